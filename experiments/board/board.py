@@ -1,8 +1,8 @@
-"""The main job: agents under conditions over the same tasks, ranked track by track.
+"""Run a leaderboard: agents play the same tasks under the same conditions and are ranked track by track.
 
-A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
-`leaderboard.json` and a page a track, `index.html` the first, are written at the end. A run that was killed continues from the
-episodes it has and ends with the same bytes.
+A run is a folder. `run.json` holds its configuration, `episodes.jsonl` and `trajectories/` grow by one line an episode, and
+`leaderboard.json` and the pages are written at the end. A run that was killed continues with the episodes that it has and ends
+with the same bytes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .run_log import EpisodeOutput, Key, RunLog
 from .tracks import track_documents, track_of
 
 SUBMISSIONS = "submissions"
-"""Where a run keeps those that were added to it."""
+"""Folder of the submissions that were added to a run."""
 ROWS = "rows.json"
-"""The rows of one of them."""
+"""File with the rows of a submission."""
 
 Progress = Callable[[int, int], None]
 
@@ -98,7 +98,7 @@ def run(
         finish_change(folder)
         write_atomically(folder / "run.json", config.to_json())
         place = engine or Local(jobs)
-        # those who explore hold no real model, so a batch of one would serve them badly
+        # explorers use the simulated model, which a batch of requests to a local model does not speed up
         experience = experience_text(config, place if batch_of(place) is None else Local(default_jobs()))
         results = _finish_episodes(config, folder, experience, place, progress, spending)
         document = publish(folder, summarise_run(config, results, experience), pages=pages)
@@ -110,12 +110,12 @@ PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]
 
 
 class Addition(NamedTuple):
-    """A submission that becomes one of a run's.
+    """A submission to add to a run.
 
     Attributes:
-        name: of its folder.
-        rows: on the leaderboard.
-        fill: writes its files into an empty folder, that of the rows aside.
+        name: name of its folder.
+        rows: its rows on the leaderboard.
+        fill: writes its files, except that of the rows, into an empty folder.
     """
 
     name: str
@@ -126,13 +126,13 @@ class Addition(NamedTuple):
 def publish(
     folder: Path, document: Mapping[str, Any], added: Addition | None = None, pages: PageMaker | None = None
 ) -> dict[str, Any]:
-    """Write `leaderboard.json` and the pages: the run's own rows, and those of the submissions in its folder. All or nothing.
+    """Write `leaderboard.json` and the pages in one step, with the run's own rows and those of its submissions.
 
     Args:
-        folder: the run's.
-        document: with the run's own rows; others are left out.
-        added: takes its place among the run's submissions in the same step; one of the same name is replaced.
-        pages: renders the pages; without it they are left as they are.
+        folder: folder of the run.
+        document: the leaderboard with the run's own rows; rows of submissions in it are ignored.
+        added: a submission to add in the same step; one of the same name is replaced.
+        pages: renders the pages; without it they are left unchanged.
 
     Returns:
         The content of `leaderboard.json`.
@@ -154,7 +154,7 @@ def publish(
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a submission in a run's folder; raises DataError where they cannot be read."""
+    """Read the rows of a submission in a run's folder; raises DataError if they cannot be read."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -165,7 +165,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows of a submission as they are written."""
+    """The content of a submission's `rows.json`."""
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -181,7 +181,7 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
 
 
 def document_text(document: Mapping[str, Any]) -> str:
-    """`leaderboard.json` as it is written."""
+    """The content of the file `leaderboard.json`."""
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -238,9 +238,9 @@ def check_owner(manifest: str, folder: Path) -> None:
     """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
     if not path.exists():
-        strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-        if strangers:
-            raise ConfigError("--out", f"{folder} holds other files ({strangers[0]}) and no run.json; choose an empty folder")
+        unexpected = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        if unexpected:
+            raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -256,14 +256,13 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 
 def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
-    """Return what planning agents learn on the train split before anyone is ranked; None where no agent plans from
-    experience.
+    """Return the past uses of tools that agents with BTP plan from, as JSON lines; None if no agent needs them.
 
     Args:
         config: configuration of the run.
-        engine: engine that collects them, where they are neither shipped nor in the cache.
-        data: folder that the world is read from, where it lies elsewhere now.
-        keep: in the cache, what had to be collected.
+        engine: engine that collects them if they are neither shipped nor cached.
+        data: folder that the world is read from, if it has moved.
+        keep: whether to cache what had to be collected.
     """
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
@@ -285,7 +284,7 @@ def _needs_experience(agent: str, track: str) -> bool:
     try:
         return entry_of(agent, track).needs_experience
     except UnknownName:
-        return False  # it was played by a client of `costgym serve`
+        return False  # a client of `costgym serve` played it
 
 
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
@@ -374,7 +373,7 @@ class Entries:
     Args:
         config: configuration of the run.
         experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
-        model: what the configuration's model stands for, where it is at hand; by default it is made by its name.
+        model: the configuration's model, if it is loaded already; by default it is loaded by its name.
     """
 
     def __init__(self, config: RunConfig, experience: str | None, model: LanguageModel | None = None) -> None:

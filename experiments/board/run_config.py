@@ -251,7 +251,7 @@ def entry_of(name: str, track: str) -> AgentEntry:
     """Return the registry's entry of an agent in a track: the agent plays in one of its environments.
 
     Raises:
-        UnknownName: there is no such agent in the track; names those that there are.
+        UnknownName: there is no such agent in the track; lists its agents.
         CostGymError: a user's own agent cannot be read.
     """
     views = TRACKS[track].views

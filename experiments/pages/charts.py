@@ -126,7 +126,7 @@ def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log
         if log_x:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.xaxis.set_minor_formatter(lambda value, _: "")
+            axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
         axes.margins(x=0.12, y=0.12)
         _name_the_points(figure, axes, series)
     return _svg(figure, name)

@@ -53,7 +53,7 @@ from .robustness import robustness_section
 _GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _NOISY = frozenset({PASS_RATE, "quality_of_plan"})
 _LINES = ("greedy", "oracle-informed", "oracle")
-COLOURS = 12
+COLOURS, BOUND_COLOUR = 12, 7
 _EXPLAINED = (
     ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
@@ -130,7 +130,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = columns_of(leaderboard)
-    gradings = GRADINGS if any(metric.judge for metric in columns) else (grading,)
+    gradings = GRADINGS if columns[0].judge else (grading,)
     ranks = {name: _ranks(rows, leaderboard, name) for name in GRADINGS}
     peers = {id(row): group for group in groups for row in group}
     budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
@@ -173,7 +173,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         notes=_notes(rows),
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
-        sections=context.sections + plan_figures(leaderboard) + curves_section(rows),
+        sections=context.sections + plan_figures(leaderboard, _colours(rows)) + curves_section(rows),
         robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
@@ -193,6 +193,12 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
 def _base(row: Row) -> str:
     """Return an agent's name without its additions; agents with the same base share a colour."""
     return str(row.get("agent")).split(" (")[0].split("+")[0]
+
+
+def _colours(rows: Sequence[Row]) -> dict[str, int]:
+    """The number of each agent's colour, in the table's marks and in the figures alike."""
+    bases = list(dict.fromkeys(_base(row) for row in rows if not is_reference(row)))
+    return {str(row.get("agent")): BOUND_COLOUR if is_reference(row) else bases.index(_base(row)) % COLOURS for row in rows}
 
 
 def _addition(row: Row) -> str:
@@ -421,7 +427,7 @@ def _data(
     references: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the data that the script sorts by and draws from."""
-    bases = list(dict.fromkeys(_base(row) for row in rows if not is_reference(row)))
+    colours = _colours(rows)
     kinds = list(dict.fromkeys(_addition(row) for row in rows if not is_reference(row)))
     keys = list(dict.fromkeys((row.get("agent"), row.get("model")) for row in rows))
     names = [agent for agent, _ in keys]
@@ -448,7 +454,7 @@ def _data(
                 "label": plain(shown_name(of_key[agent, model])) + ("" if names.count(agent) == 1 else f", {plain(model)}"),
                 "simulated": is_simulated(of_key[agent, model]),
                 "reference": is_reference(of_key[agent, model]),
-                "colour": 0 if is_reference(of_key[agent, model]) else bases.index(_base(of_key[agent, model])) % COLOURS,
+                "colour": colours[str(agent)],
                 "shape": 8 if is_reference(of_key[agent, model]) else kinds.index(_addition(of_key[agent, model])) % 8,
                 "area": {
                     "strict": figure(of_key[agent, model], "budget_area"),

@@ -186,8 +186,7 @@ def write_curves(run: str | Path) -> Path:
 
 
 def write_events(run: str | Path) -> Path | None:
-    """Write the curve as a TensorBoard event file in the run's folder, anew; None where tensorboard is not installed. A
-    run that has event files of its trainer keeps those.
+    """Write the curve as a TensorBoard event file in the run's folder; None if TensorBoard is not installed.
 
     A run that has event files of its trainer keeps those.
     """

@@ -1,4 +1,4 @@
-"""The configuration of a rerun: the submission's rows, on a seed and in worlds that follow from the secret."""
+"""Derive the configuration of a rerun: the submission's rows, with a seed and worlds that the secret determines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..suites import ALL_VIEWS
 from .record import seed_of_text, world_seed_of_text
 
 PLANS = "plans"
-"""The track whose samples ship with the package: other ones need an outcome table of one's own."""
+"""The track whose samples ship with the package; other samples need a separate outcome table."""
 
 
 def rerun_config(manifest: Submission, secret: str, episodes: int | None, outcomes: str | Path | None = None) -> RunConfig:
     """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind.
 
-    Worlds that are generated are generated anew: tools, reliabilities, tasks and facts are all other ones. Worlds that are
-    recorded data stay as they are, and so does their digest.
+    Generated worlds are generated again from the secret: tools, reliabilities, tasks and facts all differ. Worlds of recorded
+    data stay unchanged, and so does their digest.
 
     Args:
         manifest: of the submission.
-        secret: seeds and worlds follow from it.
-        episodes: of every row, as far as its world has so many; None for as many as were handed in.
+        secret: the secret that determines seeds and worlds.
+        episodes: number of episodes of every row, at most as many as its world has; None for as many as were submitted.
         outcomes: an outcome table that plans are run on, instead of the submission's.
     """
     tracks = []

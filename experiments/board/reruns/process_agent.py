@@ -93,7 +93,7 @@ class ProcessAgent(Agent):
     Args:
         name: of a built-in agent, or ``FILE.py:CLASS``; the file is read in the other process alone.
         env_id: the environment that it plays in.
-        code: the folder that it runs in, for files of one's own.
+        code: the folder that it runs in, with the agent's files.
         experience: past uses that BTP plans from, as JSON lines.
         search, btp: fields of `SearchSettings` and `BtpSettings`.
         hidden: files that the process must not read, where the system can hide them (`hides_files`).

@@ -1,4 +1,4 @@
-"""The record of a rerun: which submission was run again, and by which secret its seed and its worlds are chosen."""
+"""The record of a rerun: the submission that was run again, and the secret that determined seed and worlds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ STANDARD_INPUT = "-"
 
 
 class Record(BaseModel):
-    """`rerun.json`: what was run again, and by which secret.
+    """The content of `rerun.json`: the submission that was run again, and the secret.
 
     Attributes:
         manifest: hash of the submission's manifest.
-        secret: published with the rerun; its seed and the seed of its worlds follow from it.
-        commitment: its hash, which was published before.
-        episodes: of every row; None for as many as were handed in.
+        secret: published with the rerun; it determines the seed and the seed of the worlds.
+        commitment: hash of the secret, published before the rerun.
+        episodes: number of episodes of every row; None for as many as were submitted.
         outcomes: digest of the outcome table that plans were run on, where it is not the public one.
     """
 
@@ -56,7 +56,7 @@ class Record(BaseModel):
 
 
 def read_record(folder: Path) -> Record:
-    """Read what a rerun's folder holds; raises DataError where that is no record."""
+    """Read the record in a rerun's folder; raises DataError if there is none."""
     path = folder / RECORD
     try:
         document = decode_once(path.read_text(encoding="utf-8"))
@@ -89,12 +89,12 @@ def commitment_of_text(secret: str) -> str:
 
 
 def seed_of_text(secret: str) -> int:
-    """The seed of the episodes that follows from a secret, 60 bits."""
+    """Derive the seed of the episodes from a secret, 60 bits."""
     return _bits("costgym rerun", secret)
 
 
 def world_seed_of_text(secret: str) -> int:
-    """The seed of the worlds that follows from a secret, 60 bits, and tells nothing of that of the episodes."""
+    """Derive the seed of the worlds from a secret, 60 bits; it reveals nothing about the seed of the episodes."""
     return _bits("costgym rerun, world", secret)
 
 

@@ -1,10 +1,10 @@
-"""Rerun a submission: its agents play again, on seeds and in worlds that nobody could know when they were handed in.
+"""Rerun a submission: its agents play again, with seeds and in worlds that nobody could know when it was submitted.
 
-The maintainer of a leaderboard draws a secret, publishes its hash, and publishes the secret itself after the rerun: so
-everybody can check that seeds and worlds were not chosen afterwards. An agent that learnt the public ones by heart falls.
+The maintainer of a leaderboard draws a secret and publishes its hash, then the secret itself after the rerun, so that everybody
+can check that seeds and worlds were not chosen afterwards. An agent that memorised the public ones does worse than claimed.
 
-Nothing that tells the seed or the world is written before the process of the last agent has ended. The secret's own file is
-hidden from those processes where the system can; where it cannot, hand the secret over on standard input.
+Nothing that reveals the seed or the world is written before the process of the last agent has ended. The file of the secret is
+hidden from those processes if the system can hide files; otherwise pass the secret on standard input.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def rerun(
     """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
 
     The submission is replayed first: what it claims is what follows from its actions. Past uses of tools, which agents with BTP
-    plan from, are collected anew in the rerun's world.
+    plan from, are collected again in the rerun's world.
 
     Args:
         submission: its folder.
         secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
         out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
         commitment: the hash that was published before; the secret must fit it.
-        code: folder in which agents of one's own (``FILE.py:CLASS``) are looked for.
-        episodes: of every row, as far as its world has so many; by default as many as were handed in.
+        code: folder with the submission's agent files (``FILE.py:CLASS``).
+        episodes: number of episodes of every row, at most as many as its world has; by default as many as were submitted.
         progress: called with the numbers of finished and of all episodes.
-        outcomes: an outcome table that nobody else has, for the track of plans, whose samples are public otherwise.
+        outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
         engine: where the submission is replayed and past uses are collected; by default here.
         pages: renders the rerun's pages.
 

@@ -1,12 +1,12 @@
-"""Mechanical alarms: signs that an entry's agent knew what it could not know.
+"""Raise alarms: statistical signs that an entry's agent knew what it could not know.
 
-None of them is proof. Each says how often it came up, and what is to be expected of an honest agent. How often each rings by
-chance for an honest row:
+None of them is proof. Each states what was counted and what is expected of an honest agent. How often each is raised by chance
+for an honest row:
 
-* better than the optimum: never, but for errors of rounding;
+* better than the optimum: never, apart from rounding errors;
 * unseen facts: an agent must guess a fact to the letter, which ours never did;
-* lucky calls: about one row in 30,000 (four standard deviations), were its calls independent;
-* hardly a flaw in any task: one row in 100 at most, of an agent as good as `FLAWLESS` says.
+* lucky calls: about one row in 30,000 (four standard deviations), if its calls are independent;
+* flawless tasks: at most one row in 100, for an agent as good as `FLAWLESS` says.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ...play.results import EpisodeResult
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.CANCELLED})
 LUCKY_Z = 4.0
-"""Standard deviations of luck that ring: of honest agents about one row in 30,000, were calls independent."""
+"""Standard deviations of luck that raise an alarm: about one honest row in 30,000, if calls are independent."""
 MIN_CALLS = 50
-"""First calls that a row must have before its luck is judged."""
+"""Smallest number of first calls for which a row's luck is judged."""
 FLAWLESS = {"plans": 2 / 3, "decisions": 0.98}
 """Share of a track's tasks, at most, that an honest agent plays as well as the optimum does, which knows the answer.
 
@@ -34,9 +34,9 @@ Of plans the best fixed plan of each task, which knows how they go on average, i
 sequential tasks and in none of the others; of decisions the best of our agents is without a flaw in 0.88 of the public tasks.
 """
 FLAWLESS_LEVEL = 0.01
-"""Tasks without a flaw ring where such an agent has so many by chance more rarely than this."""
+"""Significance level of the alarm for flawless tasks."""
 ROUNDING = 1e-6
-"""Regret that is none."""
+"""Regret below this counts as 0."""
 
 
 class Signs(NamedTuple):
@@ -131,7 +131,7 @@ def total(signs: Iterable[Signs]) -> Signs:
 
 
 def alarms(signs: Signs, track: str = "") -> list[str]:
-    """List the alarms that ring, in sentences.
+    """List the alarms that are raised, as sentences.
 
     Args:
         signs: of a row.

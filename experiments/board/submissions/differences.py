@@ -1,4 +1,4 @@
-"""Name the differences between what lies in a folder and what replay derives: files, lines, documents and rows."""
+"""Name the differences between the files in a folder and those that replay derives: files, lines, documents and rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANGE = re.compile(rf"{re.escape(NEXT)}\.\d+\.tmp")
 
 
 def text_of(path: Path) -> str:
-    """A file's text as it stands there; "" where there is none."""
+    """Read a file as text; "" if it does not exist."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The trajectory files of a run or a submission, replayed: what is wrong with each file, and what results its episodes bring.
+"""Replay the trajectory files of a run or a submission: the problems of each file, and the results of its episodes.
 
 An engine's tasks are batches of lines. The batches of all files form one queue, so that many short files keep many workers
 busy. The findings do not depend on the engine: they are ordered by line, and after an unreadable line the rest of a file is

@@ -1,4 +1,4 @@
-"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
+"""Recorded entries that come with the package, of agents that need an extra such as torch, or minutes.
 
 An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it. `benchmarks/zoo.py record` makes
 those of the zoo, and docs/smallmodel.md says how those of a small language model were made. Where a run plays the same worlds
@@ -27,8 +27,7 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
 
     Args:
         config: of the run.
-        folder: where entries lie.
-        pages: renders the leaderboard's pages.
+        folder: folder of the entries.
     """
     found = []
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -57,7 +56,7 @@ def add_shipped(
         board: the run's folder.
         config: of the run.
         engine: where episodes are replayed; by default here.
-        folder: where entries lie.
+        folder: folder of the entries.
         pages: renders the leaderboard's pages.
     """
     found = []
@@ -65,5 +64,5 @@ def add_shipped(
         try:
             found += [str(row["agent"]) for row in add(board, entry, engine=engine, pages=pages)]
         except (ConfigError, DataError) as error:
-            warnings.warn(f"the recorded entry {entry.name!r} is not shown, for it cannot be added: {error}", stacklevel=2)
+            warnings.warn(f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}", stacklevel=2)
     return found

@@ -301,7 +301,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         return [f"version: played with costgym {run.version}, this is {__version__}"]
     suite = SUITES.get(run.suite)
     if suite is None:
-        return [f"suite: there is none named {run.suite!r}"]
+        return [f"suite: there is no suite {run.suite!r}"]
     if run.release is not None:
         from ..releases.release import load_release
 
@@ -314,7 +314,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
     for track in run.tracks:
         if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
-            return [f"tracks: {track.name!r} in {track.env!r} is none"]
+            return [f"tracks: {track.name!r} in {track.env!r} is not a track of this version"]
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:
             return [f"suite: {run.suite} has no track {track.name}"]
