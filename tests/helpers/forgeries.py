@@ -159,8 +159,8 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an episode twice": (_text("episodes.jsonl", _lines(lambda lines: [*lines, lines[-1]])), "stands behind the last"),
     "an episode less": (_text("episodes.jsonl", _lines(lambda lines: lines[:-1])), "ends after"),
     "two episodes swapped": (_text("episodes.jsonl", _lines(lambda lines: [lines[1], lines[0], *lines[2:]])), "replay says"),
-    "junk after the last line": (_text("episodes.jsonl", lambda text: text + '{"agent"'), "after the last whole line"),
-    "junk after a trajectory": (_text(TRAJECTORIES, lambda text: text + "x"), "after the last whole line"),
+    "junk after the last line": (_text("episodes.jsonl", lambda text: text + '{"agent"'), "after the last complete line"),
+    "junk after a trajectory": (_text(TRAJECTORIES, lambda text: text + "x"), "after the last complete line"),
     "a name twice in an object": (
         _text("leaderboard.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
         "an object has a duplicate name",

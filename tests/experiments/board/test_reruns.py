@@ -78,7 +78,7 @@ def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tm
     with pytest.raises(ConfigError, match="used once"):
         new_secret(secret)
     assert len(commitment_of(secret)) == 64 and 0 <= seed_of_text(read_secret(secret)) < 2**60
-    with pytest.raises(ConfigError, match="does not fit"):
+    with pytest.raises(ConfigError, match="does not match the published hash"):
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
 
@@ -212,7 +212,7 @@ def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(secret: 
     assert [added[f"{name} (A)"]["verified"] for name in hearts] == ["replayed"] * 3
     assert [added[f"{name} (A)"]["verified"] for name in honest] == ["rerun"] * 3
     rung = [" ".join(added[f"{name} (A)"]["alarms"]) for name in hearts]
-    assert "399 of 400 tasks have no flaw" in rung[0] and "nothing that the agent had read held them" in rung[1]
+    assert "399 of 400 tasks have no flaw" in rung[0] and "nothing that the agent had read contained them" in rung[1]
     assert "more reliable than their rivals" in rung[2] and all("the rerun falls short of the claim" in each for each in rung)
     assert verify(tmp_path / "board").verified
 
