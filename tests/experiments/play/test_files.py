@@ -154,7 +154,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(writ
 
 @pytest.mark.parametrize("path", ["", ".", "/"])
 def test_a_place_without_a_name_is_refused(path: str) -> None:
-    with pytest.raises(DataError, match="give it a name"):
+    with pytest.raises(DataError, match="is not a file name"):
         write_atomically(Path(path), "text")
 
 

