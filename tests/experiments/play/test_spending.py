@@ -166,7 +166,7 @@ def test_the_commands_stop_with_an_exit_code_of_their_own(server, prices, tmp_pa
     assert part.exit_code == 3 and len(server.requests) == 4 and "Pass %" in part.stdout
     whole = invoke(*kept, "--spend-limit", 100)
     assert whole.exit_code == 0 and len(server.requests) == EPISODES  # the four of the first part were kept
-    assert "no real model" in invoke("run", "--agent", "react", "--spend-limit", 1, "--cache", tmp_path / "r").stderr
+    assert "is not a real model" in invoke("run", "--agent", "react", "--spend-limit", 1, "--cache", tmp_path / "r").stderr
 
 
 def test_an_agent_without_a_model_has_no_forecast(server, prices):
