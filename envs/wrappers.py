@@ -43,7 +43,7 @@ class DictLayout:
     """The positions of a Dict's boxes in one float32 vector, in the order of the Dict's keys.
 
     Raises:
-        ConfigError: the space is no Dict of boxes.
+        ConfigError: the space is not a Dict of boxes.
 
     Attributes:
         space: the vector's box.

@@ -305,7 +305,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none; lists without end
         mark = getattr(error, "problem_mark", None)
-        raise DataError(path, "is no YAML", f"line {mark.line + 1}" if mark else "") from error
+        raise DataError(path, "is not valid YAML", f"line {mark.line + 1}" if mark else "") from error
     if not isinstance(document, dict):
         raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")
     if problem := unreadable(document):

@@ -114,7 +114,7 @@ class FlattenObservation(_Observations):
     """Flattens a Dict of boxes into one float32 vector for each environment, (N, length).
 
     Raises:
-        ConfigError: the observations are no Dict of boxes.
+        ConfigError: the observations are not a Dict of boxes.
 
     >>> import costgym
     >>> env = FlattenObservation(costgym.make_vec("costgym/Marketplace-v0", 3))

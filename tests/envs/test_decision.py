@@ -158,7 +158,7 @@ def test_a_call_must_be_paid_with_the_tokens_of_its_decision(env: DecisionAwareE
         assert paid or info["status"] == int(Status.OVER_BUDGET)
 
 
-def test_who_cannot_pay_for_an_answer_gives_up(env: DecisionAwareEnv) -> None:
+def test_an_answer_that_the_budget_does_not_cover_gives_up(env: DecisionAwareEnv) -> None:
     begin(env, NO_SEARCH)
     cost = env.step(ANSWER)[4]["cost_price"]
     for limit, answered in ((cost, True), (0.9 * cost, False)):
@@ -207,7 +207,7 @@ def test_its_settings_are_plain_data() -> None:
 
 
 @pytest.mark.parametrize("price", [0.2, 0.4, 1.0])
-def test_nobody_does_better_than_the_optimum_under_a_tight_budget(price: float) -> None:
+def test_no_random_policy_beats_the_optimum_under_a_tight_budget(price: float) -> None:
     env, generator = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"price": price}), np.random.default_rng(3)
     for number in env.numbers:
         _, info = env.reset(seed=int(number), options={"task": number})

@@ -66,7 +66,7 @@ def test_the_lagrangian_reward_subtracts_the_priced_cost_and_keeps_the_reward():
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "1", None, True])
-def test_a_multiplier_that_makes_no_sense_is_refused(value):
+def test_an_invalid_multiplier_is_refused(value):
     with pytest.raises(ConfigError, match="multiplier"):
         LagrangianReward(make(), value)
     env = LagrangianReward(make())

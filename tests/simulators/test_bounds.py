@@ -133,7 +133,7 @@ def test_every_share_of_the_failure_model_stands_in_the_table() -> None:
         lambda: Budget(price=1e300),
     ],
 )
-def test_pydantics_own_error_reaches_nobody(make: Any) -> None:
+def test_pydantic_errors_are_converted_to_config_errors(make: Any) -> None:
     with pytest.raises(CostGymError) as told:
         make()
     assert "pydantic" not in str(told.value) and "\n" not in str(told.value)

@@ -76,7 +76,7 @@ def test_a_reliable_world_never_fails():
     assert {draw_reliability(model, 0, f"tool_{i}").success for i in range(300)} == {1.0}
 
 
-def test_telemetry_is_believed_as_far_as_the_era_lets_it():
+def test_tools_keep_their_telemetry_with_the_chance_that_the_usable_share_gives():
     drawn = [draw_reliability(MODEL, 0, f"tool_{i}", advertised=0.8) for i in range(4000)]
     assert {advert.success for advert in drawn} == {0.8}
     assert {round(advert.reliability, 12) for advert in drawn} == {0.8, round(0.8 * MODEL.slip, 12)}

@@ -43,7 +43,7 @@ def test_a_limit_is_passed_only_above_it_and_the_first_in_order_is_named():
 
 @pytest.mark.parametrize("limit", [0, -1, math.nan, math.inf, -math.inf, True, "20", None])
 @pytest.mark.parametrize("name", RESOURCES)
-def test_a_budget_that_makes_no_sense_names_its_resource(name, limit):
+def test_an_invalid_budget_error_names_the_resource(name, limit):
     if limit is None:
         assert Budget(**{name: None}).as_dict() == {}
         return

@@ -44,12 +44,12 @@ def parse_json(path: Path, text: str, place: str = "") -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         cut = not text.strip() or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        problem = "is empty or cut off" if cut else f"is no JSON ({error.msg.lower()})"
+        problem = "is empty or cut off" if cut else f"is not valid JSON ({error.msg.lower()})"
         raise DataError(path, problem, place or f"line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise DataError(path, "is nested too deeply", place) from None
     except ValueError as error:
-        raise DataError(path, f"is no JSON that can be read ({error})", place) from None
+        raise DataError(path, f"is not JSON that can be read ({error})", place) from None
 
 
 def read_json(path: Path) -> Any:

@@ -99,7 +99,7 @@ def _read(index: Path, number: int, line: str, size: int) -> OwnImage:
     try:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(index, f"is no JSON ({error})", place) from error
+        raise DataError(index, f"is not valid JSON ({error})", place) from error
     if not isinstance(record, dict) or not record.keys() >= _FIELDS or not record.keys() <= {*_FIELDS, "german"}:
         got = sorted(record) if isinstance(record, dict) else type(record).__name__
         raise DataError(index, f"expected file, label, objects, caption and perhaps german, got {got}", place)

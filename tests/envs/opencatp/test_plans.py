@@ -166,7 +166,7 @@ def test_all_kinds_of_tasks_and_all_levels_occur() -> None:
     assert {level for _, level in seen} == set(range(4))
 
 
-def test_observations_are_in_their_space_and_nobody_elses() -> None:
+def test_observations_are_in_their_space_and_are_not_shared() -> None:
     env, rng = make(), random.Random(1)
     observation, info = env.reset(seed=1)
     while True:
@@ -215,7 +215,7 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
         ({"render_mode": "video"}, "unknown render mode"),
     ],
 )
-def test_names_that_nobody_knows(settings: dict[str, Any], message: str) -> None:
+def test_unknown_names_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UnknownName, match=message):
         make(**settings)
 

@@ -92,7 +92,7 @@ def test_tasks_of_a_large_split_get_their_tables_when_they_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 40])
-def test_whoever_looks_into_the_episode_sees_that_of_the_event_driven_world(steps: int) -> None:
+def test_reading_a_compiled_episode_hands_it_over_to_the_event_driven_world(steps: int) -> None:
     world, compiled = pair(scenario="storm", render_mode="ansi", budget={})
     actions = np.random.default_rng(1).integers(0, world.finish_action, steps).tolist()
     for env in (world, compiled):

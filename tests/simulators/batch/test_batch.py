@@ -83,7 +83,7 @@ def test_a_task_of_another_split_gets_a_row_of_its_own() -> None:
     assert batch.tables.number.tolist() == [0, 2]
 
 
-def test_a_failing_tool_is_billed_alike() -> None:
+def test_failures_are_billed_the_same_in_the_batch() -> None:
     world = small_world(tool("a", reliability=0.0), failures=BROKEN, bill_failures=False, copies=4)
     met = play(world, [[0] * 4, [WAIT] * 4, [0] * 4, [FINISH] * 4], [1, 2, 3, 4], Budget(price=5), "terminate")
     assert met["32"] == 4

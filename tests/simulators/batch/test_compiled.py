@@ -29,7 +29,7 @@ def load(file: Path) -> Any:
     return module
 
 
-def test_an_index_that_names_a_class_of_an_earlier_version_is_written_anew(tmp_path: Path) -> None:
+def test_a_kernel_cache_index_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL)
     assert load(file).twice(3) == 6

@@ -60,7 +60,7 @@ def test_the_nearest_centre_by_area_wins_and_the_larger_of_two_as_near(size: dic
     [{}, {"width": 5}, {"width": 0, "height": 5}, {"width": -3, "height": 5}, {"width": 2.5, "height": 2}, {"text_length": -1},
      {"text_length": math.nan}, {"width": 5, "height": 5, "text_length": 5}, {"width": "wide", "height": 5}],
 )  # fmt: skip
-def test_sizes_that_are_none(size: dict[str, Any]) -> None:
+def test_invalid_sizes_are_refused(size: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="size_level"):
         size_level(**size)
 

@@ -96,7 +96,7 @@ def test_splits_part_the_samples() -> None:
         check_sample(RuleScores(), 100)
 
 
-def test_a_weight_that_is_none_is_refused() -> None:
+def test_an_invalid_weight_is_refused() -> None:
     with pytest.raises(ConfigError, match="alpha"):
         Evaluator(RuleScores(), alpha=1.5)
     with pytest.raises(UnknownName, match="profile"):

@@ -69,7 +69,7 @@ def test_images_are_cut_to_a_square_and_have_their_texts(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_of_ones_own_images_scores_plans(folder: Path, tmp_path: Path) -> None:
+def test_an_outcome_table_of_own_images_scores_plans(folder: Path, tmp_path: Path) -> None:
     path = build_table(tmp_path / "mine.npz", Words(), images=read_images(folder, 32))  # type: ignore[arg-type]
     table = OutcomeTable.load(path)
     assert table.samples == 2 and table.meta["images"]
@@ -110,7 +110,7 @@ def test_another_scorers_table_holds_every_score_that_can_be_asked_for(folder: P
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"file": "a.png"}', "expected file, label, objects, caption"),
         ('{"file": "a.png", "label": 3, "objects": [], "caption": ""}', "expected texts"),
         ('{"file": "none.png", "label": "", "objects": [], "caption": ""}', "cannot be read as an image"),

@@ -108,7 +108,7 @@ def test_a_tool_is_loaded_before_it_runs_and_loading_is_not_billed() -> None:
     assert call.price == profile.price("image_denoising", 0)
 
 
-def test_a_fork_goes_on_alike() -> None:
+def test_a_fork_continues_like_its_original() -> None:
     episode = begin(slots=2, gpu_capacity_mb=2000.0)
     episode.write(12)
     for tool in ("image_denoising", "image_deblurring", "object_detection"):
