@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,6 +92,11 @@ def adapters(rank: int) -> Any:
     """Make the config of LoRA adapters on all linear layers of a causal language model."""
     peft = require("peft", "train")
     return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def not_finite(weights: Mapping[str, Any]) -> str | None:
+    """Return the name of the first weight that is not finite; None if all are."""
+    return next((name for name, weight in weights.items() if not bool(weight.isfinite().all())), None)
 
 
 def trained_weights(model: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,6 @@ def write_plans(
     prices: Sequence[Sequence[float]],
     target_return: float = 0.0,
     chance: np.random.Generator | None = None,
-    temperature: float = 1.0,
 ) -> list[Written]:
     """A plan for each situation.
 
@@ -48,7 +48,6 @@ def write_plans(
         prices: Price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
         target_return: The return that the policy is asked for.
         chance: Draw each choice from its probability; None: take the most likely.
-        temperature: Above 1 evens the probabilities out, below sharpens them.
     """
     settings = policy.settings
     states = [TplState(kind_of(task)) for task, _ in situations]
@@ -58,7 +57,7 @@ def write_plans(
     writing = list(range(len(records)))
     policy.eval()
     while writing:
-        chosen = _next_choices(policy, [records[i] for i in writing], chance, temperature)
+        chosen = _next_choices(policy, [records[i] for i in writing], chance)
         for i, choice in zip(list(writing), chosen, strict=True):
             record, state = records[i], states[i]
             if not state.legal >> choice & 1:
@@ -77,20 +76,21 @@ def write_plans(
     return [finished[i] for i in range(len(records))]
 
 
-def _next_choices(
-    policy: CatpPolicy, records: Sequence[Record], chance: np.random.Generator | None, temperature: float
-) -> list[int]:
+def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int]) -> Any:
+    """Log-probability of every action at one step of each record, within the policy's window.  # (records, N_ACTIONS)"""
     settings = policy.settings
-    last = [len(record.choices) for record in records]
-    windows = [(max(0, step - settings.window + 1), step) for step in last]
+    windows = [(max(0, step - settings.window + 1), step) for step in steps]
     batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
     with torch.no_grad():
         logs = policy.log_probabilities(batch)
-    rows = torch.arange(len(records)), torch.tensor([step - first for first, step in windows])
-    final = logs[rows].double().cpu().numpy()  # (B, N_ACTIONS)
+    return logs[torch.arange(len(records)), torch.tensor([step - first for first, step in windows])]
+
+
+def _next_choices(policy: CatpPolicy, records: Sequence[Record], chance: np.random.Generator | None) -> list[int]:
+    final = step_logs(policy, records, [len(record.choices) for record in records]).double().cpu().numpy()  # (B, N_ACTIONS)
     if chance is None:
         return [int(choice) for choice in final.argmax(axis=1)]
-    weights = np.exp((final - final.max(axis=1, keepdims=True)) / temperature)
+    weights = np.exp(final - final.max(axis=1, keepdims=True))
     edges = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     draws = chance.random(len(records))
     # The last allowed choice takes what rounding leaves above the last edge.

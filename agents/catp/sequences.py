@@ -40,13 +40,13 @@ DEPENDENCY_BITS: int = sum(1 << choice for choice in DEPENDENCY_CHOICES)
 _BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
 
 
-def importance(level: int, levels: int = LEVELS) -> NDArray[np.float64]:
+def importance(level: int) -> NDArray[np.float64]:
     """Return how much the price at each size level counts for an input of one level, (levels,): 1 at that level, less
     with distance.
 
     Source: CATP-LLM, Eq. 2: cos(pi (i - l) / 2k).
     """
-    return np.array([math.cos(math.pi * (i - level) / (2 * levels)) for i in range(levels)])
+    return np.array([math.cos(math.pi * (i - level) / (2 * LEVELS)) for i in range(LEVELS)])
 
 
 def price_features(profile: Profile, max_price: float = MAX_PRICE_USD) -> NDArray[np.float32]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...simulators.errors import DataError, require
+from ...simulators.errors import require
 from ..networks import adapters, load_published, with_adapters
 from .settings import DeerSettings
 
@@ -82,6 +83,14 @@ def published_model(settings: DeerSettings) -> Any:
         return with_adapters(base, adapters(settings.lora_rank))
 
 
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
+    """Put rows of numbers into one tensor, padded at the end, with the mask of what is not padding.  # (rows, longest) each"""
+    torch = require("torch", "train")
+    fill = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    there = [torch.ones(len(row), dtype=torch.long) for row in rows]
+    return fill([torch.tensor(row) for row in rows], padding_value=pad), fill(there)
+
+
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
     """Return the cross-entropy of the tokens to be learnt, each given all tokens before it.
 
@@ -114,22 +123,9 @@ def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int, batch:
     with torch.no_grad():
         for start in range(0, len(order), batch):
             places = order[start : start + batch]
-            length = max(len(sequences[index]) for index in places)
-            ids = torch.full((len(places), length), pad)
-            mask = torch.zeros((len(places), length), dtype=torch.long)
-            for row, index in enumerate(places):
-                ids[row, : len(sequences[index])] = torch.tensor(list(sequences[index]))
-                mask[row, : len(sequences[index])] = 1
+            ids, mask = padded([sequences[index] for index in places], pad)
             hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
             last = hidden[torch.arange(len(places)), torch.tensor([len(sequences[index]) - 1 for index in places])]
             for index, row in zip(places, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
                 found[index] = row
     return np.stack(found)
-
-
-def check_finite(weights: dict[str, Any], source: object) -> None:
-    """Raises DataError where a weight is no finite number."""
-    torch = require("torch", "train")
-    for name, weight in weights.items():
-        if not bool(torch.isfinite(weight).all()):
-            raise DataError(source, "a weight is no finite number; train the policy again", name)

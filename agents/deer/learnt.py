@@ -9,12 +9,12 @@ from typing import Any
 from ...simulators.errors import DataError, require
 from ...simulators.tools import ToolText
 from ..checkpoints import load_weights, newest
-from ..networks import trained_weights
+from ..networks import not_finite, trained_weights
 from ..settings import read_config
 from .agent import DeerAgent
 from .deciders import Decider
 from .decoding import decode
-from .language_model import check_finite, next_scores, published_model, small_model
+from .language_model import next_scores, published_model, small_model
 from .settings import TOKENIZER, DeerConfig
 from .writing import Writing, completion_ids, prompt_ids
 
@@ -74,7 +74,9 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     model = build_model(run, tokenizer)
     weights = trained_weights(model)
     load_weights(kept, weights)
-    check_finite(weights, kept)
+    name = not_finite(weights)
+    if name is not None:
+        raise DataError(kept, "a weight is not a finite number; train the policy again", name)
     if torch.cuda.is_available():
         model = model.to("cuda")
     return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))

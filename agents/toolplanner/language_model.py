@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, require
@@ -107,12 +108,8 @@ class PlannerModel:
         Returns:
             Both of shape (B, L - 1): of tokens 1 to L - 1; padding and what is only read do not count.
         """
-        length = max(len(sequence.tokens) for sequence in sequences)
-        tokens = torch.zeros(len(sequences), length, dtype=torch.long)
-        counts = torch.zeros(len(sequences), length, dtype=torch.bool)
-        for row, sequence in enumerate(sequences):
-            tokens[row, : len(sequence.tokens)] = torch.tensor(sequence.tokens)
-            counts[row, : len(sequence.learnt)] = torch.tensor(sequence.learnt)
+        tokens = pad_sequence([torch.tensor(sequence.tokens) for sequence in sequences], batch_first=True)
+        counts = pad_sequence([torch.tensor(sequence.learnt) for sequence in sequences], batch_first=True)
         tokens, counts = tokens.to(self.device), counts.to(self.device)[:, 1:]
         # padding stands at the end, where causal attention never looks back to it
         hidden = self._hidden(tokens)[:, :-1]
@@ -132,11 +129,8 @@ class PlannerModel:
                 with, nothing is read again.
         """
         with torch.inference_mode():
-            length = max(len(option) for option in options)
-            rows = torch.zeros(len(options), length, dtype=torch.long)
-            for row, option in enumerate(options):
-                rows[row, : len(option)] = torch.tensor(option)
-            rows = rows.to(self.device)
+            rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
+            length = rows.shape[1]
             read = self._read(list(context), [] if known is None else known)
             scores = read.first[rows[:, 0]].clone()
             if length > 1:

@@ -257,7 +257,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
     return f" {call.name}" if tool is None else written_tool(tool)
 
 
-def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0, name: str | None = None) -> LearntPlanner:
+def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
     """The language model of a run, under its agent's name.
 
     Raises:
@@ -272,10 +272,10 @@ def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0
     from .language_model import PlannerModel, load_tokenizer
 
     checkpoint = newest(folder)
-    model = PlannerModel(settings, load_tokenizer(settings, folder), device)
+    model = PlannerModel(settings, load_tokenizer(settings, folder))
     load_weights(checkpoint, model.weights())
     model.network.eval()
-    return LearntPlanner(model, name or f"{LEARNT}{run}", temperature)
+    return LearntPlanner(model, name or f"{LEARNT}{run}")
 
 
 def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel | None = None) -> LlmAgent:
@@ -291,4 +291,4 @@ def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel 
     """
     settings = read_config(run, PlannerConfig).settings
     name = name or f"{LEARNT}{run}"
-    return LlmAgent(model or load_planner(run, name=name), ToolPlanner(settings.planner()), name=name)
+    return LlmAgent(model or load_planner(run, name), ToolPlanner(settings.planner()), name=name)

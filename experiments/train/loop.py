@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from ...agents.checkpoints import OPTIMIZER, load_weights, read_state, read_tensors
+from ...agents.networks import not_finite
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, TrainingFailed
 from .curve import read_curve
@@ -171,9 +172,9 @@ def own_chance(seed: int) -> Iterator[None]:
 
 def check_finite(weights: Mapping[str, Any], step: int, kept: object) -> None:
     """Raise TrainingFailed if a weight is not finite."""
-    for name, weight in weights.items():
-        if not bool(torch.isfinite(weight).all()):
-            raise TrainingFailed(step, f"the weight {name} is no longer a finite number", kept)
+    name = not_finite(weights)
+    if name is not None:
+        raise TrainingFailed(step, f"the weight {name} is no longer a finite number", kept)
 
 
 def moments(weights: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:

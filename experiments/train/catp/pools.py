@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from ....agents.catp.decoding import write_plans
+from ....agents.catp.decoding import step_logs, write_plans
 from ....agents.catp.planner import price_table
 from ....agents.catp.policy import CatpPolicy
-from ....agents.catp.sequences import Record, allowed_bits, batch_of
+from ....agents.catp.sequences import Record, allowed_bits
 from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import kind_of
 from ....simulators.draws import stable_generator
@@ -168,13 +167,9 @@ class PoolLearner(OfflineLearner):
 
 def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
     """Log-probability of every action at every step of an episode, within the policy's window.  # (T, N_ACTIONS)"""
-    settings, steps = policy.settings, len(record.choices)
-    windows = [(max(0, step - settings.window + 1), step) for step in range(steps)]
-    batch = batch_of([record] * steps, windows, settings.mask, settings.conditioned, settings.size_words)
     policy.eval()
-    with torch.no_grad():
-        logs = policy.log_probabilities(batch)
-    return logs[torch.arange(steps), torch.tensor([step - first for first, step in windows])].cpu()
+    steps = range(len(record.choices))
+    return step_logs(policy, [record] * len(steps), steps).cpu()
 
 
 def _level(plans: Sequence[PoolPlan], profile: Profile) -> int:

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
-
-from ....agents.deer.language_model import IGNORED, completion_loss
+from ....agents.deer.language_model import IGNORED, completion_loss, padded
 from ....agents.deer.settings import DeerSettings
 from ....agents.networks import trained_weights
 from ..loop import Learner, Loss
@@ -84,14 +82,8 @@ class DeerLearner(Learner):
         return self._loss([self._rows[index] for index in self._order[start : start + batch]])[0], {}
 
     def _loss(self, rows: Sequence[TokenRow]) -> tuple[Any, Any]:
-        length = max(len(row.input_ids) for row in rows)
-        ids = torch.full((len(rows), length), self.pad)
-        labels = torch.full((len(rows), length), IGNORED)
-        mask = torch.zeros((len(rows), length), dtype=torch.long)
-        for number, row in enumerate(rows):
-            there = slice(0, len(row.input_ids))
-            ids[number, there], labels[number, there] = torch.tensor(row.input_ids), torch.tensor(row.labels)
-            mask[number, there] = 1
+        ids, mask = padded([row.input_ids for row in rows], self.pad)
+        labels, _ = padded([row.labels for row in rows], IGNORED)
         device = next(iter(self.weights.values())).device
         return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from ....agents.networks import not_finite
 from ....simulators.ledger import RESOURCES
 from .decisions import ToolVecEnv
 
@@ -48,7 +49,7 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
             self._note()
 
     def _note(self) -> None:
-        from .train import finite, network_of
+        from .train import network_of
 
         training = self.training
         finished, self.env.finished = self.env.finished, []
@@ -71,7 +72,8 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
             found[f"limit{ending}"], found[f"multiplier{ending}"] = constraint.limit, multiplier
         line = {name: value for name, value in found.items() if value is not None}
         self._noted = self.num_timesteps
-        if not all(math.isfinite(value) for value in line.values()) or not finite(network_of(self.model)):
+        weights = dict(network_of(self.model).named_parameters())
+        if not all(math.isfinite(value) for value in line.values()) or not_finite(weights):
             self.broken = True
             return
         self.metrics = line

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ....agents.checkpoints import OPTIMIZER, read_state, read_tensors
 from ....agents.sb3 import Sb3Config, load_network
@@ -42,6 +42,7 @@ def train_ppo(
     lagrangian: Constraints = None,
     resume: bool = True,
     callback: Callback | None = None,
+    algorithm: Literal["ppo", "dqn"] = "ppo",
     **settings: Any,
 ) -> TrainingResult:
     """Train MaskablePPO.
@@ -58,6 +59,7 @@ def train_ppo(
             ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price.
         resume: continue the run in the folder; if False, delete its files and start again.
         callback: receives the run's steps and messages; if it asks to stop, the run ends at the next checkpoint.
+        algorithm: ``ppo``; `train_dqn` passes ``dqn``.
         settings: further fields of `PpoSettings`.
 
     Returns:
@@ -69,45 +71,7 @@ def train_ppo(
         DataError: the checkpoint to resume from cannot be read.
         MissingExtra: Stable-Baselines3, sb3-contrib, safetensors or torch is not installed.
     """
-    chosen = PpoSettings(**{"seed": seed, **settings})
-    return _train("ppo", chosen, out, scenario, steps, minutes, split, budget, lagrangian, resume, callback)
-
-
-def train_dqn(
-    out: str | Path,
-    scenario: str | Path | Scenario = "marketplace",
-    seed: int = 0,
-    *,
-    steps: int | None = None,
-    minutes: float | None = None,
-    split: str = "train",
-    budget: Mapping[str, float] | None = None,
-    resume: bool = True,
-    callback: Callback | None = None,
-    **settings: Any,
-) -> TrainingResult:
-    """Train DQN.
-
-    SB3's DQN has no action masking. Here the mask is part of the observation, and illegal actions are excluded in acting, in
-    exploration and in the target. Arguments and errors are those of `train_ppo`; `settings` are fields of `DqnSettings`.
-    """
-    chosen = DqnSettings(**{"seed": seed, **settings})
-    return _train("dqn", chosen, out, scenario, steps, minutes, split, budget, None, resume, callback)
-
-
-def _train(
-    algorithm: str,
-    settings: PpoSettings | DqnSettings,
-    out: str | Path,
-    scenario: str | Path | Scenario,
-    steps: int | None,
-    minutes: float | None,
-    split: str,
-    budget: Mapping[str, float] | None,
-    lagrangian: Constraints,
-    resume: bool,
-    callback: Callback | None,
-) -> TrainingResult:
+    chosen = {"ppo": PpoSettings, "dqn": DqnSettings}[algorithm](**{"seed": seed, **settings})
     require_modules("torch", "stable_baselines3", "sb3_contrib", "safetensors")
     if steps is not None and minutes is not None:
         raise ConfigError("--steps", "expected steps or minutes, got both")
@@ -116,6 +80,8 @@ def _train(
         minutes = 5.0 if minutes is None else minutes
         if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < math.inf:
             raise ConfigError("--minutes", f"expected a positive number, got {minutes!r}")
+    if lagrangian is not None and algorithm == "dqn":
+        raise ConfigError("lagrangian", "DQN has no constraints on costs; train PPO")
     constraints = _constraints(lagrangian)
     if split not in LEARNING_SPLITS:
         raise UnknownName("split to learn from", split, LEARNING_SPLITS)
@@ -123,20 +89,31 @@ def _train(
     world.build().tasks.numbers(split)  # before the folder is made: not every world has `train-large`
     limits = world.limits() if budget is None else Budget.from_mapping(budget)
     config = Sb3Config(
-        trainer=algorithm,  # type: ignore[arg-type]
+        trainer=algorithm,
         scenario=world,
-        settings=settings.model_dump(),
+        settings=chosen.model_dump(),
         lagrangian=[each.model_dump() for each in constraints] or None,
         env_settings={
             "split": split,
             "budget": limits.as_dict(),
             "enforcement": "refuse",
-            "mask": "useful" if settings.needed_only else "legal",
+            "mask": "useful" if chosen.needed_only else "legal",
             "cost": constraints[0].resource if constraints else "price",
         },
     )
     with open_run(out, config, resume=resume, callback=callback) as run:
-        return Sb3Run(run, algorithm, settings, constraints, steps, minutes).go()
+        return Sb3Run(run, algorithm, chosen, constraints, steps, minutes).go()
+
+
+def train_dqn(
+    out: str | Path, scenario: str | Path | Scenario = "marketplace", seed: int = 0, **options: Any
+) -> TrainingResult:
+    """Train DQN.
+
+    SB3's DQN has no action masking. Here the mask is part of the observation, and illegal actions are excluded in acting, in
+    exploration and in the target. Options are those of `train_ppo` except `lagrangian`, and fields of `DqnSettings`.
+    """
+    return train_ppo(out, scenario, seed, algorithm="dqn", **options)
 
 
 def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
@@ -297,6 +274,7 @@ class Sb3Run:
         """Train up to the next checkpoint; return True if the callback asks to stop."""
         from stable_baselines3.common.utils import set_random_seed
 
+        from ....agents.networks import not_finite
         from ..loop import moments
         from .callback import SegmentCallback
 
@@ -318,7 +296,7 @@ class Sb3Run:
                 raise
             follower.broken = True
         network = network_of(model)
-        if follower.broken or not finite(network):
+        if follower.broken or not_finite(dict(network.named_parameters())):
             raise TrainingFailed(int(model.num_timesteps), "the loss became NaN", self.checkpoint)
         self.steps, self.segments = int(model.num_timesteps), self.segments + 1
         self.metrics = follower.metrics or self.metrics
@@ -372,11 +350,6 @@ def _make_dqn(training: Sb3Run, env: Any) -> Any:
 def network_of(model: Any) -> Any:
     """Return the `ToolNetwork` that a model trains."""
     return model.q_net.network if hasattr(model, "q_net") else model.policy.network
-
-
-def finite(network: Any) -> bool:
-    """Return whether every weight is finite."""
-    return all(bool(parameter.isfinite().all()) for parameter in network.parameters())
 
 
 def _logger(folder: Path) -> Any:
