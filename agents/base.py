@@ -50,7 +50,7 @@ class Agent(ABC):
 
     @abstractmethod
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
-        """The next action."""
+        """Return the next action."""
 
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         """See what the action brought; nothing to do for an agent without memory."""

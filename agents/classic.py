@@ -24,7 +24,7 @@ _ROUNDING = 1e-5
 
 
 def numeric_seat(seat: Seat, agent: str) -> NumericSeat:
-    """The seat of an agent of the numeric view.
+    """Return the seat of an agent of the numeric view.
 
     Raises:
         ConfigError: The agent was put into another environment.
@@ -48,7 +48,7 @@ class RandomAgent(Agent):
         return int(allowed[self._generator.integers(len(allowed))])
 
     def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
-        """The probability of each action, (actions,)."""
+        """Return the probability of each action, (actions,)."""
         chances: NDArray[np.float64] = info["action_mask"].astype(np.float64)
         chances /= chances.sum()
         return chances

@@ -17,12 +17,12 @@ _NAME = re.compile(r"(?P<module>[^:]+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+):(?P<a
 
 
 def is_custom(name: str) -> bool:
-    """The name is that of a user's own agent."""
+    """Return whether a name refers to a user's own agent."""
     return _NAME.fullmatch(name) is not None
 
 
 def custom_agent(name: str) -> Agent:
-    """A user's own agent; its code is run.
+    """Return a user's own agent; its code is run.
 
     Args:
         name: ``FILE.py:CLASS`` or ``package.module:CLASS``; the class is made without arguments. A function that returns an

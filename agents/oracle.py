@@ -15,7 +15,7 @@ from .seat import Seat, WorldSeat
 
 
 def numeric_env(seat: Seat, agent: str) -> MarketplaceEnv:
-    """The numeric view that a bound reads.
+    """Return the numeric view that a bound reads.
 
     Raises:
         ConfigError: The agent was put into another environment, or was not seated as a bound.

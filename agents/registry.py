@@ -100,12 +100,12 @@ class AgentEntry:
 
 
 def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NUMERIC, privileged: bool = False) -> AgentEntry:
-    """An agent that is made without arguments."""
+    """Return an agent that is made without arguments."""
     return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
 
 
 def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy]) -> AgentEntry:
-    """A strategy, to be composed with a language model and the tool accesses that its name adds."""
+    """Return a strategy, to be composed with a language model and the tool accesses that its name adds."""
 
     def make(request: AgentRequest) -> Agent:
         _, suffixes = read_agent_name(request.name)
@@ -118,7 +118,7 @@ def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings |
 def _planner(
     name: str, summary: str, make_planner: Callable[[AgentRequest], Planner], privileged: bool = False, calls: bool = True
 ) -> AgentEntry:
-    """A planner for OpenCATP, whose plans are played token by token, given whole, or played call by call."""
+    """Return a planner for OpenCATP, whose plans are played token by token, given whole, or played call by call."""
 
     def make(request: AgentRequest) -> Agent:
         return players.get(request.env_id, PlanAgent)(make_planner(request))
@@ -286,7 +286,7 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
 
 
 def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
-    """The entry of an agent: of the table, of a training run, a composition, or a user's own class.
+    """Return the entry of an agent: of the table, of a training run, a composition, or a user's own class.
 
     Args:
         name: A name that `make_agent` takes. A user's own class is loaded, which runs its code.
@@ -312,7 +312,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
 
 def run_folder(name: str) -> Path:
-    """The folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
+    """Return the folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
 
     Raises:
         UnknownName: No such agent ships.
@@ -327,7 +327,7 @@ def needs_experience(name: str) -> bool:
 
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
-    """The agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
+    """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     found = []
     for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
         if env_id is None or env_id in entry.env_ids:
@@ -338,7 +338,7 @@ def agents(env_id: str | None = None) -> list[AgentEntry]:
 
 
 def agent_names(env_id: str | None = None) -> list[str]:
-    """Names of the agents of an environment, or of all, each once."""
+    """Return the names of the agents of an environment, or of all, each once."""
     return list(dict.fromkeys(entry.name for entry in agents(env_id)))
 
 
@@ -414,7 +414,7 @@ def _unknown(name: str, env_id: str | None) -> UnknownName:
 
 
 def _trained(name: str) -> AgentEntry | None:
-    """The entry of a trained agent, by its folder or of the zoo; None for any other name."""
+    """Return the entry of a trained agent, by its folder or of the zoo; None for any other name."""
     if is_zoo(name):
         if name not in zoo_names():
             return None

@@ -51,7 +51,7 @@ def begin(agent: Agent, env: gym.Env[Any, Any], observation: Any, info: dict[str
 
 
 def seat_of(world: BaseEnv[Any, Any], agent: Agent) -> Seat:
-    """The seat of an agent in the episode that has begun.
+    """Return the seat of an agent in the episode that has begun.
 
     Raises:
         ConfigError: no agent can be seated in this environment.

@@ -62,7 +62,7 @@ class LanguageModelSettings(TrainerSettings):
         return self.model is None or self.model in SMALL_MODELS
 
     def peak(self, published: float) -> float:
-        """The highest learning rate, where a published model has that one by default."""
+        """Return the highest learning rate, where a published model has that one by default."""
         return self.learning_rate if self.learning_rate is not None else 2e-3 if self.small else published
 
 
@@ -100,7 +100,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     trainers = _trainers(kind)
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, so it is not a training run of costgym")
+            raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, more than any training run of costgym writes")
         document: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"

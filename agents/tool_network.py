@@ -56,7 +56,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
             nn.init.orthogonal_(last.weight, 0.01)
 
     def forward(self, observation: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Logits (or action values) and state values.
+        """Return the logits (or action values) and state values.
 
         Args:
             observation: `tools` (B, T, 16), `needs` (B, 6, 3), `resources` (B, 8).
@@ -96,12 +96,12 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 def decisions(logits: Tensor) -> Tensor:
-    """Logits of the environment's default form, which has no `wait`: (B, T + 2) to (B, T + 1)."""
+    """Return the logits of the environment's default form, which has no `wait`: (B, T + 2) to (B, T + 1)."""
     return torch.cat([logits[:, :-2], logits[:, -1:]], -1)
 
 
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
-    """Logits with forbidden actions far below any allowed one; finite, so that gradients stay finite."""
+    """Return the logits with forbidden actions far below any allowed one; finite, so that gradients stay finite."""
     return logits.where(mask, torch.full_like(logits, -1e8))
 
 
@@ -109,7 +109,7 @@ LOGIT_BOUND = 4.0
 
 
 def bounded(logits: Tensor) -> Tensor:
-    """Logits of an actor, held within `LOGIT_BOUND`, in the same order.
+    """Return the logits of an actor, held within `LOGIT_BOUND`, in the same order.
 
     So the likeliest action is never more than about 3,000 times as likely as another allowed one: a policy that never gave up
     could not learn to when a multiplier rises.

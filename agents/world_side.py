@@ -34,12 +34,12 @@ class ModelHandle:
         return type(self), (model_of(self),)
 
     def begin(self, world: BaseEnv[Any, Any], seed: int) -> None:
-        """A new episode, told to the model by whoever plays it; of no use to an agent, which has no world."""
+        """Tell the model that an episode begins. The code that plays episodes calls this; an agent has no world to pass."""
         model_of(self).begin(world, seed)
 
 
 def model_of(handle: ModelHandle) -> Any:
-    """The model behind a handle; for the world's side."""
+    """Return the model behind a handle; for the world's side."""
     return _MODELS[handle]
 
 
@@ -55,13 +55,13 @@ class LanguageModelHandle(ModelHandle):
         """Nothing to do: the model is told of episodes on the world's side."""
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        """The model's reply."""
+        """Return the model's reply."""
         found: Reply = model_of(self).complete(messages, functions, purpose)
         return found
 
 
 def wrap_model(model: Any) -> tuple[LanguageModel, tuple[ModelHandle, ...]]:
-    """A language model as an agent may hold it, and the handles that this takes: one for a model that reads the task."""
+    """Return a language model as an agent may hold it, and the handles that this takes: one for a model that reads the task."""
     if not getattr(model, "on_world_side", False):
         return model, ()
     handle = LanguageModelHandle(model)

@@ -6,7 +6,7 @@ from ..llm.types import ToolAccess
 
 
 class Summary(ToolAccess):
-    """Has the final answer written anew from all executed calls, and changes nothing else.
+    """Has the final answer written from all executed calls, and changes nothing else.
 
     BTP's runs end with such a summary, which its plain baselines lack; this shows what the summary alone brings.
 

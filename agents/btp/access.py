@@ -24,7 +24,7 @@ from .plan import BtpSettings, plan_tool_usage
 from .usefulness import RuleBased, Usefulness
 
 HISTORY_TOKENS, REPLY_TOKENS = 600, 80
-"""Room for instructions and results in the context of a reply, and the length of a reply, where its price is estimated."""
+"""Tokens assumed for instructions and results in a reply's context, and for the reply, to estimate its price."""
 
 
 class Btp(ToolAccess):
@@ -84,7 +84,7 @@ class Btp(ToolAccess):
         return left - sum([quote for _, quote in self._admitted]) if self._admitted else left
 
     def _allowed(self) -> frozenset[str]:
-        """Tools that may be called now; worked out anew after each step and each call."""
+        """Return the tools that may be called now; computed again after each step and each call."""
         info = self._session.info
         if self._known is None or self._known[0] is not info:
             quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9

@@ -65,7 +65,7 @@ class _Record:
         return np.asarray(np.bincount(self.rows, products, len(self.counts)), np.float64)
 
     def estimate(self, query: npt.NDArray[np.float64], settings: BtpSettings) -> tuple[float, int]:
-        """The tool's expected value and frequency cap for an embedded query."""
+        """Return the tool's expected value and frequency cap for an embedded query."""
         near = weights_of(self.similarities(query), settings)
         value = value_of(near[self.use_queries], self.use_helped, settings)
         counts, helped = self.counts, self.helped
@@ -93,7 +93,7 @@ class _Index:
         return vector
 
     def record(self, tool: str) -> _Record | None:
-        """A tool's past, or None where it has none."""
+        """Return a tool's past, or None where it has none."""
         found = self._records.get(tool)
         if found is None and (uses := self.uses.get(tool)):
             found = self._records[tool] = self._record(uses)
@@ -119,7 +119,7 @@ class _Index:
 
 @lru_cache(maxsize=64)
 def _unseen(settings: BtpSettings) -> tuple[float, int]:
-    """The estimate of a tool without past uses."""
+    """Return the estimate of a tool without past uses."""
     value = expected_value((), (), settings)
     return value, frequency_cap((), (), value, settings)
 
@@ -150,11 +150,11 @@ class Experience:
         return sum(len(flags) for past in self.queries for flags in past.uses.values())
 
     def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
-        """A tool's expected value and frequency cap for a query."""
+        """Return a tool's expected value and frequency cap for a query."""
         return self.estimates(query, [tool], settings)[0]
 
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
-        """The expected value and the frequency cap of each of some tools for a query."""
+        """Return the expected value and the frequency cap of each of some tools for a query."""
         index, unseen = self._index, _unseen(settings)
         if index.uses.keys().isdisjoint(tools):
             return [unseen] * len(tools)
@@ -179,7 +179,7 @@ class Experience:
         """Read what `to_jsonl` wrote.
 
         Raises:
-            DataError: a line is no such record; names the line.
+            DataError: a line is not a valid record; the error names the line.
         """
         return cls([_read(line, source, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
 
@@ -188,7 +188,7 @@ class Experience:
         """Read a file of JSON lines; one whose name ends in .xz is unpacked.
 
         Raises:
-            DataError: it cannot be read, or a line is no record.
+            DataError: it cannot be read, or a line is not a valid record.
         """
         try:
             content = Path(path).read_bytes()
@@ -203,7 +203,7 @@ def _read(line: str, source: object, number: int) -> PastQuery:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(source, "is no JSON; the file may be cut off", place) from error
+        raise DataError(source, "is not valid JSON; the file may be cut off", place) from error
     if not isinstance(document, dict) or not isinstance(document.get("query"), str):
         raise DataError(source, "expected an object with a query", place)
     uses, test = document.get("uses"), document.get("test", False)

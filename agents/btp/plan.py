@@ -92,7 +92,7 @@ Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
 def weights_of(similarities: Numbers, settings: BtpSettings) -> npt.NDArray[np.float64]:
-    """Weights of past queries or uses, by the similarity of their queries."""
+    """Return the weights of past queries or uses, by the similarity of their queries."""
     array = np.asarray(similarities, dtype=np.float64)
     weights: npt.NDArray[np.float64] = np.exp(settings.sharpness * (array - settings.offset))
     return weights
@@ -118,7 +118,7 @@ def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSetting
 
 
 def value_of(weights: npt.NDArray[np.float64], helpful: Numbers, settings: BtpSettings) -> float:
-    """The `expected_value` of uses whose weights are known."""
+    """Return the `expected_value` of uses whose weights are known."""
     total = float(weights.sum()) + settings.prior_weight
     if total <= 0.0:
         return settings.prior_value
@@ -154,7 +154,7 @@ def frequency_cap(
 def cap_of(
     weights: npt.NDArray[np.float64], counts: Numbers, value: float, settings: BtpSettings, helpful: Numbers | None = None
 ) -> int:
-    """The `frequency_cap` by queries whose weights are known."""
+    """Return the `frequency_cap` by queries whose weights are known."""
     if not len(counts):
         return settings.unseen_cap
     if value < settings.threshold:
@@ -168,7 +168,7 @@ def cap_of(
 
 
 def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_caps: Sequence[int], budget: float) -> list[int]:
-    """The most valuable plan within a budget: how often to use each tool.
+    """Return the most valuable plan within a budget: how often to use each tool.
 
     A bounded knapsack by dynamic programming. Of equally valuable plans it takes the cheapest, and among those prefers not
     to take a later tool. Whole costs are planned exactly; real ones are scaled to whole units first, costs rounded up and
@@ -233,7 +233,7 @@ def _best_plan(
             np.maximum(with_it, rest, out=rest)
             taken.append((tool, better))
             if number < most and not better.any():
-                break  # nor does one more help
+                break  # one more use would not help either
     left = int(np.argmax(best))  # the smallest budget that reaches the maximum
     for tool, better in reversed(taken):
         if left >= units[tool] and better[left - units[tool]]:
@@ -243,7 +243,7 @@ def _best_plan(
 
 
 def _whole_units(costs: Sequence[float], budget: float) -> tuple[list[int], int]:
-    """Costs and budget as whole units; a cost beyond the budget becomes more than the budget."""
+    """Return the costs and budget as whole units; a cost beyond the budget becomes more than the budget."""
     whole = budget <= MAX_UNITS and all(float(cost).is_integer() for cost in costs if cost <= budget)
     scale = 1.0 if whole else MAX_UNITS / budget
     # a cost that lies on a unit but for rounding noise stays on it; the noise is far below any price

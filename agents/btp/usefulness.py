@@ -51,7 +51,7 @@ class RuleBased:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[tuple[str, str], ...] | None:
-    """Names and plain values in a result, as they are compared; None for a result that tells nothing."""
+    """Return the names and plain values in a result, as they are compared; None for a result that tells nothing."""
     stripped = text.strip()
     if not stripped:
         return None
@@ -72,12 +72,12 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @lru_cache(maxsize=4096)
 def key_of(name: str) -> str:
-    """A name in one spelling: invoiceId and invoice-id are invoice_id."""
+    """Return a name in one spelling: invoiceId and invoice-id are invoice_id."""
     return _CAMEL.sub("_", name).casefold().replace("-", "_")
 
 
 def fields_of(document: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Names and plain values in a JSON document, to a sensible depth."""
+    """Yield the names and plain values in a JSON document, to a sensible depth."""
     if depth > 8:
         return
     if isinstance(document, dict):

@@ -31,7 +31,7 @@ FORMAT = "costgym.usefulness/1"
 FILE = "usefulness.json"
 LARGEST_FILE = 64 * 2**20
 MOST_CHARACTERS = 8000
-"""Of each part that is read: about what the published classifier's 2,048 tokens hold."""
+"""Most characters read of each part, about as much as the published classifier's 2,048 tokens hold."""
 _WORD = re.compile(r"[^\W\d_]+")
 NUMBERS = (
     "bias",
@@ -45,11 +45,11 @@ NUMBERS = (
     "about_query",
     "fits_query",
 )
-"""What is known of a result beside its words; see `numbers_of`."""
+"""Numerical inputs beside the words; see `numbers_of`."""
 
 
 def words_of(observed: Observed) -> list[str]:
-    """Words of the four parts, each marked with its part."""
+    """Return the words of the four parts, each marked with its part."""
     arguments = " ".join(map(str, observed.arguments))
     parts = {"t": observed.text, "q": observed.query, "a": arguments, "d": observed.document}
     return [f"{mark}:{word}" for mark, part in parts.items() for word in _plain(part)]
@@ -111,7 +111,7 @@ class WordModel:
 
     @classmethod
     def unfitted(cls, observed: Sequence[Observed], least: int = 3, most: int = 4000) -> WordModel:
-        """The words that occur in at least `least` of the examples, the `most` frequent; all weights 0."""
+        """Return the words that occur in at least `least` of the examples, the `most` frequent; all weights 0."""
         counts: Counter[str] = Counter()
         for each in observed:
             counts.update(sorted(set(words_of(each))))
@@ -163,7 +163,7 @@ class LearntUsefulness:
     # -- files -----------------------------------------------------------------------------------------------------------
 
     def to_json(self, about: Mapping[str, Any] | None = None) -> str:
-        """The classifier as text; `about` is whatever else to say of it, such as its metrics."""
+        """Return the classifier as text; `about` is whatever else to say of it, such as its metrics."""
         document = {
             "format": FORMAT,
             "version": __version__,
@@ -180,10 +180,10 @@ class LearntUsefulness:
 
 
 def load_usefulness(path: str | Path) -> Usefulness:
-    """The classifier of a `costgym train btp` run, of either kind: its folder, or the file in it.
+    """Return the classifier of a `costgym train btp` run, of either kind: its folder, or the file in it.
 
     Raises:
-        DataError: There is none, it is damaged, or it is of another format or version.
+        DataError: The classifier is missing or damaged, or it is of another format or version.
     """
     place = Path(path)
     if place.is_dir():
@@ -196,15 +196,15 @@ def load_usefulness(path: str | Path) -> Usefulness:
 
 
 def read_usefulness(place: Path) -> LearntUsefulness:
-    """A logistic regression from its file; raises as `load_usefulness`."""
+    """Return a logistic regression from its file; raises as `load_usefulness`."""
     try:
         if place.stat().st_size > LARGEST_FILE:
-            raise DataError(place, f"is larger than {LARGEST_FILE} bytes and so no classifier of costgym")
+            raise DataError(place, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")
         document = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(place, f"cannot be read ({error.strerror}); expected a run of `costgym train btp`") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(place, "is no JSON; train the classifier again") from error
+        raise DataError(place, "is not valid JSON; train the classifier again") from error
     found = document.get("format") if isinstance(document, dict) else type(document).__name__
     if found != FORMAT:
         raise DataError(place, f"expected format {FORMAT!r}, got {found!r}", "format")
@@ -224,5 +224,5 @@ def read_usefulness(place: Path) -> LearntUsefulness:
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(place, "expected numbers for weights and threshold", "words") from error
     if not np.isfinite(values).all() or not 0.0 <= threshold <= 1.0:
-        raise DataError(place, "a weight is no finite number, or the threshold no probability", "words")
+        raise DataError(place, "expected finite weights and a threshold from 0 to 1", "words")
     return LearntUsefulness(WordModel(tuple(words), values[: len(words), 0].copy(), values[:, 1].copy(), threshold), documents)

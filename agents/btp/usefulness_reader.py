@@ -51,10 +51,10 @@ class LearntReader:
 
 
 def load_reader(run: str | Path) -> LearntReader:
-    """The classifier of a `costgym train btp --model` run.
+    """Return the classifier of a `costgym train btp --model` run.
 
     Raises:
-        DataError: There is none, it is damaged, or it is of another format or version.
+        DataError: The classifier is missing or damaged, or it is of another format or version.
         MissingExtra: Torch or transformers is not installed.
     """
     require("torch", "train")

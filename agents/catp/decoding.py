@@ -41,7 +41,7 @@ def write_plans(
     target_return: float = 0.0,
     chance: np.random.Generator | None = None,
 ) -> list[Written]:
-    """A plan for each situation.
+    """Return a plan for each situation.
 
     Args:
         situations: Task and size level.
@@ -77,7 +77,11 @@ def write_plans(
 
 
 def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int]) -> Any:
-    """Log-probability of every action at one step of each record, within the policy's window.  # (records, N_ACTIONS)"""
+    """Return the log-probability of every action at one step of each record, within the policy's window.
+
+    Returns:
+        (records, N_ACTIONS)
+    """
     settings = policy.settings
     windows = [(max(0, step - settings.window + 1), step) for step in steps]
     batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)

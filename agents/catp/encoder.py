@@ -45,11 +45,11 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         self.register_buffer("place", torch.tensor(_PLACE), persistent=False)
 
     def plain(self) -> Tensor:
-        """All tokens without costs.  # (N_TOKENS, width)"""
+        """Return all tokens without costs.  # (N_TOKENS, width)"""
         return torch.cat([self.tools.weight, self.dependencies.weight])[self.place]
 
     def forward(self, prices: Tensor) -> Tensor:
-        """All tokens, by size level of the input.
+        """Return all tokens, by size level of the input.
 
         Args:
             prices: Price features of the tools.  # (10, LEVELS)

@@ -82,7 +82,7 @@ class CatpPlanner:
         return Proposal(plan, "" if plan is not None else NOT_ADMITTED)
 
     def plans(self, situations: Sequence[tuple[OpenCATPTask, int]], evaluator: Evaluator) -> list[Plan | None]:
-        """Plans for many situations (task and size level) in one batch."""
+        """Return the plans for many situations (task and size level) in one batch."""
         return self._write(situations, evaluator, None)
 
     def _write(
@@ -98,7 +98,7 @@ class CatpPlanner:
 
 
 def ready_policy(settings: CatpSettings, device: str = "auto") -> CatpPolicy:
-    """A fresh policy on a device, told the prices of the profile it is trained with."""
+    """Return a fresh policy on a device, told the prices of the profile it is trained with."""
     import torch
 
     from ...simulators.errors import UnknownName
@@ -124,10 +124,10 @@ def tell_prices(policy: CatpPolicy, evaluator: Evaluator) -> None:
 
 
 def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
-    """Price of one run of each tool at a size level, USD."""
+    """Return the price of one run of each tool at a size level, USD."""
     return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
 
 
 def price_table(evaluator: Evaluator) -> list[tuple[float, ...]]:
-    """Price of one run of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)"""
+    """Return the price of one run of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)"""
     return [prices_at(evaluator, level) for level in range(LEVELS)]

@@ -91,7 +91,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         return with_adapters(model, config)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
+        """Return the logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
         device = self.prices.device
         level, kind, number = (torch.as_tensor(each, device=device) for each in (batch.level, batch.kind, batch.number))
         table = self.encoder(self.prices)  # (levels, tokens, width)
@@ -128,7 +128,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         return torch.cat(parts, dim=1), torch.cat([seen, more], dim=1)
 
     def _read(self, texts: tuple[str, ...], device: Any) -> tuple[Tensor, Tensor]:
-        """The prompt of a published model, in its own words, which are not trained."""
+        """Return the prompt of a published model, in its own words, which are not trained."""
         numbers = [self.tokenizer(text)["input_ids"] for text in texts]
         length = max(len(each) for each in numbers)
         padded = torch.tensor([each + [0] * (length - len(each)) for each in numbers], device=device)
@@ -137,7 +137,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
             return self.model.get_input_embeddings()(padded), seen
 
     def log_probabilities(self, batch: Batch) -> Tensor:
-        """Log-probability of every choice among those allowed.  # (B, W, N_ACTIONS)"""
+        """Return the log-probability of every choice among those allowed.  # (B, W, N_ACTIONS)"""
         logits = self(batch)
         allowed = torch.as_tensor(batch.allowed, device=logits.device)
         return F.log_softmax(logits.masked_fill(~allowed, _FORBIDDEN), dim=-1)
@@ -157,7 +157,7 @@ def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:
 
 
 def _small_model(settings: CatpSettings) -> Any:
-    """A model made from a config, trained in full; it has no words of its own."""
+    """Return a model made from a config, trained in full; it has no words of its own."""
     sizes = settings.hidden_size, settings.layers, settings.heads
     config = small_config(settings.model, 1, *sizes, _MAX_POSITIONS, settings.hidden_size * 8 // 3)
     model = require("transformers", "train").AutoModel.from_config(config)
@@ -166,7 +166,7 @@ def _small_model(settings: CatpSettings) -> Any:
 
 
 def new_policy(settings: CatpSettings, prices: Any) -> CatpPolicy:
-    """A fresh policy whose weights depend on the settings alone, without touching the global random state."""
+    """Return a fresh policy whose weights depend on the settings alone, without touching the global random state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         return CatpPolicy(settings, prices)

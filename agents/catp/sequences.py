@@ -30,7 +30,7 @@ MAX_STEPS = 64
 DEGRADATION_WORDS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 OUTPUT_WORDS = ("image", "caption", "caption in German", "label", "label in German", "object", "object in German")
 WORDS = ("", "one output", "several outputs", *DEGRADATION_WORDS, *OUTPUT_WORDS, *(f"size {level}" for level in range(LEVELS)))
-"""Words of the small models' prompt; the first is none at all."""
+"""Words of the small models' prompt; the first stands for no word."""
 MAX_WORDS = 10
 
 TOOL_CHOICES = (END, *range(FIRST_TOOL, INPUT))
@@ -50,13 +50,14 @@ def importance(level: int) -> NDArray[np.float64]:
 
 
 def price_features(profile: Profile, max_price: float = MAX_PRICE_USD) -> NDArray[np.float32]:
-    """Prices of the tools by size level, on a scale on which both the cheapest and the dearest can be told apart.  # (10, 4)"""
+    """Return the prices of the tools by size level, on a scale on which both the cheapest and the dearest can be told apart.
+    # (10, 4)"""
     prices = np.array([[profile.price(tool, level) for level in range(LEVELS)] for tool in TOOLS])
     return np.log1p(100.0 * prices / max_price).astype(np.float32)
 
 
 def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[int, ...]:
-    """A task as words of the small models' vocabulary.  # (MAX_WORDS,), 0 where there is none"""
+    """Return a task as words of the small models' vocabulary.  # (MAX_WORDS,), padded with 0"""
     said = ["one output" if len(task.wants) == 1 else "several outputs"]
     said += [word for word in DEGRADATION_WORDS if word in task.degradations]
     wanted = [want.kind + (" in German" if want.german else "") for want in task.wants]
@@ -68,7 +69,7 @@ def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[
 
 
 def text_of(task: OpenCATPTask, level: int, size_words: bool = False) -> str:
-    """A task as text, for published models."""
+    """Return a task as text, for published models."""
     size = f" Its size level is {level} of 0 to {LEVELS - 1}." if size_words else ""
     return f"Write a plan of tools that solves the task well at a low price. {task.description}{size} Plan:"
 
@@ -100,12 +101,12 @@ class Record:
 
 
 def begin(task: OpenCATPTask, level: int, state: TplState, wanted_return: float) -> Record:
-    """The record of an episode before its first choice."""
+    """Return the record of an episode before its first choice."""
     return Record(task, level, [SOP_TOKEN], [1], [], [state.legal], [False], [wanted_return])
 
 
 def extend(record: Record, choice: int, state: TplState, wanted_return: float) -> None:
-    """Adds a choice and the state it led to (`state` has it already); after the end there is no further state."""
+    """Add a choice and the state it led to (`state` already includes it); the end of a plan has no further state."""
     record.choices.append(choice)
     if choice == END:
         return
@@ -127,7 +128,7 @@ def rewards_of(
     max_price: float = MAX_PRICE_USD,
     cumulative: bool = False,
 ) -> list[float]:
-    """Reward of each choice of a finished plan.
+    """Return the reward of each choice of a finished plan.
 
     Args:
         choices: EOP the last.
@@ -148,7 +149,7 @@ def rewards_of(
 
 
 def charge_of(choice: int, prices: Sequence[float], alpha: float, max_price: float = MAX_PRICE_USD) -> float:
-    """What a choice adds to the charge for a plan: a tool's weighed price, and nothing for other choices."""
+    """Return the charge that a choice adds to a plan: a tool's weighted price, and 0 for other choices."""
     return (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price if FIRST_TOOL <= choice < INPUT else 0.0
 
 
@@ -192,7 +193,7 @@ class Batch(NamedTuple):
 
 
 def allowed_bits(record: Record, step: int, mask: bool) -> int:
-    """The choices considered at a step: the legal ones, or without masks all of the head that is asked."""
+    """Return the choices considered at a step: the legal ones, or without masks all of the head that is asked."""
     if mask:
         return record.allowed[step]
     return DEPENDENCY_BITS if record.naming[step] else TOOL_BITS

@@ -81,7 +81,7 @@ class CatpSettings(LanguageModelSettings):
 
     @classmethod
     def paper(cls) -> dict[str, Any]:
-        """The settings in which the published training differs from the default: the preset `paper`.
+        """Return the settings in which the published training differs from the default: the preset `paper`.
 
         Every token is charged the price of all tools so far, rewards are discounted by 0.9, and the policy is asked for the
         largest return of its data rather than for the best one known for the task.
@@ -92,7 +92,7 @@ class CatpSettings(LanguageModelSettings):
 
     @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
-        """The settings of a preset by name, of `PRESETS`.
+        """Return the settings of a preset by name, of `PRESETS`.
 
         Raises:
             UnknownName: there is no such preset.
@@ -103,11 +103,11 @@ class CatpSettings(LanguageModelSettings):
 
     @property
     def conditioned(self) -> bool:
-        """The policy is told the return that is wanted."""
+        """Whether the policy is told the wanted return."""
         return self.method == "catp"
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         rising = min(1.0, (step + 1) / max(1, self.warmup_steps))
         falling = min(1.0, max(0.1, 0.1 + 0.9 * (self.steps - step) / max(1.0, self.steps / 3)))
         return self.peak(1e-4) * min(rising, falling)

@@ -40,11 +40,11 @@ class Decider(ABC):
     """It reads the task; an agent that is given one holds a handle to it."""
 
     def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
-        """A new query, on the world's side. At an agent's seat deciders see the text that they are asked about."""
+        """Begin a query, on the world's side. At an agent's seat, deciders see only the text that they are asked about."""
 
     @abstractmethod
     def search(self, query: str) -> bool:
-        """Search for a tool, or answer from one's own knowledge?"""
+        """Return whether to search for a tool rather than answer from own knowledge."""
 
     @abstractmethod
     def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
@@ -149,7 +149,7 @@ class RuleDecider(Decider):
 def best_threshold(
     scores: NDArray[np.floating[Any]], above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 ) -> float:
-    """The threshold that is right most often; of equally good ones the highest.
+    """Return the threshold that is right most often; of equally good ones the highest.
 
     Args:
         scores: Shape (n,).

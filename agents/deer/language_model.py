@@ -18,7 +18,7 @@ _SHARP, _QUIET = 1.5, 0.1
 
 
 def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
-    """A small causal transformer with random weights, made so that it finds equal words.
+    """Return a small causal transformer with random weights, made so that it finds equal words.
 
     To see that a word of the query stands in a tool's description is all it has to learn, and what gradients from one label per
     sample hardly teach. Four choices make it learnable in minutes: the first layer looks only one token back, which binds each
@@ -114,7 +114,8 @@ def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any
 
 
 def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int, batch: int = 64) -> np.ndarray[Any, Any]:
-    """Scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read together."""
+    """Return the scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read
+    together."""
     torch = require("torch", "train")
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     device = next(causal.parameters()).device

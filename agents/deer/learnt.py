@@ -40,12 +40,12 @@ class LearntDecider(Decider):
         return self.choose_many([(query, candidates)])[0] if candidates else None
 
     def search_many(self, queries: Sequence[str]) -> list[bool]:
-        """The first decision about each of some queries."""
+        """Return the first decision about each of some queries."""
         prompts = [self._writing.search_prompt(query) for query in queries]
         return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
 
     def choose_many(self, asked: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
-        """The second decision about each of some queries with their candidates."""
+        """Return the second decision about each of some queries with their candidates."""
         prompts = [self._writing.call_prompt(query, candidates) for query, candidates in asked]
         answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in asked])
         return [None if answer == 0 else answer - 1 for answer in answers]
@@ -58,7 +58,7 @@ class LearntDecider(Decider):
 
 
 def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
-    """The decider of a run, with the weights of its newest checkpoint.
+    """Return the decider of a run, with the weights of its newest checkpoint.
 
     Raises:
         DataError: there is no run or no checkpoint, it is damaged, or it is of another kind, environment or version.
@@ -88,19 +88,19 @@ def writing_of(run: DeerConfig) -> Writing:
 
 
 def source_of(run: DeerConfig) -> str:
-    """The model behind a run, as results name it."""
+    """Return the model behind a run, as results name it."""
     return run.settings.model or "small"
 
 
 def build_model(run: DeerConfig, tokenizer: Any) -> Any:
-    """The model of a run before its training."""
+    """Return the model of a run before its training."""
     if not run.settings.small:
         return published_model(run.settings)
     return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a run; raises DataError where it is missing or damaged."""
+    """Return the tokenizer of a run; raises DataError where it is missing or damaged."""
     transformers = require("transformers", "train")
     place = folder / TOKENIZER
     try:

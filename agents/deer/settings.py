@@ -46,7 +46,7 @@ class DeerSettings(LanguageModelSettings):
     vocabulary: Count = Field(default=4000, description="Most words of the small model.")
 
     def rate(self, step: int, falling: bool = True) -> float:
-        """Learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""
+        """Return the learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""
         rising = self.peak(2e-4) * min(1.0, (step + 1) / max(1, self.warmup_steps))
         return rising * max(0.02, 1.0 - step / self.steps) if falling else rising
 

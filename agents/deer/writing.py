@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def place(index: int) -> str:
-    """The token of a candidate's place."""
+    """Return the token of a candidate's place."""
     return f"<{index + 1}>"
 
 
@@ -80,19 +80,20 @@ class Writing:
         return f"Tools:\n{told}Query: {query}\nDecision:"
 
     def index_prompt(self, candidates: Sequence[ToolText]) -> str:
-        """The candidates, and the mark behind which a query would stand. A tool's place stands before each of its words."""
+        """Return the candidates, and the mark behind which a query would stand. A tool's place stands before each of its
+        words."""
         told = " ".join(
             f"{place(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
         )
         return f"{TOOLS} {told} {QUERY}"
 
     def telling(self, tool: ToolText) -> list[str]:
-        """The words of a description that are not common; all of them where none is left."""
+        """Return the words of a description that are not common; all of them where none is left."""
         found = words(what_it_does(tool))
         return [word for word in found if word not in self.common] or found
 
     def rows(self, example: Example) -> tuple[Row, Row | None]:
-        """A sample's decisions: whether to search, and, where a tool is needed, what to call."""
+        """Return a sample's decisions: whether to search, and, where a tool is needed, what to call."""
         needed = example.kind != "NoSearch"
         first = Row(self.search_prompt(example.query), self.search_choices[0 if needed else 1])
         if not needed:
@@ -102,24 +103,24 @@ class Writing:
 
 
 def words(text: str) -> list[str]:
-    """Words in lower case; what holds a digit is a name or a number and tells no tool apart."""
+    """Return the words in lower case; what holds a digit is a name or a number and tells no tool apart."""
     return [word for word in _WORD.findall(text.lower()) if not any(letter.isdigit() for letter in word)]
 
 
 def common_words(tools: Iterable[Tool]) -> tuple[str, ...]:
-    """Words that more than `COMMON_SHARE` of the distinct descriptions have, sorted."""
+    """Return the words that more than `COMMON_SHARE` of the distinct descriptions have, sorted."""
     texts = sorted({what_it_does(tool) for tool in tools})
     counts = Counter(word for text in texts for word in sorted(set(words(text))))
     return tuple(sorted(word for word, count in counts.items() if count > COMMON_SHARE * len(texts)))
 
 
 def spare(word: str) -> str:
-    """The spare token of a word."""
+    """Return the spare token of a word."""
     return f"<spare{crc32(word.casefold().encode()) % SPARE}>"
 
 
 def small_tokenizer(texts: Iterable[str], slots: int, most: int = 4000) -> Any:
-    """A tokenizer of whole words, the most frequent of some texts; `prompt_ids` gives other words their spare tokens.
+    """Return a tokenizer of whole words, the most frequent of some texts; `prompt_ids` gives other words their spare tokens.
 
     Numbers and names with digits become one token: what matters of them is that they are there.
 
@@ -155,7 +156,7 @@ def small_tokenizer(texts: Iterable[str], slots: int, most: int = 4000) -> Any:
 
 
 def prompt_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of what is read; unknown words of a small tokenizer become spare ones."""
+    """Return the tokens of what is read; unknown words of a small tokenizer become spare ones."""
     if tokenizer.unk_token != UNKNOWN:
         published: list[int] = tokenizer(text)["input_ids"]
         return published
@@ -167,6 +168,6 @@ def prompt_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def completion_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of an answer, with the end."""
+    """Return the tokens of an answer, with the end."""
     found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return [*found, tokenizer.eos_token_id]

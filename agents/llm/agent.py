@@ -65,7 +65,7 @@ class LlmAgent(Agent):
 # tools are the same objects in every episode, so all agents share what counting their tokens took
 @lru_cache(maxsize=1024)
 def _functions(tools: Same) -> tuple[Function, ...]:
-    """The documents of the tools on offer."""
+    """Return the documents of the tools on offer."""
     return tuple([_function(Same(card)) for card in tools.value])
 
 

@@ -96,7 +96,7 @@ class LlmSession:
     # -- the model -------------------------------------------------------------------------------------------------------
 
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
-        """A reply of the model; it is paid with the next action.
+        """Return a reply of the model; it is paid with the next action.
 
         Args:
             history: The conversation without its system message.
@@ -126,7 +126,7 @@ class LlmSession:
         return [*functions, FINISH]
 
     def exhausted(self) -> bool:
-        """Nothing is left to call."""
+        """Return whether no call is left."""
         return any(part.exhausted() for part in self.access)
 
     def _instructions(self, purpose: str) -> Message:
@@ -219,17 +219,17 @@ class LlmSession:
 
     @property
     def summarises(self) -> bool:
-        """Some access has the final answer written anew from all executed calls."""
+        """Whether a tool access wants the final answer written from all executed calls."""
         return any(part.summarise for part in self.access)
 
     def summarise(self, history: Sequence[Message]) -> Play[SearchResult]:
-        """The final answer, written from the results in a history; without one, a reply that says nothing."""
+        """Return the final answer, written from the results in a history; without one, a reply that says nothing."""
         said = yield from self.ask(history, SUMMARISE)
         text = _answer_in(said.message)
         return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
 
     def results(self) -> list[Message]:
-        """The request and all executed calls with their results, whatever branch they were made on."""
+        """Return the request and all executed calls with their results, whatever branch they were made on."""
         history = [self.request]
         for result, (said, shown) in zip(self.executed, self._shown, strict=True):
             tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
@@ -250,7 +250,7 @@ class LlmSession:
 
 
 def _answer_in(message: Message) -> str:
-    """The answer that a message holds: its text, or what it would finish with."""
+    """Return the answer that a message holds: its text, or what it would finish with."""
     if message.content.strip():
         return message.content
     for call in message.calls:
@@ -274,7 +274,7 @@ def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
 
 
 def found_names(text: str) -> str:
-    """What a search brought, by name: the documents are shown as functions from then on, and need not be read twice."""
+    """Return the names of the tools that a search found; their documents are shown as functions from then on."""
     try:
         document = json.loads(text)
         return json.dumps({"found": [tool["name"] for tool in document["found"]]}) if document.get("found") else text

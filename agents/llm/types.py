@@ -69,7 +69,7 @@ class Turn:
 
     @property
     def registered(self) -> bool:
-        """The tool access answered all its calls; the world saw none of them."""
+        """Return whether the tool access answered all calls, so that the world saw none of them."""
         return {(result.executed, result.status) for result in self.results} == {(False, Status.OK)}
 
 
@@ -81,7 +81,7 @@ class Strategy(Protocol):
 
     @property
     def text_is_answer(self) -> bool:
-        """A reply without a call is the final answer."""
+        """Whether a reply without a call is the final answer."""
         ...
 
     def play(self, session: LlmSession) -> Play[SearchResult]: ...
@@ -102,7 +102,7 @@ class ToolAccess:
 
     Attributes:
         suffix: Its part of an agent's name, after "+".
-        summarise: The final answer is written anew from all executed calls.
+        summarise: After the search, the final answer is written from all executed calls.
     """
 
     suffix: str = ""
@@ -120,11 +120,11 @@ class ToolAccess:
         return ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
-        """Why a call must not be made, or None where it may."""
+        """Return the reason why a call must not be made; None if it may."""
         return None
 
     def handle(self, call: FunctionCall) -> str | None:
-        """The result of a call that this access answers itself."""
+        """Return the result of a call that this access answers itself."""
         return None
 
     def admit(self, call: FunctionCall) -> None:
@@ -134,5 +134,5 @@ class ToolAccess:
         """See what a call brought."""
 
     def exhausted(self) -> bool:
-        """Nothing is left to call, so the search stops."""
+        """Return whether no call is left, so that the search stops."""
         return False

@@ -17,7 +17,7 @@ from ...simulators.tools import Tool
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
-"""What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
+"""Purposes of a reply: the next step, a choice between A and B, a plan in words, the final answer."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode
@@ -38,7 +38,7 @@ class FunctionCall(NamedTuple):
     id: str = ""
 
     def read(self) -> dict[str, Any] | None:
-        """The arguments as an object, or None where they are none."""
+        """Return the arguments as an object, or None if they are not a JSON object."""
         value = self.arguments
         if isinstance(value, str):
             try:
@@ -146,11 +146,11 @@ class LanguageModel(Protocol):
     def name(self) -> str: ...
 
     def reset(self, seed: int) -> None:
-        """A new episode begins; all chance of the model comes from `seed`."""
+        """Begin an episode; all random draws of the model depend on `seed`."""
         ...
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        """The next message.
+        """Return the next message.
 
         Args:
             messages: The conversation, system message first.
@@ -172,7 +172,7 @@ def context_tokens(messages: Sequence[Message], functions: Sequence[Function]) -
 
 
 def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
-    """A reply with its usage counted by rule of thumb: for models that report none."""
+    """Return a reply with its usage counted by rule of thumb: for models that report none."""
     message = Message(ASSISTANT, content, tuple(calls))
     return Reply(message, Usage(context_tokens(messages, functions), max(1, message.tokens - MESSAGE_TOKENS)))
 

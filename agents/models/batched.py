@@ -77,7 +77,7 @@ class Batch:
             self._go_on()
 
     def close(self) -> None:
-        """Reply to nobody any more: those who wait, or ask later, get an error."""
+        """Stop replying: requests that wait or come later raise an error."""
         with self._turn:
             self.closed = True
             self._turn.notify_all()

@@ -41,10 +41,10 @@ class Cached:
             self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             self._store.execute("CREATE TABLE IF NOT EXISTS replies (request TEXT PRIMARY KEY, reply TEXT NOT NULL)")
         except (sqlite3.Error, OSError) as error:
-            raise DataError(path, f"is no reply cache: {error}") from error
+            raise DataError(path, f"is not a reply cache: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process the same file is opened anew."""
+        """Another process opens the same file itself."""
         return type(self), (self.model, self.path, self._identity)
 
     def reset(self, seed: int) -> None:

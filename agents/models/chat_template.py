@@ -64,5 +64,4 @@ RESPONSE_TEMPLATE: dict[str, Any] = {
         "content": {"close_pattern": r"<\|im_end\|>\s*", "content": "text"},
     },
 }
-"""How a reply is read back, in the form of transformers' `response_template`."""
-END_OF_TURN = "<|im_end|>"
+"""Template for parsing a reply, in the form of transformers' `response_template`."""

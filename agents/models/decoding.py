@@ -45,7 +45,7 @@ class Decoder:
     def begin(self, seat: int, prompt: Sequence[int]) -> None:
         """Read a prompt, as far as the seat has not read it before, and say the first token."""
         before = self._read[seat]
-        # the last token is always read anew, for the model speaks after it
+        # the last token is always read again, because the model continues after it
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt[:-1], before, strict=False)))
         positions = self._torch.arange(known, len(prompt), device=self._model.device)[None]
         self._read[seat] = list(prompt)
@@ -85,7 +85,7 @@ class Decoder:
         return rows
 
     def _next(self, tokens: Sequence[Sequence[int]], positions: Any, seat: int | None = None) -> list[int]:
-        """The token after each row of tokens: those of one seat, or one token for each of the first rows."""
+        """Return the token after each row of tokens: those of one seat, or one token for each of the first rows."""
         torch, cache = self._torch, self._cache
         width = int(positions.max()) + 1
         first = 0 if seat is None else self._row[seat]

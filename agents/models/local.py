@@ -59,7 +59,7 @@ class LocalModel:
         self._made_with = None if tokenizer is not None else (model, None, adapter, device, max_tokens, temperature)
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if Path(self.name).is_dir():
-            self.name = Path(self.name).resolve().name  # where it lies on this machine is nobody's business
+            self.name = Path(self.name).resolve().name  # results are published: they must not show a path of this machine
         if tokenizer is None:
             model, tokenizer = _load(str(model), None if adapter is None else str(adapter))
         elif adapter is not None:
@@ -97,7 +97,7 @@ class LocalModel:
         return _SideBySide(self, Decoder(self._model, self._tokenizer.eos_token_id, seats, self.max_tokens))
 
     def _prompt(self, messages: Sequence[Message], functions: Sequence[Function]) -> list[int] | None:
-        """The tokens of a request; None where they are too many for the model."""
+        """Return the tokens of a request; None where they are too many for the model."""
         tokens: list[int] = self._tokenizer(self._render(messages, functions), add_special_tokens=False)["input_ids"]
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
         return tokens if len(tokens) + self.max_tokens <= longest else None
@@ -117,7 +117,7 @@ class LocalModel:
         return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
     def _generate(self, prompt: Sequence[int]) -> list[int]:
-        """The tokens that follow a prompt."""
+        """Return the tokens that follow a prompt."""
         torch, end = self._torch, self._tokenizer.eos_token_id
         tokens = torch.tensor([prompt], device=self._device)
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
@@ -161,7 +161,7 @@ class _SideBySide:
 
 @lru_cache(maxsize=1)
 def _load(name: str, adapter: str | None) -> tuple[Any, Any]:
-    """A model and its tokenizer from disk; kept, for a leaderboard makes many agents of one model."""
+    """Return a model and its tokenizer from disk; kept, for a leaderboard makes many agents of one model."""
     transformers = require("transformers", "llm")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
@@ -172,14 +172,14 @@ def _load(name: str, adapter: str | None) -> tuple[Any, Any]:
 
 
 def _adapt(model: Any, adapter: str) -> Any:
-    """A model with a LoRA adapter on top."""
+    """Return a model with a LoRA adapter on top."""
     if not (Path(adapter) / "adapter_config.json").is_file():
         raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
     return require("peft", "train").PeftModel.from_pretrained(model, adapter)
 
 
 def read_calls(text: str) -> tuple[str, tuple[FunctionCall, ...]]:
-    """Text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
+    """Return the text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
 
     >>> read_calls('I look. <tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>')
     ('I look.', (FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),))
@@ -197,7 +197,7 @@ def read_calls(text: str) -> tuple[str, tuple[FunctionCall, ...]]:
 
 
 def _calls_in(text: str, surely: bool) -> list[FunctionCall]:
-    """The calls in a JSON text; where it surely is meant as one but cannot be read, a call without a name."""
+    """Return the calls in a JSON text; where it surely is meant as one but cannot be read, a call without a name."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -53,7 +53,7 @@ _EXPECTED = {
 
 
 def _read(kind: str, key: str, text: str) -> Any:
-    """The value of a setting in a name; raises ValueError unless it has the setting's type."""
+    """Return the value of a setting in a name; raises ValueError unless it has the setting's type."""
     if key == "thinking":  # the one setting that is not the model's: `Measured` stands in front of it
         return TypeAdapter(Literal["tokens", "measured"]).validate_python(text)
     field = _SETTINGS[kind].model_fields[key]
@@ -80,7 +80,7 @@ class ModelName(NamedTuple):
 
 
 def read_model_name(name: str) -> ModelName | None:
-    """The parts of a real model's name, or None where it is none.
+    """Return the parts of a real model's name, or None if the name is not a real model's.
 
     Raises:
         ConfigError: A setting's value makes no sense.
@@ -109,7 +109,7 @@ def read_model_name(name: str) -> ModelName | None:
 
 
 def full_name(name: str) -> str:
-    """A model's name with the settings of its model file written out; names without a file stay as they are.
+    """Return a model's name with the settings of its model file written out; names without a file stay as they are.
 
     Raises:
         DataError: The file cannot be read, or its entry makes no sense.
@@ -123,7 +123,7 @@ def full_name(name: str) -> str:
     except OSError as error:
         raise DataError(file, f"cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(file, "is no YAML") from error
+        raise DataError(file, "is not valid YAML") from error
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, dict):
         raise DataError(file, "expected `models:` with an entry for each name")
@@ -140,7 +140,7 @@ def full_name(name: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts between commas; those inside a JSON object do not count."""
+    """Return the parts between commas; those inside a JSON object do not count."""
     parts, depth, quoted, before = [""], 0, False, ""
     for letter in text:
         if letter == '"' and before != "\\" and depth:
@@ -156,7 +156,7 @@ def _parts(text: str) -> list[str]:
 
 
 def make_real_model(name: ModelName) -> LanguageModel:
-    """The model of a name, with the reply cache in front where ``COSTGYM_CACHE`` names a folder.
+    """Return the model of a name, with the reply cache in front where ``COSTGYM_CACHE`` names a folder.
 
     Raises:
         ConfigError: A key is missing, or the model cannot be loaded.
@@ -183,10 +183,10 @@ def make_real_model(name: ModelName) -> LanguageModel:
 
 
 def many_at_once(name: str) -> ManyAtOnce:
-    """The model of a name, if it replies to several episodes in one batch.
+    """Return the model of a name, if it replies to several episodes in one batch.
 
     Raises:
-        ConfigError: It is no greedy model on this machine, its thinking is measured, or its replies are kept in a cache.
+        ConfigError: The model is not a greedy one on this machine, is measured, or has a cache of replies.
     """
     read = read_model_name(name)
     if read is None or read.kind != "local" or read.settings.get("temperature", 0.0) > 0:
@@ -197,7 +197,7 @@ def many_at_once(name: str) -> ManyAtOnce:
 
 
 def variables_of(name: str) -> tuple[str, ...]:
-    """The environment variables that a model of this name reads, wherever it is made: none where it is no real one.
+    """Return the environment variables that a model of this name reads, wherever it is made; none for a simulated model.
 
     >>> variables_of("openai:tiny")
     ('OPENAI_API_KEY', 'OPENAI_BASE_URL', 'COSTGYM_CACHE')
@@ -209,7 +209,7 @@ def variables_of(name: str) -> tuple[str, ...]:
 
 
 def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:
-    """A scenario in which a real model's tokens cost what the price table says; checked before anything runs.
+    """Return a scenario in which a real model's tokens cost what the price table says; checked before anything runs.
 
     A model whose thinking is `measured` makes the scenario's measured too.
 
@@ -228,7 +228,7 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     name = read_model_name(model)
     if name is None:
         if table is not None:
-            raise ConfigError("--prices", f"{model} is no real model; the scenario's own token prices hold")
+            raise ConfigError("--prices", f"{model} is not a real model; the scenario's own token prices hold")
         return scenario
     if name.settings.get("thinking") == "measured":
         scenario = scenario.model_copy(update={"thinking": "measured"})

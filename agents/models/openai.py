@@ -51,12 +51,12 @@ _OUR_SETTING = re.compile(r"max_(completion_|new_)?tokens\W{0,3} is too large", 
 
 
 def server_url() -> str:
-    """The server that the environment names, else OpenAI's own."""
+    """Return the server that the environment names, else OpenAI's own."""
     return (os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
 
 
 def on_this_machine(url: str) -> bool:
-    """The server is reached over loopback."""
+    """Return whether a server is reached over loopback."""
     return urllib.parse.urlsplit(url).hostname in _LOCAL
 
 
@@ -149,7 +149,7 @@ class OpenAIModel:
 
         Raises:
             ConfigError: The server refuses the request: a key, a model or a setting is wrong.
-            InfrastructureError: The server is out of reach, stays busy or broken, or answers no chat completion.
+            InfrastructureError: The server is out of reach, stays busy or broken, or does not answer with a chat completion.
         """
         settings = self.settings
         longest = "max_tokens" if settings.max_completion_tokens is None else "max_completion_tokens"
@@ -174,7 +174,7 @@ class OpenAIModel:
         return read_reply(answer, messages, functions)
 
     def _send(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """The server's answer; None where it says that the context is too long."""
+        """Return the server's answer; None where it says that the context is too long."""
         sdk = self._sdk
         try:
             with self._slots:
@@ -199,10 +199,10 @@ class OpenAIModel:
         if isinstance(document, dict) and isinstance(document.get("choices"), list):
             return document
         said = self._hide(body.decode("utf-8", "replace").strip())
-        raise InfrastructureError(f"model server {self.url}: the answer is no chat completion: {said!r}")
+        raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {said!r}")
 
     def _masked(self, value: Any) -> Any:
-        """A part of an answer, every text in it masked."""
+        """Return a part of an answer, every text in it masked."""
         if isinstance(value, str):
             return self._mask(value)
         if isinstance(value, list):
@@ -210,7 +210,7 @@ class OpenAIModel:
         return {self._mask(name): self._masked(each) for name, each in value.items()} if isinstance(value, dict) else value
 
     def _mask(self, text: str) -> str:
-        """A text without the key, should the server repeat it: what a model says is recorded and published."""
+        """Return a text without the key, should the server repeat it: what a model says is recorded and published."""
         written = {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")} - {""}
         for each in sorted(written, key=len, reverse=True):
             text = text.replace(each, "***")
@@ -221,7 +221,7 @@ class OpenAIModel:
 
 
 def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of settings and of the mappings in them, by their own names."""
+    """Yield the fields of settings and of the mappings in them, by their own names."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _leaves(value)
@@ -230,7 +230,7 @@ def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> bool:
-    """The server refused a request because its context is longer than the model's, by the server's own code or words.
+    """Return whether a server refused a request for its too long context, by the server's own code or words.
 
     Args:
         status: HTTP status of the refusal.
@@ -253,7 +253,7 @@ def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> 
 
 
 def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """A conversation as chat APIs take it: every call has an id and exactly one result."""
+    """Return a conversation as chat APIs take it: every call has an id and exactly one result."""
     written: list[dict[str, Any]] = []
     waiting: list[str] = []
     for index, message in enumerate(messages):
@@ -292,7 +292,7 @@ def _arguments(call: FunctionCall) -> str:
 
 
 def read_reply(document: dict[str, Any], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
-    """A reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
+    """Return a reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
     choices = document.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = first.get("message")

@@ -39,7 +39,7 @@ class PriceTable(BaseModel):
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
     def of(self, model: str) -> TokenPrices:
-        """The prices of a model, USD per million tokens.
+        """Return the prices of a model, USD per million tokens.
 
         Raises:
             UnknownName: The table does not have it.
@@ -49,7 +49,7 @@ class PriceTable(BaseModel):
         return self.models[model]
 
     def in_currency(self, model: str, currency: str) -> TokenPrices:
-        """The prices of a model in a scenario's currency; a scenario's `tokens`.
+        """Return the prices of a model in a scenario's currency; a scenario's `tokens`.
 
         Raises:
             UnknownName: The table does not have the model.
@@ -64,7 +64,7 @@ class PriceTable(BaseModel):
         return TokenPrices(input=dollars.input * rate, output=dollars.output * rate, cached=cached)
 
     def price(self, scenario: Scenario, model: str) -> Scenario:
-        """The same scenario with a model's tokens priced; its description says by which table.
+        """Return the same scenario with a model's tokens priced; its description says by which table.
 
         Raises:
             UnknownName, ConfigError: As `in_currency`.
@@ -94,7 +94,7 @@ def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] |
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})") from error
+        raise DataError(path, f"is not valid JSON ({error})") from error
     found: dict[str, TokenPrices] = {}
     if isinstance(document, dict) and isinstance(document.get("data"), list):
         for entry in document["data"]:
@@ -129,7 +129,7 @@ def _add(found: dict[str, TokenPrices], name: str, entry: dict[str, Any], *field
 
 
 def write_prices(table: PriceTable, source: str) -> str:
-    """A table as YAML that `load_prices` reads.
+    """Return a table as YAML that `load_prices` reads.
 
     Args:
         table: The prices.
@@ -141,7 +141,7 @@ def write_prices(table: PriceTable, source: str) -> str:
 
 
 def shipped_prices(model: str) -> PriceTable:
-    """The first of the package's tables that lists a model; the newest if none does."""
+    """Return the first of the package's tables that lists a model; the newest if none does."""
     tables = [load_prices(path) for path in SHIPPED]
     return next((table for table in tables if model in table.models), tables[-1])
 
@@ -158,7 +158,7 @@ def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(path, f"cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise DataError(path, "is no YAML") from error
+        raise DataError(path, "is not valid YAML") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -76,7 +76,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What a reader knows of a task before an episode begins.
+    """A reader's knowledge of a task before an episode begins.
 
     Attributes:
         task: The task.
@@ -145,11 +145,11 @@ class Reader:
         self._offered: tuple[dict[str, None], Function | None, Function | None] = ({}, None, None)
 
     def facts_in(self, text: str) -> frozenset[int]:
-        """Numbers of the facts that a text shows."""
+        """Return the numbers of the facts that a text shows."""
         return _facts_in(self._known, text)
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
-        """Facts that results in a conversation show; the request itself shows none."""
+        """Return the facts that results in a conversation show; the request itself shows none."""
         found: set[int] = set()
         requests = 0
         for message in messages:
@@ -299,22 +299,22 @@ class Reader:
         return self._tools.get(name)
 
     def catalogue(self) -> Catalog:
-        """All tools there are."""
+        """Return all tools there are."""
         return self._catalog
 
     def tools(self) -> list[Tool]:
-        """The task's candidates, in order."""
+        """Return the task's candidates, in order."""
         return list(self._tools.values())
 
     def need_of(self, name: str) -> int:
-        """The need that a tool serves, or -1."""
+        """Return the need that a tool serves, or -1."""
         return self._need_of.get(name, -1)
 
     def serving(self, need: int) -> tuple[str, ...]:
         return self._current[need].tools
 
     def promising(self, need: int) -> list[str]:
-        """Tools that do not serve a need although their name says so."""
+        """Return the tools that do not serve a need although their name says so."""
         wanted = self._current[need].capability
         return [name for name, promised in self._misnamed.items() if promised == wanted]
 
@@ -337,7 +337,7 @@ class Reader:
 
 
 def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:
-    """Arguments that fit a schema and say something likely: the query's own values where the names agree."""
+    """Return the arguments that fit a schema and say something likely: the query's own values where the names agree."""
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
     return {name: near[name] if near and name in near else _value(properties.get(name, {}), luck) for name in required}
@@ -361,7 +361,7 @@ def _value(schema: Any, luck: float) -> Any:
 
 
 def misread(tool: Tool, arguments: Mapping[str, Any], luck: float) -> dict[str, Any]:
-    """Arguments that fit the schema and are wrong: one of them is not what was asked for."""
+    """Return the arguments that fit the schema and are wrong: one of them is not what was asked for."""
     wrong = dict(arguments)
     if not wrong:
         return wrong

@@ -25,7 +25,7 @@ from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCa
 from .reading import Context, Reader, misread, plausible
 
 MAX_FRUITLESS = 2
-"""Searches that brought nothing, after which it searches no more."""
+"""Searches without a result after which the model stops searching."""
 BLOCK = 64
 """Uniforms that are drawn at once; the last one is used first."""
 
@@ -96,7 +96,7 @@ class SimulatedRates:
 
     @classmethod
     def perfect(cls) -> SimulatedRates:
-        """A model that never errs."""
+        """Return a model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
         return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0, "thought": 1.0})
 
@@ -110,11 +110,11 @@ def is_simulated(name: object) -> bool:
 
 
 def read_rates(name: str) -> SimulatedRates:
-    """The rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
+    """Return the rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
 
     Raises:
         UnknownName: There is no such rate.
-        ConfigError: A value is no chance.
+        ConfigError: A value is not a number from 0 to 1.
     """
     known = {spec.name for spec in fields(SimulatedRates)}
     rates: dict[str, float] = {}
@@ -149,10 +149,10 @@ class Simulated:
         self._uniforms: list[float] = []
 
     def reset(self, seed: int) -> None:
-        """Nothing to do: `begin` tells of an episode."""
+        """Do nothing: `begin` announces an episode."""
 
     def begin(self, world: Any, seed: int) -> None:
-        """A new episode: it reads the task.
+        """Begin an episode: the model reads the task.
 
         Args:
             world: The environment, with its `task` and `world`.
@@ -225,7 +225,7 @@ class Simulated:
         return self._stop(context)
 
     def _taken_for_serving(self, context: Context, need: int) -> list[str]:
-        """The tools at hand that seem to serve: by their documentation, or by the name where that is all there is."""
+        """Return the tools at hand that seem to serve: by their documentation, or by the name where that is all there is."""
         reader = self._reader
         known = [
             name

@@ -48,8 +48,8 @@ class Proposal:
     """A planner's answer.
 
     Attributes:
-        plan: The plan; None where what was said is none.
-        problem: Why it is none.
+        plan: The plan; None if the reply is not a plan.
+        problem: Why the reply is not a plan.
         usage: Tokens of a language model.
     """
 
@@ -70,7 +70,7 @@ class Planner(Protocol):
     model: str
 
     def propose(self, situation: Situation) -> Proposal:
-        """A plan, or why there is none."""
+        """Return a plan, or the reason why there is no plan."""
         ...
 
 
@@ -130,7 +130,7 @@ class PlanSpeaker(PlanPlayer):
 
 
 def actions_of(plan: Plan, kind: str) -> list[int]:
-    """The choices that write a plan, up to the first that the masks forbid."""
+    """Return the choices that write a plan, up to the first that the masks forbid."""
     state = TplState(kind)
     chosen = []
     for token in encode(plan)[1:]:
@@ -145,5 +145,5 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """The generator of a planner's own random choices."""
+    """Return the generator of a planner's own random choices."""
     return stable_generator(seed, "planner", name)

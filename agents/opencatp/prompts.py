@@ -30,7 +30,7 @@ DOES = {
 
 
 def system_text(evaluator: Evaluator, level: int) -> str:
-    """The tools, their prices and the form of a plan."""
+    """Return the tools, their prices and the form of a plan."""
     lines = ["You plan which tools to run on an image. The tools:"]
     for tool in TOOLS:
         lines.append(f"- {tool}: {DOES[tool]} ({SIGNATURES[tool].takes} to {SIGNATURES[tool].gives})")
@@ -46,17 +46,17 @@ def system_text(evaluator: Evaluator, level: int) -> str:
 
 
 def task_text(task: OpenCATPTask, level: int) -> str:
-    """The task as the user says it."""
+    """Return the task as the user says it."""
     return f"{task.description} The image is of size level {level} of 0 to 3."
 
 
 def example_text(task: OpenCATPTask, level: int, plan: Plan) -> str:
-    """A worked example."""
+    """Return a worked example."""
     return f"{EXAMPLE_HEADING}: {task_text(task, level)}\nPlan: {json.dumps(plan.to_list())}"
 
 
 def candidates_text(plans: Sequence[Plan], prices: Sequence[float]) -> str:
-    """Plans to choose from, with what they cost."""
+    """Return the plans to choose from, with what they cost."""
     return "\n".join(
         f"{CANDIDATE_HEADING} {number}: {json.dumps(plan.to_list())} costs {price:.4f} USD"
         for number, (plan, price) in enumerate(zip(plans, prices, strict=True), 1)

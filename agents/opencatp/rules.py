@@ -122,13 +122,13 @@ class RandomPlanner:
 
 
 def suggested(task: OpenCATPTask) -> tuple[str, ...]:
-    """The restorers that the task's description calls for, in the usual order."""
+    """Return the restorers that the task's description calls for, in the usual order."""
     wanted = {RESTORER_OF[name] for name in task.degradations}
     return tuple(tool for tool in USUAL_ORDER if tool in wanted)
 
 
 def chain_plan(task: OpenCATPTask, chain: tuple[str, ...]) -> Plan:
-    """A plan that restores in one chain and reads at its end.
+    """Return a plan that restores in one chain and reads at its end.
 
     Where the restored image is wanted beside texts, the readers stand one restorer earlier: the last one's image is the
     answer, and an answer is what nothing else reads.
@@ -141,7 +141,7 @@ def chain_plan(task: OpenCATPTask, chain: tuple[str, ...]) -> Plan:
 
 
 def chain_items(chain: Sequence[str], readers: Sequence[str], wants_image: bool) -> list[Any]:
-    """The items of such a plan, as `Plan.from_list` takes them; a translation in `readers` reads the tool before it."""
+    """Return the items of such a plan, as `Plan.from_list` takes them; a translation in `readers` reads the tool before it."""
     items: list[Any] = []
     for before, tool in zip((TASK_INPUT, *chain), chain, strict=False):
         items += [tool, [before]]

@@ -32,7 +32,7 @@ class PlannerRates:
     """The error rates of a planning model. All are shares of plans or of choices, 0 to 1.
 
     Attributes:
-        malformed: Writes something that is no plan.
+        malformed: Writes something that is not a plan.
         misses: Leaves out a restorer that the words call for.
         adds: Puts in one that they do not call for.
         disorders: Restores in another order than the usual.
@@ -77,7 +77,7 @@ class SimulatedPlanner:
         self._chance = stable_generator(seed, "planning model")
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        """A plan as a JSON list; the steps as a JSON list of tools (`PLAN`); or the number of a candidate (`VOTE`)."""
+        """Return a plan as a JSON list; the steps as a JSON list of tools (`PLAN`); or the number of a candidate (`VOTE`)."""
         text = messages[-1].content
         if purpose == VOTE:
             said = str(self._pick(text))
@@ -137,7 +137,7 @@ class SimulatedPlanner:
         return json.dumps(items)
 
     def _spoil(self, items: list[Any]) -> str:
-        """A plan that is none, in one of the ways that models find."""
+        """Return a plan with an error, of one of the kinds that models make."""
         way = int(self._chance.integers(4))
         if way == 0:
             return "First I would clean the image, then read it."
@@ -148,7 +148,7 @@ class SimulatedPlanner:
         return json.dumps(["machine_translation", [TASK_INPUT], *items])
 
     def _pick(self, text: str) -> int:
-        """The candidate that it thinks is worth most: what its restorers bring, less their price."""
+        """Return the candidate that it thinks is worth most: what its restorers bring, less their price."""
         worth = []
         for line in text.splitlines():
             found = re.match(rf"{CANDIDATE_HEADING} (\d+): (\[.*\]) costs ([0-9.]+) USD", line)
@@ -172,7 +172,7 @@ def _prices(context: str) -> dict[str, float]:
 
 
 def _list(text: str) -> list[Any]:
-    """The first JSON list in a text; empty where there is none."""
+    """Return the first JSON list in a text; empty if there is no list."""
     start = text.find("[")
     try:
         found = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else []

@@ -37,7 +37,7 @@ def _read(world: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
 
 
 def run_of(world: str) -> dict[str, Any]:
-    """The training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`.
+    """Return the training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`.
 
     Raises:
         UnknownName: there is no run in this world.
@@ -73,7 +73,7 @@ class StageAgent(Agent):
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
-        """The probability of each action, (actions,): a softmax over those that the mask allows."""
+        """Return the probability of each action, (actions,): a softmax over those that the mask allows."""
         x = np.concatenate([np.ravel(observation[name]) for name in sorted(observation)], dtype=np.float64)
         for number, (weight, bias) in enumerate(self._layers):
             x = (np.tanh(x) if number else x) @ weight + bias

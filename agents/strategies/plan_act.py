@@ -13,7 +13,7 @@ from .settings import LimitedSearch
 
 PLAN_TRIES = 2
 STEP_TRIES = 2
-"""Replies to a step: a tool that has to be registered first takes one more."""
+"""Most replies per step: a tool that must be registered first needs a second one."""
 
 
 class PlanThenAct(LimitedSearch):
@@ -58,7 +58,7 @@ class PlanThenAct(LimitedSearch):
 
 
 def read_plan(text: str) -> list[str] | None:
-    """The function names in a plan, or None where there is none."""
+    """Return the function names in a plan, or None if the text has no plan."""
     found = re.search(r"\{.*\}", text, re.DOTALL)
     try:
         document = json.loads(found.group()) if found else None

@@ -58,7 +58,7 @@ class SearchSettings:
 
     @classmethod
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> SearchSettings | None:
-        """The settings that a run gives a strategy; None where it leaves the strategy its own.
+        """Return the settings that a run gives a strategy; None where it leaves the strategy its own.
 
         Args:
             fields: Fields of the settings; a mapping under the name of a strategy holds further ones for that strategy alone.
@@ -69,7 +69,7 @@ class SearchSettings:
         return cls(**own) if own else None
 
     def deeper(self, depth: int, nodes: int) -> int:
-        """The depth after a reply that makes so many nodes."""
+        """Return the depth after a reply that makes so many nodes."""
         return depth + (1 if self.unit == "steps" else nodes)
 
 

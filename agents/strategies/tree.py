@@ -126,7 +126,7 @@ class _Search:
 
 
 def describe(turn: Turn) -> str:
-    """A step in words: what was said or called, and what came of it."""
+    """Return a step in words: what was said or called, and what came of it."""
     message = turn.messages[0]
     if not message.calls:
         return to_json({"said": message.content[:SHORT]})

@@ -24,7 +24,7 @@ from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round
 
 TAGS = "tags"
-"""What the model is asked for: the tags that the request names or implies."""
+"""Purpose of a reply: the tags that the request names or implies."""
 ASK_TAGS = (
     "Which functions does the request name or imply? Write a JSON object with three lists of equal length, categories, tools "
     "and apis; entries of one place belong together. Take the names from this list:"
@@ -179,7 +179,7 @@ def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function
 
 
 def tag_lines(tools: Sequence[ToolText]) -> str:
-    """The names to choose tags from, one tool a line."""
+    """Return the names to choose tags from, one tool a line."""
     return "\n".join(f"- {tool.title or tool.name} of {tool.provider} ({tool.category})" for tool in tools)
 
 

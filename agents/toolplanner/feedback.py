@@ -15,7 +15,7 @@ from ...simulators.tasks import LEVELS, normalise
 from ...simulators.tools import Tool
 
 REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api of a tool"}
-"""What an instruction of each level names, and a solution is held to. A statement names nothing: every solution follows it.
+"""Names that an instruction of each level contains and a solution must use; every solution follows a statement.
 Where an API alone is named and several tools have one of that name, each of them will do."""
 _APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t", re.IGNORECASE)
 
@@ -33,7 +33,7 @@ def solution_reward(passed: bool, matched: bool) -> int:
 
 
 def passed(answer: str | None) -> bool:
-    """A solution passes if it ends in a meaningful answer.
+    """Return whether a solution passes: it ends in a meaningful answer.
 
     Args:
         answer: The final answer; None where the solution gave up or was cut off.
@@ -45,7 +45,7 @@ def passed(answer: str | None) -> bool:
 
 
 def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
-    """A solution matches if it uses all that the instruction names and nothing else; order and repeats do not matter.
+    """Return whether a solution uses all that the instruction names and nothing else; order and repeats do not matter.
 
     Args:
         called: The calls, failed ones included, as tools, mappings with `category`, `tool` and `api`, or bare names.
@@ -70,7 +70,7 @@ def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
 
 
 def plain_name(name: str) -> str:
-    """A name as it is compared: case, spaces and underscores do not matter."""
+    """Return a name as it is compared: case, spaces and underscores do not matter."""
     return _plain(str(name))
 
 

@@ -74,7 +74,7 @@ class PlannerModel:
     # -- words to numbers ------------------------------------------------------------------------------------------------
 
     def numbers(self, text: str) -> list[int]:
-        """Token numbers of a piece of text; each is tokenised for itself."""
+        """Return the token numbers of a piece of text; each is tokenised for itself."""
         found = self._known.get(text)
         if found is None:
             if len(self._known) > 50_000:
@@ -83,7 +83,7 @@ class PlannerModel:
         return found
 
     def sequence(self, pieces: Iterable[Piece]) -> Tokens:
-        """The numbers of a text, and which of them the model writes."""
+        """Return the numbers of a text, and which of them the model writes."""
         tokens: list[int] = []
         learnt: list[bool] = []
         for piece in pieces:
@@ -93,17 +93,17 @@ class PlannerModel:
         return Tokens(tokens, learnt)
 
     def option(self, text: str) -> list[int]:
-        """The numbers of something to write, with what ends it."""
+        """Return the numbers of something to write, with what ends it."""
         return [*self.numbers(text), *self.numbers(END)]
 
     # -- how likely ------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights that training changes."""
+        """Return the weights that training changes."""
         return trained_weights(self.network)
 
     def log_probabilities(self, sequences: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
-        """Log-probability of every token after those before it, and which of them count.
+        """Return the log-probability of every token after those before it, and which of them count.
 
         Returns:
             Both of shape (B, L - 1): of tokens 1 to L - 1; padding and what is only read do not count.
@@ -121,7 +121,7 @@ class PlannerModel:
     def option_scores(
         self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext] | None = None
     ) -> list[float]:
-        """Log-probability of each option as a whole, after a context. The context is read once.
+        """Return the log-probability of each option as a whole, after a context. The context is read once.
 
         Args:
             context, options: numbers of tokens.
@@ -208,7 +208,8 @@ def ranking_loss(better: Tensor, worse: Tensor, margin: float = 0.0) -> Tensor:
 
 
 def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
-    """A byte-level tokenizer trained on texts. Case and underscores do not matter to it, as they do not between names."""
+    """Return a byte-level tokenizer trained on texts. Case and underscores do not matter to it, as they do not between
+    names."""
     tokenizers, transformers = require("tokenizers", "train"), require("transformers", "train")
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     model.normalizer = tokenizers.normalizers.Sequence(
@@ -233,7 +234,7 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
 
 def load_tokenizer(settings: LearntSettings, run: Path) -> Any:
-    """The tokenizer of a run: its own for a small model, the published model's else.
+    """Return the tokenizer of a run: its own for a small model, the published model's else.
 
     Raises:
         DataError: the run's own is missing or damaged.

@@ -3,7 +3,7 @@
 The learnt model extracts tags, plans the path and chooses every round's action, each among what is on offer there. What a
 capable reader takes from query, documentation and results (which fact a result shows, which argument a query names) comes
 from the same deterministic reader as the simulated model's, and so do the words of the answer. An answer that holds nothing
-that was asked for says so, and is no pass.
+that was asked for says so, and does not count as a pass.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LONGEST_PATH = 6
 
 
 Chooser = Callable[[Sequence[float]], int]
-"""Takes one of some scores."""
+"""Chooses an option by the scores of all."""
 
 
 def _best(scores: Sequence[float]) -> int:
@@ -85,10 +85,10 @@ class LearntPlanner:
         self._contexts: list[ReadContext] = []
 
     def reset(self, seed: int) -> None:
-        """Nothing to do: `begin` tells of an episode."""
+        """Do nothing: `begin` announces an episode."""
 
     def begin(self, world: Any, seed: int) -> None:
-        """A new episode. What it cannot do, such as to write arguments, a reading of the task does for it.
+        """Begin an episode. A reader of the task does what the model cannot, such as writing arguments.
 
         Args:
             world: The environment, with its `task` and `world`.
@@ -120,7 +120,7 @@ class LearntPlanner:
     # -- before the tree -------------------------------------------------------------------------------------------------
 
     def _extract(self, listed: str) -> tuple[Tool, ...]:
-        """The likeliest tags, one after the other, each tool once."""
+        """Return the likeliest tags, one after the other, each tool once."""
         there = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(listed)}
         known = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in there]
         return tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
@@ -139,7 +139,7 @@ class LearntPlanner:
         return chosen
 
     def _before(self, marker: str) -> list[Piece]:
-        """The text before the tags, the path or the rounds."""
+        """Return the text before the tags, the path or the rounds."""
         pieces = request_pieces(self._request)
         if marker != TAGS and self.tags is not None:
             pieces += list_pieces(TAGS, [written_tool(tool) for tool in self.tags], closed=False)
@@ -226,7 +226,7 @@ class LearntPlanner:
 
 
 def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
-    """The rounds in a conversation of an episode, in the model's words.
+    """Return the rounds in a conversation of an episode, in the model's words.
 
     Args:
         messages: replies and results, with or without the request before them.
@@ -236,7 +236,7 @@ def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
 
 
 def steps_of(messages: Sequence[Message], reader: Reader) -> list[Step]:
-    """The same with a reader; the first message is the request."""
+    """Return the same with a reader; the first message is the request."""
     steps: list[Step] = []
     known: frozenset[int] = frozenset()
     for place, message in enumerate(messages):
@@ -250,7 +250,7 @@ def steps_of(messages: Sequence[Message], reader: Reader) -> list[Step]:
 
 
 def written_call(call: FunctionCall, reader: Reader) -> str:
-    """A call as the model writes it."""
+    """Return a call as the model writes it."""
     if call.name == FINISH.name:
         return GIVE_UP if (call.read() or {}).get("give_up") is True else ANSWER
     tool = reader.tool(call.name)
@@ -258,7 +258,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
 
 
 def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
-    """The language model of a run, under its agent's name.
+    """Return the language model of a run, under its agent's name.
 
     Raises:
         DataError: there is no run, it has no checkpoint, or it is of another kind, version or environment.
@@ -279,7 +279,7 @@ def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
 
 
 def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel | None = None) -> LlmAgent:
-    """A learnt ToolPlanner as an agent.
+    """Return a learnt ToolPlanner as an agent.
 
     Args:
         run: the folder.

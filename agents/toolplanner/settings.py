@@ -60,11 +60,11 @@ class LearntSettings(LanguageModelSettings):
         return Feedback(self.completion, self.following)
 
     def planner(self, **changed: Any) -> PlannerSettings:
-        """The limits under which the policy plays."""
+        """Return the limits under which the policy plays."""
         return PlannerSettings(candidates=self.candidates, tags=self.tags, path=self.path, **changed)
 
     def rate(self, stage: int, step: int) -> float:
-        """Learning rate of a stage's step, counted from 0: it rises, then falls to a tenth."""
+        """Return the learning rate of a stage's step, counted from 0: it rises, then falls to a tenth."""
         first = self.peak(1e-4)
         peak = first if stage == 1 else self.rank_learning_rate if self.rank_learning_rate is not None else first / 10
         steps = self.steps if stage == 1 else self.rank_steps

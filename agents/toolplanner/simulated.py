@@ -20,7 +20,7 @@ from .feedback import plain_name
 from .tags import tags_of, write_tags
 
 HEED = 0.9
-"""How often the model prefers a tool that the request names, when it just acts. Set so that the plain tree search follows
+"""Share of its actions in which the model prefers a tool that the request names. Set so that the plain tree search follows
 instructions about as often as ToolLLaMA-Tree, which matches 13 % of the hybrid ones (ToolPlanner, Table 1)."""
 
 
@@ -87,7 +87,7 @@ class SimulatedToolPlanner(Simulated):
 
 
 def named(tools: Iterable[Tool], text: str) -> list[Tool]:
-    """The tools that a text names best: by API and provider, else by either of them."""
+    """Return the tools that a text names best: by API and provider, else by either of them."""
     known = [(tool, _stands_in(tool.title or tool.name, text), _stands_in(tool.provider, text)) for tool in tools]
     both = [tool for tool, api, provider in known if api and provider]
     return both or [tool for tool, api, _ in known if api] or [tool for tool, _, provider in known if provider]
@@ -95,7 +95,7 @@ def named(tools: Iterable[Tool], text: str) -> list[Tool]:
 
 @lru_cache(maxsize=65_536)
 def _stands_in(name: str, text: str) -> bool:
-    """The name is there as written; spaces and underscores may stand for each other where it is not."""
+    """Return whether a name stands in a text, as written or with spaces for underscores."""
     if not name.strip() or (name not in text and plain_name(name) not in plain_name(text)):
         return False  # most names are not, and to look for one as a word takes a pattern of its own
     if name.isalpha() and name.islower():

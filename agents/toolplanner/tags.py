@@ -36,7 +36,7 @@ class Tags:
     apis: tuple[str, ...] = ()
 
     def mappings(self) -> list[dict[str, str]]:
-        """The triples by place, as `match` and `names` take them; "" where a list is shorter."""
+        """Return the triples by place, as `match` and `names` take them; "" where a list is shorter."""
         triples = zip_longest(self.categories, self.tools, self.apis, fillvalue="")
         return [dict(zip(("category", "tool", "api"), triple, strict=True)) for triple in triples]
 
@@ -50,7 +50,7 @@ class Tags:
 
 
 def tags_of(tools: Iterable[Tool]) -> Tags:
-    """The tags of some tools."""
+    """Return the tags of some tools."""
     known = list(tools)
     return Tags(
         tuple(tool.category for tool in known),
@@ -60,7 +60,7 @@ def tags_of(tools: Iterable[Tool]) -> Tags:
 
 
 def gold_tools(task: Task, catalog: Catalog) -> tuple[Tool, ...]:
-    """The tools that a task's instructions name, one a need: what a solution has to call, and nothing else.
+    """Return the tools that a task's instructions name, one a need: what a solution has to call, and nothing else.
 
     Where several tools serve a need, it is the one that the hybrid instruction names; in recorded data it is the relevant one.
     """
@@ -77,7 +77,7 @@ def gold_tools(task: Task, catalog: Catalog) -> tuple[Tool, ...]:
 
 
 def read_tags(text: str) -> Tags | None:
-    """The tags in a reply: a JSON object with the lists `categories`, `tools` and `apis`. None where there is none."""
+    """Return the tags in a reply, a JSON object with the lists `categories`, `tools` and `apis`; None if there is none."""
     found = re.search(r"\{.*\}", text[:_LONGEST], re.DOTALL)
     try:
         document = json.loads(found.group()) if found else None
@@ -100,7 +100,7 @@ def write_tags(tags: Tags) -> str:
 
 
 def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES) -> list[ToolText]:
-    """The tools on offer that a tag list means, in its order.
+    """Return the tools on offer that a tag list means, in its order.
 
     Args:
         tags: Read from a reply.
@@ -140,13 +140,13 @@ class Retriever:
         self._vectors = self._embed(documents).astype(np.float32)
 
     def top(self, query: str, count: int) -> list[Tool]:
-        """The `count` tools whose documents are closest to the query, the closest first."""
+        """Return the `count` tools whose documents are closest to the query, the closest first."""
         scores = (self._vectors @ self._embed([query])[0].astype(np.float32)).round(5)
         return [self.tools[index] for index in np.argsort(-scores, kind="stable")[:count].tolist()]
 
 
 def document_of(tool: Tool) -> str:
-    """All that a retriever knows of a tool."""
+    """Return all that a retriever knows of a tool."""
     return f"{tool.category} {tool.provider} {tool.title or tool.name} {tool.description}"
 
 
@@ -159,7 +159,7 @@ class TagScore(NamedTuple):
 
 
 def tag_score(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> TagScore:
-    """Precision, recall and F1 over all names together.
+    """Return the precision, recall and F1 over all names together.
 
     Args:
         pairs: (extracted, gold) names of each task.

@@ -80,7 +80,7 @@ class Pair:
 
 
 def solutions(roots: Sequence[Round]) -> Iterator[tuple[Round, ...]]:
-    """All paths from a root to a leaf, in the order in which they ended."""
+    """Yield all paths from a root to a leaf, in the order in which they ended."""
     for root in roots:
         if not root.children:
             yield (root,)
@@ -89,7 +89,7 @@ def solutions(roots: Sequence[Round]) -> Iterator[tuple[Round, ...]]:
 
 
 def final_solution(roots: Sequence[Round]) -> tuple[Round, ...]:
-    """The solution that counts: the last one made; the search stops at an answer, so that one is last."""
+    """Return the solution that counts: the last one made; the search stops at an answer, so that one is last."""
     path: list[Round] = []
     siblings = roots
     while siblings:
@@ -99,13 +99,13 @@ def final_solution(roots: Sequence[Round]) -> tuple[Round, ...]:
 
 
 def called_tools(path: Sequence[Round], catalog: Catalog) -> list[Tool]:
-    """The tools that a solution calls. Names that no tool has are ignored."""
+    """Return the tools that a solution calls. Names that no tool has are ignored."""
     known = {tool.name: tool for tool in catalog}
     return [known[name] for step in path for name in step.tools if name in known]
 
 
 def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
-    """Reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
+    """Return the reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
     finished = path[-1].answer if path and path[-1].end == "answer" else None
     return solution_reward(
         passed(finished) or not feedback.completion,
@@ -146,7 +146,7 @@ def extract_pairs(
 
     Three kinds are made up, each where it surely is negative: giving up; a call of a tool that the instruction does not name;
     an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
-    instruction-following feedback; where no kind is left, there is no pair.
+    instruction-following feedback; where none applies, the round gives no pair.
 
     Args:
         roots: First rounds of a scored tree.

@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def written_tool(tool: Tool) -> str:
-    """A tool as the model writes it."""
+    """Return a tool as the model writes it."""
     return f" {tool.title or tool.name} of {tool.provider}"
 
 
@@ -92,7 +92,7 @@ def round_pieces(steps: Sequence[Step]) -> list[Piece]:
 def episode_pieces(
     request: str, tags: Sequence[str] | None, path: Sequence[str] | None, steps: Sequence[Step], named: int | None = None
 ) -> list[Piece]:
-    """A whole episode.
+    """Return a whole episode.
 
     Args:
         request: The instruction.

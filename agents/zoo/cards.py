@@ -37,12 +37,12 @@ class Card(BaseModel):
 
 
 def zoo_names() -> list[str]:
-    """Names of the agents that ship: ``zoo:catp`` and so on."""
+    """Return the names of the agents that ship: ``zoo:catp`` and so on."""
     return [f"{ZOO}{path.parent.name}" for path in sorted(FOLDER.glob(f"*/{CARD}"))]
 
 
 def is_zoo(name: str) -> bool:
-    """The name is one of the zoo, whether it has such an agent or not."""
+    """Return whether a name is of the zoo's form; the zoo need not have the agent."""
     return name.startswith(ZOO)
 
 
@@ -60,7 +60,7 @@ def read_card(name: str) -> Card:
     try:
         return Card.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
-        raise DataError(path, f"is no card of a trained agent ({error}); install costgym again") from error
+        raise DataError(path, f"is not a valid card of a trained agent ({error}); install costgym again") from error
 
 
 @lru_cache

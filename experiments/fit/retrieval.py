@@ -69,7 +69,7 @@ def retrieval_quality(
 
 
 def score(found: Sequence[str], task: Task) -> tuple[float, float, float]:
-    """Recall, nDCG and completeness of the tools found for a task, best first.
+    """Return the recall, nDCG and completeness of the tools found for a task, best first.
 
     A tool is relevant if it serves a need. The ideal order has all relevant tools first.
     """

@@ -149,7 +149,7 @@ def _priced(call: LoggedCall, token_price: tuple[float, float] | None, prices: M
 
 
 def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:
-    """The executed calls; if the log has durations, at least one of them must have one."""
+    """Return the executed calls; if the log has durations, at least one of them must have one."""
     executed = sum(call.status in fits.WORKS or call.status in fits.FAILS for call in calls)
     return executed if not timed or len(fits.durations(calls)) else 0
 
@@ -158,14 +158,14 @@ def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:
 
 
 def _simulated(document: Mapping[str, Any], shape: Mapping[str, Sequence[Chain]]) -> dict[str, list[Chain]]:
-    """The document's calls in the shape of a log, by the log's names of the tools."""
+    """Return the document's calls in the shape of a log, by the log's names of the tools."""
     names = dict(zip(shape, (tool["name"] for tool in document["source"]["tools"]), strict=True))
     found = simulate(document, {names[tool]: chains for tool, chains in shape.items()})
     return {tool: found[name] for tool, name in names.items()}
 
 
 def _misses(rows: Mapping[str, Any]) -> list[str]:
-    """The figures that the written scenario does not reproduce, in words."""
+    """Return the figures that the written scenario does not reproduce, in words."""
     found = []
     for tool, row in rows.items():
         for name, figure in row.get("reproduced", {}).items():
@@ -177,7 +177,7 @@ def _misses(rows: Mapping[str, Any]) -> list[str]:
 
 
 def written(name: str, value: float) -> str:
-    """A figure of `FIGURES` with its unit."""
+    """Return a figure of `FIGURES` with its unit."""
     if name in ("success", "failure_after_failure", "refused"):
         return f"{value:.1%}"
     return f"{value:.3g} s" if name.endswith("_s") else f"{value:.3g}"

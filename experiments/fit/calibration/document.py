@@ -95,14 +95,14 @@ def read_tasks(path: Path) -> list[Any]:
     """Read a YAML file with a list of tasks, or with `tasks: [...]`; the scenario checks each of them.
 
     Raises:
-        DataError: the file cannot be read, or holds no list.
+        DataError: the file cannot be read, or does not hold a list.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(path, f"is no YAML ({error})") from error
+        raise DataError(path, f"is not valid YAML ({error})") from error
     tasks = document.get("tasks") if isinstance(document, dict) else document
     if not isinstance(tasks, list) or not tasks:
         raise DataError(path, "expected a list of tasks, each with `query` and `needs`")
@@ -145,7 +145,8 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
 
 
 def _memory(fit: Fit) -> dict[str, float] | None:
-    """Memory at which pay-per-use pricing gives each tool's price by duration; None if prices do not depend on duration."""
+    """Return the memory at which pay-per-use pricing gives each tool's price by duration; None if prices do not depend on
+    duration."""
     found: dict[str, float] = {}
     for tool, price in fit.price.items():
         if price is None or price.model != "duration" or abs(price.base) > 0.1 * price.fee:
@@ -181,7 +182,7 @@ def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, Any]) -> list[str]:
-    """Warnings about properties of the log that the scenario cannot express."""
+    """Return the warnings about properties of the log that the scenario cannot express."""
     found = []
     for tool, price in fit.price.items():
         if price is not None and document.get("pricing") == "flat" and price.flat_error > 0.1:

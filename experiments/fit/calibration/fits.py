@@ -66,7 +66,7 @@ class LatencyFit:
 
 
 def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
-    """The world's latency model of one tool's calls, by maximum likelihood; None where no duration was logged.
+    """Return the world's latency model of one tool's calls, by maximum likelihood; None where no duration was logged.
 
     A timeout is either a duration beyond the limit (a censored one) or a failure of its own. Which it was, the log does not
     say: as many count as censored as the fitted tail leads to expect, and the rest are left to the failure model.
@@ -204,7 +204,7 @@ class PriceFit:
 
 
 def fit_price(calls: Sequence[LoggedCall]) -> PriceFit | None:
-    """The price models of one tool's executed calls, by least squares; None where no price was logged."""
+    """Return the price models of one tool's executed calls, by least squares; None where no price was logged."""
     optimize = require("scipy.optimize", "train")
     executed = [call for call in calls if call.price is not None and (call.status in WORKS or call.status in FAILS)]
     if not executed:
@@ -280,7 +280,7 @@ def episodes_of(calls: Sequence[LoggedCall], gap_s: float) -> list[list[LoggedCa
 
 
 Counts = tuple[int, int, int, int, int, int]
-"""Of a chain: begins well, begins badly, then well after well, badly after well, well after badly, badly after badly."""
+"""Counts of a chain: begins well, begins badly, then well after well, badly after well, well after badly, badly after badly."""
 
 
 def _counts(chain: Sequence[Status]) -> Counts:
@@ -291,7 +291,7 @@ def _counts(chain: Sequence[Status]) -> Counts:
 
 
 def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> FailureFit:
-    """The world's failure model, by maximum likelihood.
+    """Return the world's failure model, by maximum likelihood.
 
     On average a tool of reliability r works in slip + (1 - 2 slip) r of its calls, whatever its persistence; so each tool's
     reliability follows from its success rate, and slip and persistence from how outcomes follow each other. A slip larger than
@@ -344,7 +344,7 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
 
 
 def success_rate(chains_of_tool: Sequence[Sequence[Status]], slow: float = 0.0) -> float:
-    """The share of calls that succeed in the tool's Markov chain; timeouts by duration are left out."""
+    """Return the share of calls that succeed in the tool's Markov chain; timeouts by duration are left out."""
     statuses = Counter(status for chain in chains_of_tool for status in chain)
     well, total = sum(statuses[status] for status in WORKS), sum(statuses.values())
     slow_calls = min(float(statuses[Status.TIMEOUT]), slow * total)
@@ -352,7 +352,7 @@ def success_rate(chains_of_tool: Sequence[Sequence[Status]], slow: float = 0.0) 
 
 
 def reliability_of(rate: float, slip: float) -> float:
-    """The reliability with which a tool works in `rate` of its calls."""
+    """Return the reliability with which a tool works in `rate` of its calls."""
     return min(1.0, max(0.0, (rate - slip) / (1.0 - 2.0 * slip)))
 
 
@@ -375,7 +375,7 @@ def _chain_log_likelihood(counts: Counts, weights: tuple[float, float, float], s
 
 
 def _kinds(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> dict[str, float]:
-    """Shares of the ways to fail; every failure of the chain is drawn from them, the usual ones too."""
+    """Return the shares of the ways to fail; every failure of the chain is drawn from them, the usual ones too."""
     counts: Counter[str] = Counter()
     for name, found in tools.items():
         statuses = Counter(status for chain in found for status in chain if status in FAILS)

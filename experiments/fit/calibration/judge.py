@@ -34,7 +34,7 @@ FIGURES = {
     "failure_run": "length of runs of failures",
     "refused": "refusals for the rate",
 }
-"""What is judged of each tool, and its name in words."""
+"""Figures by which each tool is judged, with their names in words."""
 _QUANTILES = {"latency_p50_s": 0.5, "latency_p90_s": 0.9, "latency_p99_s": 0.99, "failure_latency_p50_s": 0.5}
 _LEAST = {"latency_p50_s": 10, "latency_p90_s": 50, "latency_p99_s": 500, "failure_latency_p50_s": 20}
 """Fewest durations with which a quantile is judged."""
@@ -114,7 +114,7 @@ class Figure:
 
 
 def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure]:
-    """The figures of `FIGURES` of one tool's calls.
+    """Return the figures of `FIGURES` of one tool's calls.
 
     Args:
         chains: its calls, by episode.
@@ -201,7 +201,7 @@ def _quantile(values: Sequence[tuple[float, int]], share: float, weights: FloatA
 
 
 def compare(logged: Mapping[str, Figure], world: Mapping[str, Figure], fitted_to: Mapping[str, Figure] | None = None) -> Any:
-    """Each figure of the log beside the world's.
+    """Return each figure of the log beside the world's.
 
     Args:
         logged, world: the figures of both.

@@ -20,12 +20,12 @@ Figures = dict[str, float]
 
 
 def world_of(env_id: str, level: str) -> dict[str, Any]:
-    """Arguments of `gymnasium.make` for an environment at a level."""
+    """Return the arguments of `gymnasium.make` for an environment at a level."""
     return {"scenario": level} if level and "scenario" in class_of(env_id).WORLD_ARGUMENTS else {}
 
 
 def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
-    """An environment at a level, in its default form."""
+    """Return an environment at a level, in its default form."""
     return make(env_id, split=split, disable_env_checker=True, **world_of(env_id, level))
 
 

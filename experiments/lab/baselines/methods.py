@@ -48,7 +48,7 @@ METHODS = {method.name: method for method in _ALL}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an environment has for the methods.
+    """The rules and limits that an environment offers to the methods.
 
     Attributes:
         rules: agents that play the rules there, by method.

@@ -22,16 +22,16 @@ from .measure import LearntPolicy, open_env
 from .methods import OFFERS, Unit
 
 BEHAVIOUR = ("greedy", "random")
-"""Rules that the recorded episodes are of, in turn: half of them good, half of them broad."""
+"""Rules that play the recorded episodes in turn: one good, one broad."""
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
 TARGET_RATE = 0.005
 """Share by which a target network moves with every update."""
 EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0
-"""Of implicit Q-learning: expectile of the values, inverse temperature of the policy, largest weight of a decision."""
+"""Implicit Q-learning: expectile of the values, inverse temperature of the policy, largest weight of a decision."""
 CONSERVATISM = 1.0
-"""Of conservative Q-learning: the weight of its regulariser, which is d3rlpy's default for discrete actions."""
+"""Conservative Q-learning: weight of the regulariser, which is d3rlpy's default for discrete actions."""
 _NEVER = -1e8
-"""Score of what the mask forbids."""
+"""Score of actions that the mask forbids."""
 
 
 Update = Callable[[list[Tensor]], None]
@@ -144,7 +144,7 @@ def _log_policy(policy: nn.Module, seen: Tensor, masks: Tensor, actions: Tensor)
 
 
 def _of(scores: Tensor, actions: Tensor) -> Tensor:
-    """Each row's score of its action."""
+    """Return each row's score of its action."""
     return scores.gather(1, actions[:, None])[:, 0]
 
 

@@ -63,7 +63,7 @@ class Controller:
 
 
 def controller_of(method: str, limit: float) -> Controller | None:
-    """The controller of a constrained method; None for the others."""
+    """Return the controller of a constrained method; None for the others."""
     law = Lagrangian.holding("price", limit)
     if method == "ppo-lagrangian":
         return Controller(law.model_copy(update={"gain": 0.0}))

@@ -17,7 +17,7 @@ from .run import Record
 RESAMPLES = 2_000
 Row = dict[str, Any]
 SHARE_OF_BOUND = 0.95
-"""Of the informed optimum's pass rate: the second mark that learning curves are timed to."""
+"""Share of the informed optimum's pass rate that is the second mark in the time of learning curves."""
 COLUMNS = (
     "method",
     "seeds",
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def iqm(values: Sequence[float]) -> float:
-    """Interquartile mean: the mean without the lowest and the highest quarter of the values.
+    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values.
 
     Source: Agarwal et al. 2021, Deep reinforcement learning at the edge of the statistical precipice.
     """
@@ -42,7 +42,8 @@ def iqm(values: Sequence[float]) -> float:
 
 
 def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
-    """Percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for a single one."""
+    """Return the percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for a single
+    one."""
     if len(values) < 2:
         return None
     drawn = stable_generator(0, "baselines", name).choice(np.asarray(values), (RESAMPLES, len(values)))
@@ -161,7 +162,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def curves(records: Sequence[Record]) -> str:
-    """The learning curves as an SVG file: interquartile means over seeds at each measurement, a line a method."""
+    """Return the learning curves as an SVG file: interquartile means over seeds at each measurement, a line a method."""
     grid = []
     for env, level in dict.fromkeys((record["env"], record["level"]) for record in records):
         own = [each for each in records if (each["env"], each["level"]) == (env, level) and each["curve"]]

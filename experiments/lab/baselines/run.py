@@ -136,7 +136,7 @@ def read_record(path: Path, settings: BaselineSettings) -> Record:
         record: Record = json.loads(path.read_text(encoding="utf-8"))
         made_with = record["settings"], record["version"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(path, f"is no record of a baseline ({error}); delete it to run it again") from error
+        raise DataError(path, f"is not a record of a baseline ({error}); delete it to run it again") from error
     if made_with != (settings.model_dump(), __version__):
         raise ConfigError("--out", f"{path} was made with other settings or by another version; choose another folder")
     return record

@@ -86,7 +86,7 @@ def _wait(device: str) -> None:
 
 
 def _difference(tensors: Any, arrays: Any, where: str) -> str | None:
-    """The first place at which tensors and arrays differ in a bit; arrays of objects are left out."""
+    """Return the first place at which tensors and arrays differ in a bit; arrays of objects are left out."""
     if isinstance(arrays, dict):
         pairs = [(f"{where}, {key}", tensors[key], value) for key, value in arrays.items()]
     elif isinstance(arrays, tuple):

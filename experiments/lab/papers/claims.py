@@ -27,13 +27,13 @@ LISTED = "the simulated model errs by the number of listed tools, with documenta
 
 
 def effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "", by: str = "") -> Row:
-    """A checked claim; `by` is the reason for which it is true or false by construction."""
+    """Return a checked claim; `by` is the reason for which it is true or false by construction."""
     row: Row = {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
     return {**row, "by_construction": bool(by), **({"reason": by} if by else {})}
 
 
 def counted(effects: Sequence[Row]) -> list[Row]:
-    """The effects that count: claims of the paper that playing decides."""
+    """Return the effects that count: claims of the paper that playing decides."""
     return [row for row in effects if not row["by_construction"] and row["source"] != UNPUBLISHED]
 
 
@@ -215,6 +215,6 @@ def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list
 
 
 def _measured(row: Row, metric: str) -> tuple[str, float, float]:
-    """A difference in points as text, as a number, and the lower end of its interval."""
+    """Return a difference in points as text, as a number, and the lower end of its interval."""
     gain, low, high = (100 * value for value in (row[metric], *row["ci95"][metric]))
     return f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]", gain, low

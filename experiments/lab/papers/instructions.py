@@ -72,7 +72,7 @@ class Followed:
 
     @classmethod
     def from_json(cls, line: str) -> Followed:
-        """The record that `to_json` wrote."""
+        """Return the record that `to_json` wrote."""
         said = json.loads(line)
         tags = None if said["tags"] is None else Tags(*map(tuple, said["tags"]))
         return cls(EpisodeResult.from_json(json.dumps(said["result"])), said["matched"], said["meaningful"], tags)
@@ -134,7 +134,7 @@ def follow(
 
 
 def planners() -> list[str]:
-    """The agents of the table: the simulated ones, and the trained one if it can play here."""
+    """Return the agents of the table: the simulated ones, and the trained one if it can play here."""
     return [*AGENTS, *([TRAINED] if find_agent(TRAINED).playable else [])]
 
 
@@ -179,7 +179,7 @@ def _follow(shared: tuple[str, Mapping[str, Any], str, int, int], run: Run) -> I
 
 
 def at_level(scenario: Any, level: str) -> Any:
-    """A scenario whose retriever, if it has one, is asked at an instruction level; others as they are."""
+    """Return a scenario whose retriever, if it has one, is asked at an instruction level; others as they are."""
     found = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     retrieval = getattr(found.source, "candidates", None)
     if not isinstance(retrieval, Retrieval):

@@ -55,7 +55,7 @@ class Protocol:
     whose: str = ""
 
     def scenario(self, base: Scenario, group: str = "") -> Scenario:
-        """The base world with as many candidates as a group of rows has."""
+        """Return the base world with as many candidates as a group of rows has."""
         wanted = self.candidates[group]
         changes = {**({} if wanted is None else {"candidates": wanted}), **self.source}
         retrieved = changes.get("candidates")
@@ -142,7 +142,7 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
 
 
 def protocols(paper: str) -> tuple[Protocol, ...]:
-    """The protocols of a paper, the published one first.
+    """Return the protocols of a paper, the published one first.
 
     Raises:
         UnknownName: the paper has none.

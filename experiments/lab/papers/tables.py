@@ -242,7 +242,7 @@ def verdict(effects: Sequence[Row]) -> str:
         under = f"Under the {protocol} protocol " if protocol else ""
         built = sum(row["by_construction"] for row in own)
         beyond = len(own) - built - len(claims)
-        left_out = [f"{built} are so by construction"] * (built > 0) + [f"{beyond} are no claims of the paper"] * (beyond > 0)
+        left_out = [f"{built} are so by construction"] * (built > 0) + [f"{beyond} are not claims of the paper"] * (beyond > 0)
         rest = f" ({' and '.join(left_out)}, and not counted)" if left_out else ""
         said.append(f"{under}{following} of {len(claims)} effects follow; {len(claims) - following} do not{rest}.")
     return " ".join(said)

@@ -41,7 +41,7 @@ class Tally:
 
 
 class PendingEvents:
-    """What an episode has told so far; `wait` has to tell the rest in the order of time."""
+    """The events that an episode has reported so far; `wait` must report the rest in the order of time."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
@@ -106,14 +106,14 @@ def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]
 
 
 def begin(scenario: Scenario, random: Random) -> Episode:
-    """An episode of a scenario under its own budget and enforcement."""
+    """Return an episode of a scenario under its own budget and enforcement."""
     world = scenario.build()
     number = random.choice(list(world.tasks.numbers(random.choice(("train", "test")))))
     return world.episode(number, random.randrange(2**40), scenario.limits(), scenario.enforcement)
 
 
 def state(episode: Episode) -> dict[str, Any]:
-    """All that can be seen of an episode."""
+    """Return all that can be seen of an episode."""
     names = ("now_s", "known", "needs", "counts", "successes", "in_flight", "factors", "over", "exceeded", "grade", "log")
     return {
         **{name: getattr(episode, name) for name in names},
@@ -263,7 +263,7 @@ def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
 
 def edited(line: str, random: Random) -> str:
-    """A record with one value changed."""
+    """Return a record with one value changed."""
     document = json.loads(line)
     places: list[tuple[Any, Any]] = []
 

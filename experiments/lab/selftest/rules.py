@@ -37,7 +37,7 @@ class Luck:
         self._outages: list[tuple[float, float]] = []
 
     def row(self, k: int, slot: int) -> list[float]:
-        """The uniforms of the k-th call in a slot."""
+        """Return the uniforms of the k-th call in a slot."""
         if k not in self._rows:
             self._rows[k] = self._source.rows(self._episode.seed, self._episode.number, self._slots, k, 1)[0]
         return self._rows[k][slot]
@@ -132,7 +132,7 @@ def _money(episode: Episode) -> Iterator[str]:
 
 
 def _factors(episode: Episode, call: Call) -> set[float]:
-    """The factors that a call's price may have; events at the very time of its start may come before or after it."""
+    """Return the factors that a call's price may have; events at the very time of its start may come before or after it."""
     found, factor = set(), 1.0
     for notice in sorted(episode.world.notices(episode.number), key=lambda notice: notice.at_s):
         if notice.at_s >= call.started_s:
@@ -292,7 +292,7 @@ def _in_time(episode: Episode) -> list[WorldEvent]:
 
 
 class Wishes:
-    """What the user wants of each need over time."""
+    """The user's wish for each need over time."""
 
     def __init__(self, episode: Episode) -> None:
         self._needs = episode.task.needs
@@ -303,7 +303,7 @@ class Wishes:
         return any(event.at_s == at_s for event in self._changes for at_s in times)
 
     def at(self, number: int, at_s: float) -> tuple[Need, int]:
-        """A need as it is at a time, and how often it has changed."""
+        """Return a need as it is at a time, and how often it has changed."""
         need, version = self._needs[number], 0
         for event in self._changes:
             if event.need == number and event.at_s < at_s and need.alternative is not None:

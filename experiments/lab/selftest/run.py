@@ -47,7 +47,7 @@ class Finding:
         return hashlib.sha256(repr((self.oracle, self.scenario)).encode()).hexdigest()[:10]
 
     def to_yaml(self) -> str:
-        """The finding as a file."""
+        """Return the finding as a file."""
         return yaml.safe_dump(
             {"oracle": self.oracle, "seed": self.seed, "problem": self.problem, "scenario": self.scenario}, sort_keys=False
         )
@@ -139,7 +139,7 @@ def _world(number: int, seed: int, given: Scenario | None, report: Report, until
 
 
 def oracles() -> list[str]:
-    """The oracles that can be asked here: without Numba there is no batch."""
+    """Return the oracles that can be asked here: without Numba there is no batch."""
     compiled = importlib.util.find_spec("numba") is not None
     return [name for name in ORACLES if compiled or name not in COMPILED]
 
@@ -149,7 +149,7 @@ def _read(path: Path) -> tuple[str, int, Document]:
         case = yaml.safe_load(path.read_text(encoding="utf-8"))
         oracle, number, document = case["oracle"], int(case["seed"]), dict(case["scenario"])
     except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise DataError(path, f"is no found case of `costgym selftest` ({error})") from None
+        raise DataError(path, f"is not a found case of `costgym selftest` ({error})") from None
     if oracle not in ORACLES:
         raise ConfigError(str(path), f"oracle: expected one of {', '.join(ORACLES)}, got {oracle!r:.60}")
     return oracle, number, document
@@ -159,7 +159,7 @@ def _read(path: Path) -> tuple[str, int, Document]:
 
 
 def smaller(finding: Finding) -> Finding:
-    """A finding of the same oracle in the smallest world that simple cuts lead to."""
+    """Return a finding of the same oracle in the smallest world that simple cuts lead to."""
     tries = 0
     shrunk = True
     while shrunk and tries < SHRINKS:
@@ -169,7 +169,7 @@ def smaller(finding: Finding) -> Finding:
             try:
                 scenario = parse_scenario(copy.deepcopy(document))
                 scenario.build()
-            except Exception:  # a cut that is no world
+            except Exception:  # the cut document is not a valid world
                 continue
             problem = check(finding.oracle, scenario, finding.seed, Tally())
             if problem is not None:

@@ -37,7 +37,7 @@ USUAL: dict[str, tuple[float, float]] = {
     "tokens": (0, 1000),
     "judge.curve": (0.5, 2),
 }
-"""Where most of the numbers are drawn from, so that calls meet limits, outages and each other."""
+"""Usual ranges, from which most numbers are drawn, so that calls meet limits, outages and each other."""
 
 
 class Writer:
@@ -52,7 +52,7 @@ class Writer:
         self.random, self.border = random, border
 
     def number(self, place: str) -> float:
-        """A number for a place of a scenario."""
+        """Return a number for a place of a scenario."""
         random, (low, high, _, whole) = self.random, BOUNDS[place]
         if random.random() < self.border:
             inner = (low, high) if whole else (low, high, math.nextafter(low, high), math.nextafter(high, low))
@@ -69,7 +69,7 @@ class Writer:
             into[name or place.rpartition(".")[2]] = min(high, max(low, self.number(place)))
 
     def scenario(self) -> Document:
-        """A whole scenario with tools of its own."""
+        """Return a whole scenario with tools of its own."""
         random = self.random
         needs = random.randint(1, 3)
         document: Document = {"name": "random", "seed": random.randrange(1000), "source": self.source(needs)}

@@ -166,7 +166,7 @@ class PoolLearner(OfflineLearner):
 
 
 def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
-    """Log-probability of every action at every step of an episode, within the policy's window.  # (T, N_ACTIONS)"""
+    """Return the log-probability of every action at every step of an episode, within the policy's window.  # (T, N_ACTIONS)"""
     policy.eval()
     steps = range(len(record.choices))
     return step_logs(policy, [record] * len(steps), steps).cpu()

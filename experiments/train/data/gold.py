@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class NeedsShown(Protocol):
-    """What the calls follow from: the needs of an episode, and which of their facts were shown so far."""
+    """The basis of the calls: the needs of an episode, and which of their facts were shown so far."""
 
     @property
     def needs(self) -> Any: ...
@@ -27,7 +27,7 @@ def solve(
     """Call tools and give the answer; return whether a result showed all that the answer states.
 
     For each need, tools that serve it are called in a random order that favours cheap ones until one shows the fact. An answer
-    that nothing showed is no lesson: a model would learn to invent.
+    that no result showed would teach a model to invent.
 
     Args:
         episode: needs and facts; read again after every call.

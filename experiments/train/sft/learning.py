@@ -52,7 +52,7 @@ class SftLearner(Learner):
         return total, {"tokens": float(sum(len(row.ids) for row in batch))}
 
     def _logits(self, row: TokenRow) -> tuple[Any, Any]:
-        """Logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
+        """Return the logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
         ids = torch.tensor(row.ids, device=self.model.device)
         said = torch.tensor(row.said, device=self.model.device)
         with self._precision():

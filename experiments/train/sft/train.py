@@ -121,7 +121,7 @@ def _train(
 
 
 def _order(rows: Sequence[TokenRow], count: int, seed: int) -> list[TokenRow]:
-    """Rows in training order, each as often as every other."""
+    """Return the rows in training order, each as often as every other."""
     order: list[TokenRow] = []
     turn = 0
     while len(order) < count:

@@ -106,7 +106,7 @@ def test_a_body_that_is_cut_is_asked_for_again(server):
 @pytest.mark.parametrize("text", ['{"choices": [{"mess', "<html>busy</html>", "[]", '{"choices": 3}'])
 def test_an_answer_that_is_no_completion_is_an_infrastructure_error(server, text):
     server.answers = [(200, text, {"Content-Type": "application/json"})]
-    with pytest.raises(InfrastructureError, match="no chat completion"):
+    with pytest.raises(InfrastructureError, match="not a chat completion"):
         ask(client(server))
 
 
@@ -361,8 +361,8 @@ def test_a_server_that_breaks_down_voids_the_episode(server, monkeypatch, tmp_pa
     server.answers = [last, *[(200, "<html>", {"Content-Type": "text/html"})] * INFRASTRUCTURE_TRIES, last]
     row = run(small_board(), tmp_path / "run").document["rows"][0]
     assert (row["episodes"], row["void_episodes"]) == (3, 1)
-    assert row["void_reasons"] == {"model server: the answer is no chat completion: '<html>'": 1}
-    assert "Void: model server: the answer is no chat" in (tmp_path / "run" / "index.html").read_text()
+    assert row["void_reasons"] == {"model server: the answer is not a chat completion: '<html>'": 1}
+    assert "Void: model server: the answer is not a chat" in (tmp_path / "run" / "index.html").read_text()
     assert server.url not in (tmp_path / "run" / "leaderboard.json").read_text()
 
 

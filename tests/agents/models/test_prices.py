@@ -55,7 +55,7 @@ def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path)
         import_table(file, "2026-11-22", out, models=("small", "unpriced"))
     with pytest.raises(costgym.ConfigError, match="YYYY-MM-DD"):
         import_table(file, "yesterday", out)
-    for text, words in (("[]", "has no prices"), ("{", "is no JSON")):
+    for text, words in (("[]", "has no prices"), ("{", "is not valid JSON")):
         file.write_text(text)
         with pytest.raises(costgym.DataError, match=words):
             import_table(file, "2026-11-22", out)

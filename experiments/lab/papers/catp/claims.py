@@ -63,7 +63,8 @@ def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
 
 
 def _baselines(kind: str, less: dict[tuple[str, float, str], Row]) -> list[Row]:
-    """The order of the baselines: of the trained ones it is measured; of the prompted ones the simulated model decides it."""
+    """Return the order of the baselines: of the trained ones it is measured; of the prompted ones the simulated model decides
+    it."""
     source, found = TABLES[kind], []
     for above, below in (("rltf", "ift"), ("zero-shot", "rltf")):
         row = less[kind, ALPHA, f"{above} less {below}"]
@@ -76,7 +77,7 @@ def _baselines(kind: str, less: dict[tuple[str, float, str], Row]) -> list[Row]:
 
 
 def _ablations(table: dict[tuple[str, float, str], Row], less: dict[tuple[str, float, str], Row]) -> list[Row]:
-    """The claims of Table 4, which is about sequential tasks."""
+    """Return the claims of Table 4, which is about sequential tasks."""
     found = []
     for name, what in (("context", "context augmentation"), ("feedback", "intermediate feedback"), ("mask", "masking")):
         row = less["sequential", ALPHA, f"catp-no-{name} less catp"]
@@ -100,7 +101,7 @@ def _above(row: Row) -> bool:
 
 
 def _ends(row: Row, metric: str = "quality_of_plan") -> tuple[float, float]:
-    """The interval; without an episode to compare, one for which no claim holds."""
+    """Return the interval; without an episode to compare, one for which no claim holds."""
     low, high = row["ci95"].get(metric, (NONE, NONE))
     return low, high
 

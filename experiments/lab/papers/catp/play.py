@@ -25,7 +25,7 @@ from .rows import Results, difference_row, plan_rows
 
 BOUNDS = ("oracle-informed", "oracle")
 BASES = (*PROMPTED, *METHODS)
-"""What CATP is compared with, plan by plan."""
+"""Agents that CATP is compared with, plan by plan."""
 Progress = Callable[[int, int], None]
 Played = dict[tuple[str, str, float], Results]
 """Episodes by agent under a protocol, for a kind of tasks and a weight of the score."""
@@ -126,7 +126,7 @@ def _pairs(results: Results) -> Sequence[tuple[str, str]]:
 
 
 def _curves(rows: Sequence[Row]) -> list[Row]:
-    """The averages over the weight of the score (Figure 6) and over the policy's width (Figure 7)."""
+    """Return the averages over the weight of the score (Figure 6) and over the policy's width (Figure 7)."""
     averages = [row for row in rows if row["group"] == "average"]
     found = [
         {**row, "curve": "alpha", "at": row["alpha"]}
@@ -152,7 +152,7 @@ def _play(shared: tuple[int, int | None, str], board: Board) -> Iterator[None]:
 
 
 def _read(board: Board, out: Path) -> dict[str, list[EpisodeResult]]:
-    """The episodes of a board by the agents' names in the tables."""
+    """Return the episodes of a board by the agents' names in the tables."""
     shown = {name: agent for agent, name in board.agents.items()}
     found: dict[str, list[EpisodeResult]] = {agent: [] for agent in board.agents}
     for result in board_episodes(out / board.folder):

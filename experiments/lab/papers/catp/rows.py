@@ -31,13 +31,13 @@ METRICS: Mapping[str, Callable[[EpisodeResult], float]] = {
 
 
 def group_of(asked: OpenCATPTask) -> str:
-    """The group of a task in the paper's tables, by what it wants of an image: "image", "text" or "image and text"."""
+    """Return the group of a task in the paper's tables, by what it wants of an image: "image", "text" or "image and text"."""
     kinds = {"image" if want.is_image else "text" for want in asked.wants}
     return " and ".join(sorted(kinds))
 
 
 def plan_rows(results: Results, protocol: str, seed: int = 0, average_only: bool = False, **common: Any) -> list[Row]:
-    """Rows of some agents over the same episodes: one for each group of tasks and one for their average.
+    """Return the rows of some agents over the same episodes: one for each group of tasks and one for their average.
 
     Args:
         results: episodes by agent.
@@ -56,7 +56,7 @@ def plan_rows(results: Results, protocol: str, seed: int = 0, average_only: bool
 
 
 def difference_row(results: Results, ours: str, base: str, protocol: str, seed: int = 0, **common: Any) -> Row:
-    """An agent's averages less those of another over the same episodes, with paired intervals.
+    """Return an agent's averages less those of another over the same episodes, with paired intervals.
 
     Without an episode that counts for both (the paper leaves out invalid plans), the row has no figures and an empty `ci95`.
     """
