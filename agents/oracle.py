@@ -83,6 +83,7 @@ class ExpectedOptimumAgent(Agent):
         left = info["budget_remaining_price"]
         if all(episode.known) or info["budget_remaining_calls"] < 1:
             return view.finish_action
+        # the policy knows reliabilities, but it sees prices, budget and bans as any agent does
         prices = [episode.quote(slot.index) for slot in episode.candidates]
         shut = [closed or slot in episode.banned for slot, closed in enumerate(self._shut)]
         chosen = self._policy.choose(episode.known, prices, left, shut)

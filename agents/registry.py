@@ -275,6 +275,7 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     """
     if is_custom(name) or _trained(name) is not None:
         return name, ()
+    # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
     found = [entry for entry in _AGENTS if entry.name == base]
     composes = any(TEXT in entry.env_ids for entry in found)

@@ -115,6 +115,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     version = str(document.get("version"))
     if version.split(".")[:2] != __version__.split(".")[:2]:
         raise DataError(path, f"was written by costgym {version}, this is {__version__}; use that or train again", "version")
+    # format, version, trainer and environment first, so that the error names the cause and not one of its many symptoms
     if document.get("trainer") not in trainers:
         raise DataError(path, f"expected a run of {' or '.join(trainers)}, got one of {document.get('trainer')!r}", "trainer")
     env = kind.model_fields["env"].default

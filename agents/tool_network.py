@@ -78,6 +78,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         own = [tools[..., _OWN], (price + 0.01).log(), 0.2 * worth, serves @ needs, wide]
         h = self.tool_in(torch.cat(own, -1))  # (B, T, H)
         for need_in, all_in, tool_out in zip(self.need_in, self.all_in, self.tool_out, strict=True):
+            # messages from tools to needs and back: sums over the tools of a need do not depend on their order or number
             total = by_need @ h  # (B, 6, H)
             n = need_in(torch.cat([total / count, 0.25 * total, needs], -1)) * wanted
             context = all_in(torch.cat([n.sum(1) * 0.25, situation], -1))  # (B, H)

@@ -217,6 +217,8 @@ def _best_plan(
     most = sum(cost * cap for cost, cap, fits in zip(costs, frequency_caps, within, strict=True) if fits)
     if most <= budget:
         return [int(cap) if fits else 0 for cap, fits in zip(frequency_caps, within, strict=True)]
+    # Uses of a tool are taken one at a time, as items of a 0/1 knapsack. `taken` remembers for every item where it improved the
+    # table, which is enough to read the plan back without a table of two dimensions.
     units, size = _whole_units(costs, budget)
     plan = [0] * count
     best = np.zeros(size + 1)  # best[j]: value of the best plan of the items so far within j units
@@ -229,6 +231,7 @@ def _best_plan(
         most = int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))
         for number in range(1, most + 1):
             with_it = best[: size + 1 - cost] + value
+            # "greater" and not "at least": of equally valuable plans the one without a later tool is kept
             better = with_it > rest
             np.maximum(with_it, rest, out=rest)
             taken.append((tool, better))

@@ -64,6 +64,7 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         own = plain[_TOOLS]
         costs = torch.stack([layer(prices[:, level : level + 1]) for level, layer in enumerate(self.costs)], dim=1)
         items = costs[None] + self.importance[:, None, :, None]  # (levels, 10, LEVELS, width)
+        # the tool's own embedding comes last and is the one query, so the attention is computed for a single position
         items = torch.cat([items, own.expand(LEVELS, -1, -1)[:, :, None]], dim=2).flatten(0, 1)
         fused, _ = self.fusion(items[:, -1:], items, items, need_weights=False)
         tools = own + fused.view(LEVELS, len(TOOLS), -1)

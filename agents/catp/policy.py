@@ -99,6 +99,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         value = torch.as_tensor(batch.value, device=device)[..., None] * self.settings.return_scale
         states = self.state_in(table)[level[:, None], number.clamp(max=table.shape[1] - 1)]
         choices = self.choice_in.weight.T[number.clamp(max=N_ACTIONS - 1)] + self.choice_in.bias
+        # All three readings are computed at every position and selected by its kind: cheaper than gathering each kind apart.
         body = torch.zeros_like(states)
         for which, vectors in ((RETURN, self.return_in(value)), (STATE, states), (CHOICE, choices)):
             body = torch.where((kind == which)[..., None], vectors, body)

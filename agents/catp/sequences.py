@@ -251,6 +251,7 @@ def _row(
             kinds.append(RETURN)
             numbers.append(0)
             values.append(record.returns[step])
+        # the first state of a window in full, later ones only as far as they are new
         new = record.tokens[0 if step == first else record.lengths[step - 1] : record.lengths[step]]
         kinds += [STATE] * len(new)
         numbers += new

@@ -157,6 +157,7 @@ def best_threshold(
         below: Whether "no" is right, shape (n,); by default wherever "yes" is not.
     """
     below = ~above if below is None else below
+    # All thresholds at once: with the scores sorted, the right decisions of each threshold are two running sums.
     order = np.argsort(scores, kind="stable")
     # with the threshold at the i-th score, all from i on get a yes
     yes = above[order][::-1].cumsum()[::-1]

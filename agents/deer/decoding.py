@@ -39,6 +39,7 @@ def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[S
     while True:
         asked, options = [], []
         for index, answers in enumerate(choices):
+            # tokens that all open answers share are written without asking the model
             while len(left[index]) > 1:
                 done = len(written[index])
                 following = sorted({answers[answer][done] for answer in left[index]})

@@ -95,6 +95,7 @@ class Batch:
                 pass
             self._replies |= found
             self._under_way -= found.keys()
+        # whatever fails here fails for every seat that waits: each of them raises it in its own thread
         except BaseException as error:
             self._replies |= dict.fromkeys(self._under_way | self._asked.keys(), error)
             self._asked, self._under_way = {}, set()

@@ -75,6 +75,7 @@ class Decoder:
     def _make_dense(self) -> int:
         """Return how many of the first rows have all conversations; where half of them have none, the order changes."""
         active = sorted(self._said)
+        # a forward pass computes every row up to the last active one, so half-empty batches are packed first
         rows = 1 + max(self._row[seat] for seat in active)
         if 2 * len(active) <= rows:
             rows = len(active)
@@ -130,6 +131,7 @@ class _Rows(Cache):  # type: ignore[misc]
             self._kept.append([part.new_zeros((self._seats, part.shape[1], 0, part.shape[3])) for part in (keys, values)])
         for number, part in enumerate((keys, values)):
             whole = self._kept[layer][number]
+            # grown in steps of many columns: growing by one token copies the whole cache at every token
             if whole.shape[2] < self._width:
                 more = max(whole.shape[2] + _COLUMNS, self._width) - whole.shape[2]
                 whole = torch.cat([whole, whole.new_zeros((*whole.shape[:2], more, whole.shape[3]))], dim=2)

@@ -141,6 +141,7 @@ def full_name(name: str) -> str:
 
 def _parts(text: str) -> list[str]:
     """Return the parts between commas; those inside a JSON object do not count."""
+    # a small scanner: JSON values such as {"a": "x,y"} hold commas and braces of their own, inside and outside of strings
     parts, depth, quoted, before = [""], 0, False, ""
     for letter in text:
         if letter == '"' and before != "\\" and depth:

@@ -258,6 +258,7 @@ def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     waiting: list[str] = []
     for index, message in enumerate(messages):
         if message.role == TOOL and waiting:
+            # results without a known id answer the calls in order, since servers refuse a call without a result
             number = waiting.index(message.call_id) if message.call_id in waiting else 0
             written.append({"role": "tool", "tool_call_id": waiting.pop(number), "content": message.content})
             continue

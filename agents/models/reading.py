@@ -216,6 +216,7 @@ class Reader:
             if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
+        # One pass over the messages, because this is the hottest loop of a simulated episode: it runs for every reply.
         found: set[int] = set()
         seen: set[int] = set()  # in results of tools
         used, failed, last_failed = context.used, context.failed, ""

@@ -164,6 +164,8 @@ class Simulated:
         self._uniforms = []
         self._skimmed: dict[tuple[int, str], bool] = {}
         self._candidates = task.candidates
+        # Misreadings last for an episode. All are drawn before the first reply, so that the order of calls cannot change them:
+        # for each need one draw for overlooking, one for misunderstanding, and one per candidate for its arguments.
         width = 2 + len(task.candidates)
         self._lasting = stable_uniforms(width * len(task.needs), 0, seed, "simulated, lasting", task.number)
         self._noticed = [luck >= self.rates.overlook for luck in self._lasting[::width]]

@@ -63,7 +63,7 @@ class _Search:
             else:
                 below = self.settings.deeper(depth, turn.nodes)
                 back = yield from self.preorder(history + turn.messages, below, self._width(turn))
-            if back > 1:
+            if back > 1:  # a branch that gave up skips further levels on the way up
                 return back - 1
         return 1
 

@@ -134,6 +134,7 @@ class PlannerModel:
             read = self._read(list(context), [] if known is None else known)
             scores = read.first[rows[:, 0]].clone()
             if length > 1:
+                # reading on changes the cache in place, and a context that is kept must stay as it was read
                 cache = read.cache if known is None else copy.deepcopy(read.cache)
                 cache.batch_repeat_interleave(len(options))
                 after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)

@@ -212,6 +212,7 @@ class LearntPlanner:
         found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts))
         if not tools or not endings:
             return list(map(float, found))
+        # in log space, since the probabilities of whole texts underflow
         named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])
         rest = max(-np.expm1(ended), np.exp(named), np.finfo(float).tiny)
         found[: len(tools)] += np.log(rest) - named
@@ -221,7 +222,7 @@ class LearntPlanner:
         if self.temperature == 0:
             return _best(scores)
         weights = np.exp((np.array(scores) - max(scores)) / self.temperature)
-        edges = np.cumsum(weights) / weights.sum()
+        edges = np.cumsum(weights) / weights.sum()  # rounding may leave the last edge below 1, hence the min below
         return min(int(np.searchsorted(edges, self._generator.random(), side="right")), len(scores) - 1)
 
 

@@ -111,11 +111,13 @@ def optimise(
         rate = learner.rate(step)
         for group in optimizer.param_groups:
             group["lr"] = rate
+        # seeded by step: a resumed run draws the dropout that the uninterrupted one drew
         chance = stable_integer(learner.seed, *learner.random_key, step) >> 1
         with own_chance(chance):
             loss, figures = take_step(optimizer, weights, partial(learner.loss, step), learner.max_grad_norm, step, kept)
         step += 1
         last = step >= learner.steps
+        # before a checkpoint is written, so that the last one is always good
         if last or step % save_every == 0:
             check_finite(weights, step, kept)
         metrics = learner.check() if last or (check_every and step % check_every == 0) else {}

@@ -158,7 +158,7 @@ def test_an_agent_for_numbers_says_so_in_the_text_view():
         ("faas", "judge"),
     ],
 )
-def test_nobody_beats_the_oracle_and_greed_beats_chance(scenario, grading):
+def test_no_agent_beats_the_oracle_and_greedy_beats_random(scenario, grading):
     budget = {"price": 20.0 if scenario != "faas" else 0.05}
     env = gym.make(
         "costgym/Marketplace-v0", scenario=scenario, split="test", budget=budget, grading=grading, disable_env_checker=True
@@ -166,7 +166,7 @@ def test_nobody_beats_the_oracle_and_greed_beats_chance(scenario, grading):
     passes, spent = {}, {}
     for agent in (RandomAgent(), CheapestAgent(), GreedyAgent(), ExpectedOptimumAgent(), OracleAgent()):
         results = []
-        for number in env.unwrapped.numbers[:60]:
+        for number in env.unwrapped.numbers[: 60 if grading == "strict" else 30]:
             episode = play(env, agent, number, 0)
             results.append(env.unwrapped.succeeded)
             # under pay-per-use a call may cost more than its quote; the oracle alone knows

@@ -124,7 +124,7 @@ def test_every_name_makes_its_agent():
     assert set(agent_names()) == {entry.name for entry in agents()}
 
 
-def test_a_name_of_two_agents_is_told_apart_by_the_environment():
+def test_a_name_of_two_agents_is_resolved_by_the_environment():
     assert isinstance(make_agent("greedy"), GreedyAgent)
     assert isinstance(make_agent("greedy", PLANS), PlanAgent) and isinstance(make_agent("greedy", PLAN_CALLS), PlanCaller)
     assert make_agent("few-shot").env_id == PLANS

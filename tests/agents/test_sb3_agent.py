@@ -117,7 +117,7 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "null", '"x"'])
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_manifest_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / CONFIG).write_text(text)
     with pytest.raises(DataError):
         read_config(tmp_path, Sb3Config)

@@ -101,7 +101,7 @@ def test_content_that_came_without_an_error_is_not_said_to_be_wrong() -> None:
     assert hidden > 5 and told == 0
 
 
-def test_a_bound_is_shown_the_world_and_nobody_else_is() -> None:
+def test_only_a_bound_is_shown_the_world() -> None:
     env = costgym.make(NUMERIC)
     observation, info = env.reset(seed=0)
     assert isinstance(seat_of(base_env(env), make_agent("oracle")), WorldSeat)
@@ -111,7 +111,7 @@ def test_a_bound_is_shown_the_world_and_nobody_else_is() -> None:
         make_agent("oracle").reset(seat_of(base_env(env), make_agent("greedy")), observation, info, 0)
 
 
-def test_an_agent_of_ones_own_is_never_shown_the_world(tmp_path: Any) -> None:
+def test_a_users_agent_is_never_shown_the_world(tmp_path: Any) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
         "from costgym.agents import Agent\nclass Seer(Agent):\n    privileged = True\n"

@@ -90,7 +90,7 @@ def test_a_config_of_another_kind_is_refused_by_field(
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "null", '"x"', "[" * 100_000])
-def test_a_config_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_config_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(DataError):
         read_config(tmp_path, DeerConfig)

@@ -147,6 +147,8 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
 def _memory(fit: Fit) -> dict[str, float] | None:
     """Return the memory at which pay-per-use pricing gives each tool's price by duration; None if prices do not depend on
     duration."""
+    # Pay-per-use prices a second by memory in tiers, so the price of a second is divided by each tier's rate, and the tier
+    # whose range holds the result is the tool's.
     found: dict[str, float] = {}
     for tool, price in fit.price.items():
         if price is None or price.model != "duration" or abs(price.base) > 0.1 * price.fee:

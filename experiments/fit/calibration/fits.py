@@ -315,6 +315,7 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
 
     def best(names: Sequence[str], bound: float) -> tuple[float, float, float]:
         """Least cost of some tools with a common slip and persistence, and these."""
+        # several starts and no gradients: the likelihood has a kink wherever a tool's slip reaches its own limit
         starts = [(0.1 * bound, 0.1), (0.4 * bound, 0.5), (0.9 * bound, 0.1)]
         bounds = [(1e-4 * bound, bound), (0.0, 0.95)]
         found = [
@@ -370,6 +371,7 @@ def _chain_log_likelihood(counts: Counts, weights: tuple[float, float, float], s
             factors = (chance, 1 - chance, after_well, 1 - after_well, after_badly, 1 - after_badly)
             likely = (n * math.log(max(factor, 1e-300)) for n, factor in zip(counts, factors, strict=True) if n)
             total.append(math.log(weight) + sum(likely))
+    # log-sum-exp over the hidden states, since a long chain's likelihood underflows
     top = max(total)
     return top + math.log(sum(math.exp(each - top) for each in total))
 
@@ -449,6 +451,7 @@ def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
 
 def _within(admitted: FloatArray, at: FloatArray, window_s: float) -> NDArray[np.int64]:
     """Count the calls admitted in the window before each moment."""
+    # call times are sorted, so two binary searches count a window of each moment
     last = np.searchsorted(admitted, at, side="left")
     first = np.searchsorted(admitted, at - window_s, side="right")
     return np.asarray(np.maximum(0, last - first), dtype=np.int64)

@@ -123,6 +123,7 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
     units = _units(chains)
     weights = None
     if intervals:
+        # a fixed seed: the same log has the same intervals, and a resample is a vector of weights over the units
         drawn = np.random.default_rng(0).integers(len(units), size=(RESAMPLES, len(units)))
         weights = np.stack([np.bincount(row, minlength=len(units)) for row in drawn]).astype(np.float64)  # (RESAMPLES, units)
     counts = np.array([_counts(unit) for unit in units], dtype=np.float64)  # (units, 2 * shares)

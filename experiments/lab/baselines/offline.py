@@ -205,6 +205,7 @@ def _implicit_q(policy: nn.Module, data: Transitions) -> Update:
         with torch.no_grad():
             aimed = _of(target(seen), actions)
             following = rewards + (~ended) * value(after)[:, 0]
+        # an asymmetric squared loss: its minimiser is the expectile, above the mean of the recorded actions' values
         ahead = aimed - value(seen)[:, 0]
         _step(of_value, (torch.where(ahead > 0, EXPECTILE, 1 - EXPECTILE) * ahead**2).mean())
         _step(of_quality, ((_of(quality(seen), actions) - following) ** 2).mean())

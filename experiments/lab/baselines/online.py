@@ -124,6 +124,7 @@ class Follow(BaseCallback):  # type: ignore[misc]
         return self.seconds < self._limit_s
 
     def _on_rollout_start(self) -> None:
+        # measured between rollouts, where the policy is whole; its time is taken off the training's
         if self.num_timesteps >= self._next:
             self._next = (self.num_timesteps // self._every + 1) * self._every
             spent, begin = self.seconds, time.process_time()

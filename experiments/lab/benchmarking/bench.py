@@ -150,6 +150,7 @@ def _entry(name: str, kind: str, env: Any, generator: np.random.Generator, seed:
 
 def _play_rounds(entries: list[Entry], steps: int) -> None:
     """Measure the rates. A first round, not counted, compiles, fills caches and determines the number of steps of a round."""
+    # fast environments take more steps, so that every round lasts longer than the clock's resolution
     wanted = [max(steps // ROUNDS, int(SHORTEST_S * _rate(entry, max(1, steps // ROUNDS)))) for entry in entries]
     for _ in range(ROUNDS):
         for entry, count in zip(entries, wanted, strict=True):

@@ -70,6 +70,7 @@ def measure_device(
         return time.perf_counter() - begin
 
     play(3)  # compiles
+    # kernels run behind the host: a round counts only when it is long enough for the final wait not to matter
     rounds = 10
     while (taken := play(rounds)) < seconds:
         rounds = max(2 * rounds, int(1.2 * seconds * rounds / max(taken, 1e-9)))

@@ -88,6 +88,7 @@ def play_curves(
         jobs: number of processes; the episodes do not depend on it.
         progress: called with the number of finished points and the number of all points that are played.
     """
+    # Plain agents neither see the budget nor stop at it: their episodes at one R are regraded at every other R, not played.
     bases = [name for name in results if "+" not in name]
     whole = str(experience)
     most = 0.0 if protocol.experience is None else protocol.experience.uses

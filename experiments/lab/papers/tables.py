@@ -175,7 +175,9 @@ def _split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> l
     places = [place for place, heading in enumerate(headings) if heading in _SPLIT]
     groups: dict[tuple[str, ...], list[list[str]]] = {}
     figures = headings.index("agent") + 1 if "agent" in headings else 0
-    filled: list[frozenset[int]] = []  # sets of columns that belong together
+    # Rows that share no filled column, such as agents and retrievers, are tables of their own: the sets of columns that some
+    # row fills together are merged until none overlap.
+    filled: list[frozenset[int]] = []
     for line in lines if figures else ():
         own = frozenset(place for place in range(figures, len(line)) if line[place] != _NONE)
         own = own.union(*(each for each in filled if each & own))

@@ -47,6 +47,7 @@ def play(
     for number, step in enumerate(actions):
         alive = np.array([not episode.over for episode in episodes])
         chosen = np.array(step)
+        # the batch takes all episodes of a kind of action at once, the event-driven world one after the other
         told = np.zeros(count, np.int64)
         for kind, where in (("wait", chosen == WAIT), ("finish", chosen == FINISH), ("submit", chosen > WAIT)):
             here = alive & where

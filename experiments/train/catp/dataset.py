@@ -203,6 +203,7 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
             scores[choices] = float(np.mean([evaluator.score(plan, task, sample) for sample in train]))
         return ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
 
+    # a stable sort, here and below: equal qualities must come in the same order on every machine
     for level in range(LEVELS):
         order = np.argsort(-values.qualities(task, level)[train, : space.complete].mean(axis=0), kind="stable")
         near = order[settings.best : max(settings.best + settings.near, int(_NEAR_SHARE * len(order)))]

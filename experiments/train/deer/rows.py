@@ -121,6 +121,7 @@ def _batches(lengths: Sequence[int], batch: int, luck: Any) -> Iterator[list[int
     """Yield batches without end; each pass takes every row once and repeats the first rows to fill the last batch."""
     while True:
         indices = luck.permutation(len(lengths)).tolist()
+        # filled up to whole batches, which keeps the number of steps of a pass independent of the batches' contents
         indices += indices[: -len(indices) % batch]
         while len(indices) < batch:
             indices += indices[: batch - len(indices)]

@@ -38,6 +38,7 @@ class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]
         return logps, entropies, None
 
     def _row(self, model: Any, ids: Any, prompt: int, mark: Any) -> tuple[Any, Any]:
+        # logits of the positions before the model's own tokens alone: the vocabulary's matrix is most of the work
         said = mark.nonzero()[:, 0]
         with self.accelerator.autocast():
             logits = model(input_ids=ids[None], logits_to_keep=prompt + said - 1, use_cache=False).logits[0]

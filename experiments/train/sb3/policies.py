@@ -109,6 +109,7 @@ class MaskedDQN(DQN):  # type: ignore[misc]
         if deterministic:
             return actions, state
         mask = np.atleast_2d(observation[MASK]) > 0.5
+        # a legal action is drawn by its rank among the legal ones: the first place where the running count exceeds it
         draws = torch.rand(mask.shape[0], 2).numpy()
         explores = draws[:, 0] < self.exploration_rate
         ranks = np.floor(draws[:, 1] * mask.sum(1)).astype(np.int64)

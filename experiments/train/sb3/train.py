@@ -283,7 +283,7 @@ class Sb3Run:
         env.seed(seed)
         env.multipliers = self.prices
         env.finished.clear()
-        model._last_obs = None
+        model._last_obs = None  # SB3 then resets the environment, which begins the segment's own episodes
         steps = self.settings.checkpoint_steps
         if self.target_steps is not None:
             steps = min(steps, self.target_steps - self.steps)

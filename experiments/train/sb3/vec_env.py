@@ -66,6 +66,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self._returns += rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        # with autoreset in the same step `info` is of the new episode, and what the last step cost stands in `final_info`
         last_step = {**info, **info["final_info"]} if done.any() else info
         self.costs = {name: np.where(done, last_step[f"cost_{name}"], info[f"cost_{name}"]) for name in RESOURCES}
         places = np.flatnonzero(done).tolist()

@@ -138,6 +138,7 @@ class RankingLearner(_StageLearner):
 
 def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
     """Return a function that draws the texts of a step; they have similar lengths, which saves padding."""
+    # a batch is drawn from a window of neighbours in length, and the window at random: little padding, and no fixed batches
     order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place].tokens), place))
     window = 4 * settings.batch_size
 

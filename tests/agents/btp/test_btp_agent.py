@@ -139,7 +139,7 @@ def test_unknown_tools_go_to_the_world_and_leave_the_plan_alone():
     assert calls(env) == [("", "unknown_tool")] and player._access[0].left == {"map": 1}
 
 
-def test_the_summary_alone_plans_nothing_and_writes_the_answer_anew():
+def test_the_summary_alone_plans_nothing_and_rewrites_the_answer():
     env = chat(small_world(tool("map"), tool("plan")))
     player = make_agent("react+summary", model=Scripted([("map", RIGHT), ("finish", {"answer": "x"}), "the summary: fact-0"]))
     play(env, player)

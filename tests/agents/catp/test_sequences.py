@@ -69,7 +69,7 @@ def test_each_tool_is_charged_when_it_is_written_and_the_rewards_add_up_to_the_q
     assert late == pytest.approx([0, 0, 0, 0, 0, 0, 0.4 - sum(charge)])
 
 
-def test_a_plan_told_its_return_is_told_what_is_still_to_come():
+def test_the_return_in_a_record_is_the_return_still_to_come():
     record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), baseline=0.3)
     first, second = (0.5 * PRICES[choice - FIRST_TOOL] / MAX_PRICE_USD for choice in (DENOISE, CAPTION))
     whole = 0.4 - first - second - 0.3
@@ -180,7 +180,7 @@ def test_a_returned_quality_is_the_mean_over_the_train_samples(evaluator):
     assert plan.quality(0.5) == pytest.approx(sum(qualities) / 12)
 
 
-def test_joined_tasks_want_what_train_tasks_wanted_of_the_same_images_and_are_no_known_task():
+def test_joined_tasks_combine_outputs_of_train_tasks_on_the_same_images_and_are_new():
     joined = composed_tasks(1000, seed=0)
     assert len(joined) == 116
     assert composed_tasks(10, seed=0) == joined[:10]

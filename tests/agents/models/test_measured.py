@@ -41,7 +41,7 @@ def test_seconds_travel_with_an_action_and_only_where_they_are():
 
 
 @pytest.mark.parametrize("seconds", [-1, 1e9, "2", None, True, [1]])
-def test_seconds_that_make_no_sense_are_none(seconds):
+def test_invalid_seconds_are_ignored(seconds):
     text = json.dumps({"name": "think", "usage": {"input_tokens": 10, "seconds": seconds}})
     assert read_action(text).usage == Usage(10, 0)
 

@@ -129,7 +129,7 @@ def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch, caplo
     assert caplog.records and "sk-secret" not in caplog.text
 
 
-def test_without_a_key_none_is_sent(server):
+def test_without_a_key_no_authorization_header_is_sent(server):
     server.answers = [said("done")]
     ask(client(server))
     assert "authorization" not in server.headers[0]
@@ -244,7 +244,7 @@ def test_a_wrong_model_file_is_named(monkeypatch, tmp_path, entry, error, words)
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "host/v1", "https://", "https://user:key@host/v1"])
-def test_a_url_that_is_none_is_refused(url):
+def test_an_invalid_url_is_refused(url):
     with pytest.raises(ConfigError):
         OpenAIModel("tiny", url=url)
 

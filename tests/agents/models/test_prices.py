@@ -73,7 +73,7 @@ def test_the_packages_tables_price_the_default_worlds_as_ever_and_todays_models_
     assert shipped_prices("claude-haiku-4-5") == shipped_prices("nobody's") == new
 
 
-def test_a_model_of_today_is_priced_without_a_table_of_ones_own(monkeypatch):
+def test_a_current_model_is_priced_by_the_shipped_tables(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
     scenario = priced_for(load_scenario("marketplace-easy").model_copy(update={"tokens": None}), "openai:gpt-5-mini")
     assert scenario.tokens == TokenPrices(input=25.0, output=200.0, cached=2.5)

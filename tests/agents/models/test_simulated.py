@@ -112,7 +112,7 @@ def test_told_prices_change_its_choice_only_at_its_rate():
     assert cheap(1.0) == 200 and 70 < cheap(0.0) < 130
 
 
-def test_it_follows_a_change_of_mind_it_was_told_of():
+def test_the_model_follows_a_change_that_it_reads():
     world = small_world(tool("map"), changeable=(0,))
     env = chat(world)
     env.reset(seed=0, options={"task": 0})

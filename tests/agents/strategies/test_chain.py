@@ -119,7 +119,7 @@ def test_a_plan_is_followed_one_function_at_a_time():
 
 
 @pytest.mark.parametrize("text", ["", "no plan", "{", '{"plan": 3}', "[1]", '{"steps": []}'])
-def test_what_holds_no_plan_is_none(text):
+def test_text_without_a_plan_reads_as_none(text):
     assert read_plan(text) is None
 
 

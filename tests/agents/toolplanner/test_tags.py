@@ -100,7 +100,7 @@ def test_names_stand_in_a_text_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     "reply", ["", "no", "[1]", "{", '{"categories": "x"}', '{"apis": {}}', "[" * 50_000, '{"tools": null}']
 )
-def test_a_reply_without_tags_is_none(reply: str) -> None:
+def test_a_reply_without_tags_reads_as_none(reply: str) -> None:
     assert read_tags(reply) is None
 
 

@@ -124,7 +124,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(trainer: Trainer, f
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_folder_of_another_run_is_refused_and_told_apart_by_name(trainer: Trainer, finished: Path) -> None:
+def test_a_folder_of_another_run_is_refused_with_the_differing_settings(trainer: Trainer, finished: Path) -> None:
     before = files(finished)
     with pytest.raises(ConfigError, match=r"holds another run \(seed 0 there, 1 asked\)"):
         trainer.train(finished, seed=1)
@@ -132,7 +132,7 @@ def test_a_folder_of_another_run_is_refused_and_told_apart_by_name(trainer: Trai
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_may_be_begun_anew(trainer: Trainer, finished: Path) -> None:
+def test_a_run_can_be_started_again(trainer: Trainer, finished: Path) -> None:
     (finished / "notes.txt").write_text("mine")
     trainer.train(finished, seed=1, resume=False, callback=StopAt(1))
     assert json.loads((finished / "config.json").read_text())["settings"]["seed"] == 1

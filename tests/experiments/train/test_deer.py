@@ -72,7 +72,7 @@ def test_decoding_takes_the_best_open_token_at_each_step():
 
 
 @pytest.mark.parametrize("choices", [[], [(1,), (1,)], [(1,), (1, 2)]])
-def test_answers_that_cannot_be_told_apart_are_refused(choices):
+def test_ambiguous_answers_are_refused(choices):
     with pytest.raises(ConfigError, match="choices"):
         decode(lambda sequences: np.zeros((len(sequences), 3)), [[0]], [choices])
 

@@ -61,7 +61,7 @@ def run(tmp_path: Path) -> Iterator[TrainingRun]:
         yield run
 
 
-def test_a_learner_goes_down_and_every_step_is_told(run: TrainingRun) -> None:
+def test_the_loss_falls_and_every_step_is_reported(run: TrainingRun) -> None:
     learner = Parabola(steps=60)
     result = optimise(run, learner, save_every=20)
     lines = read_curve(run.folder)

@@ -85,7 +85,7 @@ def test_only_one_process_writes_to_a_folder(tmp_path: Path) -> None:
     assert "another process writes to" in other.stdout
 
 
-def test_a_config_that_cannot_be_read_is_no_reason_to_begin_anew(tmp_path: Path) -> None:
+def test_a_damaged_config_does_not_start_the_run_again(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(DataError, match="is not valid JSON"), open_run(tmp_path, CONFIG, resume=False):
         pass

@@ -82,6 +82,7 @@ def difference_row(results: Results, ours: str, base: str, protocol: str, seed: 
 def _figures(played: Sequence[EpisodeResult], protocol: str, seed: int) -> Row:
     valid = np.array([_valid(result) for result in played], np.float64)
     weights = _weights(played)
+    # the paper's means leave invalid plans out: their weight is 0 in every column but the share of valid plans
     counted = weights * valid if protocol == PUBLISHED else weights
     columns = np.array([[*(value(result) for value in METRICS.values()), _valid(result)] for result in played], np.float64)
     below = np.stack([*([counted] * len(METRICS)), weights], axis=1)

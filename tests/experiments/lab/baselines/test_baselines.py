@@ -190,7 +190,7 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
     assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
 
 
-def test_conservative_values_prefer_the_best_recorded_action_to_one_that_nobody_tried() -> None:
+def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one() -> None:
     torch = pytest.importorskip("torch")
     from costgym.experiments.lab.baselines.offline import Transitions, _conservative_q, _network
 

@@ -180,7 +180,7 @@ def test_a_protocol_holds_the_papers_settings() -> None:
 
 
 @pytest.mark.slow
-def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
+def test_a_point_played_again_gives_the_leaderboards_episodes(btp) -> None:
     _, folder = btp
     for protocol in protocols("btp"):
         place = folder / protocol.name

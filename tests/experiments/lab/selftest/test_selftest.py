@@ -131,7 +131,7 @@ def test_a_refusal_is_a_finding_unless_the_world_is_a_users_own(monkeypatch: pyt
     assert report.findings == [] and report.tally.refused["records"]
 
 
-def test_a_scenario_of_ones_own_is_checked_and_a_broken_case_is_named(tmp_path: Path) -> None:
+def test_a_users_scenario_is_checked_and_a_broken_case_is_named(tmp_path: Path) -> None:
     report = run(60.0, seed=0, scenario=load_scenario("storm"), worlds=3)
     assert report.findings == [] and report.tally.worlds == 3
     for text in ("oracle: rules\n", "{oracle: rules, seed: .inf, scenario: {}}", "[" * 5_000):
