@@ -74,9 +74,9 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     model = build_model(run, tokenizer)
     weights = trained_weights(model)
     load_weights(kept, weights)
-    name = not_finite(weights)
-    if name is not None:
-        raise DataError(kept, "a weight is not a finite number; train the policy again", name)
+    broken = not_finite(weights)
+    if broken is not None:
+        raise DataError(kept, "a weight is not a finite number; train the policy again", broken)
     if torch.cuda.is_available():
         model = model.to("cuda")
     return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
