@@ -289,7 +289,7 @@ def test_tokens_cost_what_the_table_says_in_the_scenarios_currency(tmp_path: Pat
         priced_for(parse_scenario({"name": "x", "currency": "florins"}), "openai:tiny", table)
     with pytest.raises(UnknownName, match="tiny"):
         priced_for(load_scenario("marketplace"), "openai:huge", table)
-    with pytest.raises(ConfigError, match="no real model"):
+    with pytest.raises(ConfigError, match="not a real model"):
         priced_for(load_scenario("marketplace"), "simulated", table)
 
 
