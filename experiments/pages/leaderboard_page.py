@@ -284,6 +284,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Run again on the public tasks, because their world is recorded data or ships with the package: "
             f"{', '.join(again)}. They count as replayed; plans count as a rerun if they were run on a secret outcome table."
         )
+    loose = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("sandboxed") is False}
+    if loose:
+        notes.append(
+            f"Run again without a sandbox, so their own code could look around: {', '.join(loose)}. They count as replayed."
+        )
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:
         notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")

@@ -67,6 +67,9 @@ def rerun(
     data: Annotated[
         Path | None, option("Plans: an outcome table of `opencatp build-table` that nobody else has.", "FILE")
     ] = None,
+    sandbox: Annotated[
+        str, option("auto, bubblewrap or none; without one, rows with own code do not count as rerun.")
+    ] = "auto",
     out: Annotated[Path, option("Folder of the rerun; it is verified like any run.", "DIR")] = Path("rerun"),
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -74,14 +77,14 @@ def rerun(
     """Rerun a submission's agents on secret seeds, each in a process without a network and without the world.
 
     Generated worlds are generated again from the secret. Nothing that reveals the seed or the world is written before the last
-    of those processes has ended, and the file with the secret is hidden from them if the system allows it. Other files are not
-    hidden: rerun code that you do not trust on a separate machine.
+    of those processes has ended. In the sandbox they read the interpreter, costgym and the agent's own files, and nothing else;
+    they have no network, no child processes, and limits of memory, files and processor time.
 
     Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
-    from ...experiments.board.reruns.process_agent import hides_files, isolates_network
     from ...experiments.board.reruns.rerun import new_secret as draw
     from ...experiments.board.reruns.rerun import rerun as run_again
+    from ...experiments.board.reruns.sandbox import choose, why_not
     from ...experiments.pages.leaderboard_page import pages_of
 
     if new_secret is not None:
@@ -89,15 +92,12 @@ def rerun(
         return
     if submission is None or secret_seed is None:
         raise ConfigError("--secret-seed", "expected a submission and a secret; draw one with --new-secret FILE")
-    if not isolates_network():
-        typer.echo("warning: this system cannot isolate a process from the network; the agents can reach yours", err=True)
-    if str(secret_seed) != "-" and not hides_files():
-        typer.echo(
-            "warning: this system cannot hide files from a process; pass the secret by --secret-seed -",
-            err=True,
-        )
+    if choose(sandbox) == "none" and sandbox != "none":
+        typer.echo(f"warning: no sandbox, rows with own code will not count as rerun: {why_not()}", err=True)
     with Progress("rerunning", quiet) as progress:
-        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update, data, pages=pages_of)
+        rows = run_again(
+            submission, secret_seed, out, commitment, code, episodes, progress.update, data, pages=pages_of, sandbox=sandbox
+        )
     for row in rows:
         said = "agrees" if row.agrees else "FALLS"
         limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())

@@ -51,6 +51,7 @@ class RerunRow:
         unpublished: the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
         lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
             the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
+        sandboxed: the agent's process could reach nothing but what it was sent, or ran code of costgym alone.
         lead_p_value: as `p_value`, of the difference in lead; times the number of agents and tracks compared.
     """
 
@@ -66,6 +67,7 @@ class RerunRow:
     unpublished: bool = True
     lead: tuple[float, float] | None = None
     lead_p_value: float = 1.0
+    sandboxed: bool = True
 
     @property
     def agrees(self) -> bool:
@@ -86,6 +88,7 @@ class RerunRow:
             "p_value": float(f"{self.p_value:.6g}"),
             "agrees": self.agrees,
             "unpublished": self.unpublished,
+            "sandboxed": self.sandboxed,
             **({} if self.lead is None else {"lead": list(self.lead), "lead_p_value": float(f"{self.lead_p_value:.6g}")}),
         }
 
@@ -98,7 +101,8 @@ class RerunRow:
                 f"; the tools it chose are more reliable than their rivals by {self.lead[0]:.2f}, again by {self.lead[1]:.2f}, "
                 f"p = {self.lead_p_value:.3g}"
             )
-        return said if self.unpublished else f"{said} (on the public tasks)"
+        said = said if self.unpublished else f"{said} (on the public tasks)"
+        return said if self.sandboxed else f"{said} (own code without a sandbox)"
 
 
 def compare(run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: Iterable[Played]) -> list[RerunRow]:
@@ -238,7 +242,7 @@ def with_reruns(
         changed = dict(row)
         if each is not None:
             changed[RERUN] = each.document()
-            if each.agrees and each.unpublished:
+            if each.agrees and each.unpublished and each.sandboxed:
                 changed["verified"] = RERUN
             elif not each.agrees:
                 said = f"the rerun falls short of the claim: {each.said()} (by chance, in one honest submission of 50 at most)"

@@ -8,12 +8,10 @@ import io
 import json
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,50 +25,16 @@ from ....simulators.errors import DataError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ..tracks import track_of
 from .configuration import PLANS
+from .sandbox import BUBBLEWRAP, NONE, Place, confined
 from .wire import Patience, receive, send
 
 LONG = 100
 MAX_EXAMPLES = 10_000
 REPLY_S = 120.0
 """Seconds in which an agent must have sent each of its answers whole."""
-_WITHOUT_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
-_ALONE = (*_WITHOUT_NETWORK, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
-_HIDE = """for file in "$@"; do
-  [ "$file" = -- ] && break
-  mount --bind /dev/null "$file" || exit 1
-done
-while [ "$1" != -- ]; do shift; done
-shift
-exec unshare --user --map-root-user --mount -- "$@"
-"""
-"""Puts an empty file over each file before `--`, which whoever runs behind it cannot take away, and sees no other process."""
 _SET_DUMPABLE = 4  # prctl(2)
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
 """Variables that the agent's process may see: no keys, no addresses."""
-
-
-@lru_cache(maxsize=1)
-def isolates_network() -> bool:
-    """Return whether this system lets a process be started in a network of its own, which has no way out."""
-    if shutil.which(_WITHOUT_NETWORK[0]) is None:
-        return False
-    return subprocess.run([*_WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode == 0
-
-
-@lru_cache(maxsize=1)
-def hides_files() -> bool:
-    """Return whether this system lets files and processes be hidden from a process."""
-    if not isolates_network():
-        return False
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_text("seen")
-        command = _confined(("sh", "-c", f"test ! -s '{file.name}'"), (Path(file.name),))
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _confined(command: Sequence[str], hidden: Sequence[Path]) -> list[str]:
-    """A command in a network, a process table and a mount table of its own, from which files are hidden."""
-    return [*_ALONE, _HIDE, "sh", *(str(path.resolve()) for path in hidden), "--", *command]
 
 
 @contextlib.contextmanager
@@ -96,7 +60,7 @@ class ProcessAgent(Agent):
         code: the folder that it runs in, with the agent's files.
         experience: past uses that BTP plans from, as JSON lines.
         search, btp: fields of `SearchSettings` and `BtpSettings`.
-        hidden: files that the process must not read, where the system can hide them (`hides_files`).
+        sandbox: `bubblewrap` or `none`, as `sandbox.choose` returns it.
 
     Raises:
         DataError: the agent cannot be made; says why.
@@ -110,7 +74,7 @@ class ProcessAgent(Agent):
         experience: str | None = None,
         search: dict[str, Any] | None = None,
         btp: dict[str, Any] | None = None,
-        hidden: Sequence[Path] = (),
+        sandbox: str = NONE,
     ) -> None:
         self.env_id = env_id
         self.handles = self._models_of(name, env_id)
@@ -118,22 +82,22 @@ class ProcessAgent(Agent):
         self._sent: dict[int, Any] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
-        if hides_files():
-            command = _confined(command, hidden)
-        elif isolates_network():
-            command = [*_WITHOUT_NETWORK, *command]
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
         # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
         package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
         environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=self._folder.name if code is None else code,
-            env=environment,
-        )
+        home = Path(self._folder.name)
+        inside = confined(command, Place(home, code)) if sandbox == BUBBLEWRAP else contextlib.nullcontext((command, ()))
+        with inside as (whole, handles):
+            self._process = subprocess.Popen(
+                whole,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=home if code is None else code,
+                env=environment,
+                pass_fds=handles,
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._out: IO[bytes] = self._process.stdin
         self._in: IO[bytes] = self._process.stdout

@@ -31,6 +31,7 @@ class Record(BaseModel):
         commitment: hash of the secret, published before the rerun.
         episodes: number of episodes of every row; None for as many as were submitted.
         outcomes: digest of the outcome table that plans were run on, where it is not the public one.
+        sandbox: of the agents' processes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +41,7 @@ class Record(BaseModel):
     commitment: str
     episodes: int | None = Field(default=None, ge=1)
     outcomes: str | None = None
+    sandbox: Literal["bubblewrap", "none"] = "none"
 
     def to_json(self) -> str:
         """The record as it is written."""

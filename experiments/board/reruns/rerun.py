@@ -3,8 +3,8 @@
 The maintainer of a leaderboard draws a secret and publishes its hash, then the secret itself after the rerun, so that everybody
 can check that seeds and worlds were not chosen afterwards. An agent that memorised the public ones does worse than claimed.
 
-Nothing that reveals the seed or the world is written before the process of the last agent has ended. The file of the secret is
-hidden from those processes if the system can hide files; otherwise pass the secret on standard input.
+Nothing that reveals the seed or the world is written before the process of the last agent has ended. In the sandbox those
+processes see no file but the interpreter, costgym and their own. Without it, rows of an agent's own code are not marked so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ..submissions.validation import check_rerun, validate
 from .comparison import RerunRow
 from .configuration import PLANS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
-from .record import OUTCOMES, RECORD, STANDARD_INPUT, Record, commitment_of_text, read_secret
+from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
+from .sandbox import BUBBLEWRAP, choose
 
 
 def new_secret(path: Path) -> str:
@@ -55,6 +56,7 @@ def rerun(
     outcomes: Path | None = None,
     engine: Engine | None = None,
     pages: PageMaker | None = None,
+    sandbox: str = "auto",
 ) -> list[RerunRow]:
     """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
 
@@ -72,11 +74,13 @@ def rerun(
         outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
         engine: where the submission is replayed and past uses are collected; by default here.
         pages: renders the rerun's pages.
+        sandbox: of the agents' processes, one of `sandbox.SANDBOXES`.
 
     Raises:
         ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
         DataError: the submission differs from replay, or an agent's process fails.
     """
+    kind = choose(sandbox)
     text = read_secret(secret)
     if commitment is not None and commitment_of_text(text) != commitment.strip().lower():
         raise ConfigError("--commitment", "the secret does not match the published hash")
@@ -92,13 +96,12 @@ def rerun(
     if (folder / "run.json").exists() and not ended:
         raise ConfigError("--out", f"{folder} holds an interrupted rerun, which reveals the seed; choose another folder")
     experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
-    hidden = () if str(secret) == STANDARD_INPUT else (secret,)
     with sole_writer(folder):
         outputs: list[EpisodeOutput] = []
         if not ended:
             with unreadable_memory():
                 for row in config.rows():
-                    for output in _play(config, row, experience, code, hidden):
+                    for output in _play(config, row, experience, code, kind):
                         outputs.append(output)
                         if progress is not None:
                             progress(len(outputs), config.episodes)
@@ -114,6 +117,7 @@ def rerun(
             commitment=commitment_of_text(text),
             episodes=episodes,
             outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
+            sandbox="bubblewrap" if kind == BUBBLEWRAP else "none",
         )
         if outcomes is not None:
             shutil.copyfile(outcomes, folder / OUTCOMES)
@@ -126,7 +130,7 @@ def rerun(
 
 
 def _play(
-    config: RunConfig, row: RowConfig, experience: str | None, code: Path | None, hidden: tuple[Path, ...]
+    config: RunConfig, row: RowConfig, experience: str | None, code: Path | None, sandbox: str
 ) -> Iterator[EpisodeOutput]:
     """Play the episodes of a row with its agent in a process of its own."""
     track = row.track
@@ -134,7 +138,7 @@ def _play(
     env = track.make_env(env_id, row.condition)
     header = Header.of(env, env_id)
     first = header.to_json()
-    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, hidden) as agent:
+    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox) as agent:
         agent.name = row.agent
         indices = range(row.condition.episodes)
         for result, trajectory in play_many(env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds):

@@ -249,7 +249,9 @@ def check_rerun(
         problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
     if problems:
         return [], problems
-    return compare(manifest.run, judged, verdict.played, played), []
+    confined = record.sandbox != "none"
+    found = compare(manifest.run, judged, verdict.played, played)
+    return [replace(each, sandboxed=confined or not is_custom(each.agent)) for each in found], []
 
 
 def _replay(

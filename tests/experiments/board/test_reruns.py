@@ -15,9 +15,8 @@ import pytest
 
 import costgym
 from costgym.envs.registration import class_of
-from costgym.experiments.board.reruns import process_agent
 from costgym.experiments.board.reruns.configuration import rerun_config
-from costgym.experiments.board.reruns.process_agent import ProcessAgent, hides_files
+from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.record import read_record, read_secret, seed_of_text, world_seed_of_text
 from costgym.experiments.board.reruns.rerun import commitment_of, new_secret, rerun
 from costgym.experiments.board.reruns.wire import Patience, receive, send
@@ -274,27 +273,24 @@ class Pry(Agent):
 """
 
 
-@pytest.mark.parametrize("confined", [True, False])
-def test_an_agent_that_looks_for_the_seed_finds_nothing(
-    confined: bool, secret: Path, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_sandbox_an_agent_that_looks_for_the_seed_finds_nothing_and_is_not_marked_as_rerun(
+    secret: Path, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if confined and not hides_files():
-        pytest.skip("this system hides no file from a process")
     (code / "pry.py").write_text(PRY)
-    places = [tmp_path / "again", *([secret] if confined else [])]
-    (code / "where.txt").write_text("\n".join(map(str, places)))
+    (code / "where.txt").write_text(str(tmp_path / "again"))
     board = run(make_run_config("quick", agents=["pry.py:Pry"], budgets="price=20", episodes=2), tmp_path / "board").folder
     packed = pack(board, tmp_path / "packed", "A", "a@example.org")
     (code / "found.txt").unlink()
-    if not confined:
-        monkeypatch.setattr(process_agent, "hides_files", lambda: False)
-        monkeypatch.setattr(process_agent, "isolates_network", lambda: False)
-        monkeypatch.setattr(sys, "stdin", io.StringIO(secret.read_text()))
-    rerun(packed, secret if confined else Path("-"), tmp_path / "again", code=code)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(secret.read_text()))
+    [row] = rerun(packed, Path("-"), tmp_path / "again", code=code, sandbox="none")
+    assert row.agrees and not row.sandboxed
     found = (code / "found.txt").read_text()
     assert str(seed_of_text(read_secret(secret))) not in found and secret.read_text().strip() not in found
-    assert not found or (not confined and os.geteuid() == 0)  # root alone may look into other processes
+    assert not found or os.geteuid() == 0  # root alone may look into other processes
     assert str(seed_of_text(read_secret(secret))) in (tmp_path / "again" / "run.json").read_text()
+    base = run(make_run_config("quick", agents=["cheapest"], budgets="price=20", episodes=2), tmp_path / "base").folder
+    [added] = add(base, packed, rerun=tmp_path / "again")
+    assert (added["verified"], added["rerun"]["sandboxed"]) == ("replayed", False)
 
 
 PLANNER = """

@@ -1,0 +1,166 @@
+"""A sandbox for the process of an agent: bubblewrap, a filter of system calls, and limits of resources.
+
+Inside there are the interpreter, its packages and costgym, all read-only, the agent's own files, read-only too, and an empty
+home and /tmp in memory. There is no network, no other process, no other file, and no capability. Bubblewrap needs no privilege
+where the system allows user namespaces.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ....simulators.errors import ConfigError, UnknownName
+
+SANDBOXES = ("auto", "bubblewrap", "none")
+NONE, BUBBLEWRAP = "none", "bubblewrap"
+MEMORY_BYTES = 8 * 2**30  # private, writable
+FILE_BYTES = 256 * 2**20  # in each of the two folders that can be written to
+OPEN_FILES = 256
+PROCESSOR_S = 6 * 3600
+THREADS_ONLY = ("fork", "vfork")
+REFUSED = (
+    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"),
+    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_open", "pidfd_getfd"),
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen"),
+    *("bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "keyctl", "add_key", "request_key"),
+    *("init_module", "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "quotactl"),
+    *("shmget", "msgget", "semget", "mq_open", "name_to_handle_at", "open_by_handle_at", "link", "linkat", "mknod", "mknodat"),
+)
+"""System calls that fail with EPERM. None is needed to read observations and to answer them."""
+_CLONE_THREAD = 0x10000
+
+
+class Place(NamedTuple):
+    """The paths that an agent's process is given.
+
+    Attributes:
+        home: an empty folder, in memory; the process starts here where there is no `code`.
+        code: the folder of the agent's own files, read-only; the process starts here.
+    """
+
+    home: Path
+    code: Path | None = None
+
+
+def choose(sandbox: str) -> str:
+    """Return the sandbox to use: `bubblewrap` or `none`.
+
+    Args:
+        sandbox: one of `SANDBOXES`; `auto` takes bubblewrap where this machine has it.
+
+    Raises:
+        UnknownName: no such sandbox.
+        ConfigError: bubblewrap is asked for, and this machine cannot run it.
+    """
+    if sandbox not in SANDBOXES:
+        raise UnknownName("sandbox", sandbox, SANDBOXES)
+    if sandbox == NONE:
+        return NONE
+    reason = why_not()
+    if not reason:
+        return BUBBLEWRAP
+    if sandbox == BUBBLEWRAP:
+        raise ConfigError("--sandbox", f"bubblewrap cannot be used here: {reason}")
+    return NONE
+
+
+@lru_cache(maxsize=1)
+def why_not() -> str:
+    """Return why this machine cannot sandbox a process; "" where it can."""
+    missing = [name for name in ("bwrap", "prlimit") if shutil.which(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed (Debian: apt-get install bubblewrap util-linux)"
+    try:
+        import pyseccomp  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        return f"{error}; pip install 'costgym[sandbox]', and the system's libseccomp"
+    with tempfile.TemporaryDirectory() as home, confined(("true",), Place(Path(home))) as (command, handles):
+        tried = subprocess.run(command, pass_fds=handles, capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["bubblewrap fails"])[-1]
+
+
+@contextmanager
+def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """Yield a command that runs another in the sandbox, and the file handles that it must inherit.
+
+    Args:
+        command: what runs inside.
+        place: what it is given.
+    """
+    handle = _filter()
+    try:
+        limits = (f"--data={MEMORY_BYTES}", f"--fsize={FILE_BYTES}", f"--nofile={OPEN_FILES}", f"--cpu={PROCESSOR_S}")
+        memory = ("--size", str(FILE_BYTES), "--tmpfs")
+        alone = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "agent")
+        mounts = [word for path in _readable() for word in ("--ro-bind", path, path)]
+        own = () if place.code is None else ("--ro-bind", str(place.code.resolve()), str(place.code.resolve()))
+        start = place.home if place.code is None else place.code.resolve()
+        whole = [
+            *("prlimit", *limits, "--core=0", "--", "bwrap", *alone, "--seccomp", str(handle)),
+            *(*memory, "/tmp", *mounts, *_links(), "--proc", "/proc", "--dev", "/dev"),
+            # after the packages, so that a home or a folder of files below one of them is what it says
+            *(*memory, str(place.home), *own, "--remount-ro", "/dev", "--remount-ro", "/"),
+            *("--chdir", str(start), "--", *command),
+        ]
+        yield whole, (handle,)
+    finally:
+        os.close(handle)
+
+
+def _readable() -> list[str]:
+    """List what an interpreter with this one's packages reads, outermost folders first."""
+    package = Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parent
+    # a checkout reaches its folders through links, and its other folders are nobody's business
+    parts = [package, *(entry.resolve() for entry in package.iterdir() if entry.is_symlink())]
+    system = [Path(path) for path in ("/usr", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")]
+    found = {path for path in (*map(Path, (sys.prefix, sys.base_prefix)), *parts, *system) if path.exists()}
+    found |= {path.resolve() for path in found}
+    return sorted(map(str, _outermost(found)))
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    among = set(paths)
+    return [path for path in among if not among.intersection(path.parents)]
+
+
+def _links() -> list[str]:
+    """Return the system's folders of programs and libraries as they are here: links into /usr, or folders."""
+    words: list[str] = []
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    return words
+
+
+def _filter() -> int:
+    """Return an open handle on the compiled filter of system calls: no socket, no child process, no look at others."""
+    import pyseccomp
+
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in (*REFUSED, *THREADS_ONLY):
+        try:
+            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+        except (RuntimeError, ValueError, OSError):
+            continue  # this processor has no such call
+    # threads are made by clone with this flag; clone3 hides its flags in memory, and libraries fall back where it is missing
+    not_a_thread = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0)
+    rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", not_a_thread)
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    handle = os.memfd_create("filter", 0)
+    with os.fdopen(os.dup(handle), "wb") as program:
+        rules.export_bpf(program)
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.set_inheritable(handle, True)
+    return handle
