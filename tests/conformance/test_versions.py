@@ -19,7 +19,7 @@ from costgym.agents.models.simulated import Simulated
 
 BEHAVIOUR = {
     ("costgym/Marketplace-v0", ()): "8bb6f60cb6f6d25d",
-    ("costgym/Marketplace-v0", ("concurrent",)): "386e63ef2b8ba1ac",
+    ("costgym/Marketplace-v0", ("concurrent",)): "d71aaed5262d649d",
     ("costgym/OpenCATP-v0", ()): "1a1bb9765b51bd93",
     ("costgym/OpenCATPCalls-v0", ()): "03d37e854a3854fd",
     ("costgym/OpenCATPCalls-v0", ("concurrent",)): "0180ebe346cabc70",

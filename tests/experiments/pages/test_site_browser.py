@@ -157,7 +157,7 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
             assert found.grave == [] and found.score >= 90
             assert complaints(driver) == []
     visit(driver, site / "episodes.html", "", READY)
-    assert texts(driver, "th[data-sort=share]") == ["Score, %"]
+    assert texts(driver, "th[data-sort=share]") == ["Task score, %"]
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ def test_the_viewer_has_every_episode_from_a_folder_and_from_a_store(run: Run, t
         store.save(run)
         site = build(store.runs(), tmp_path / "site").parent
     about = data(site / "data" / "run.js")
-    assert about["share"] == "Score, %" and [entry["detailed"] for entry in about["entries"]] == [6, 6, 6]
+    assert about["share"] == "Task score, %" and [entry["detailed"] for entry in about["entries"]] == [6, 6, 6]
     for entry in run.entries:
         assert run.folder is not None
         lines = (run.folder / entry.file).read_text().splitlines()[1:]
@@ -261,18 +261,18 @@ def test_a_forged_plan_of_a_leaderboard_is_named(tmp_path: Path) -> None:
         (("--agent", "react", "--env", "OpenCATP-v0"), "unknown agent of costgym/OpenCATP-v0 'react'"),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--scenario", "storm"),
-            "--scenario: costgym/OpenCATP-v0 has no such choice",
+            "--scenario: costgym/OpenCATP-v0 has no such option",
         ),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--grading", "judge"),
-            "--grading: costgym/OpenCATP-v0 has no such choice",
+            "--grading: costgym/OpenCATP-v0 has no such option",
         ),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--enforcement", "refuse"),
-            "--enforcement: costgym/OpenCATP-v0 has no such choice",
+            "--enforcement: costgym/OpenCATP-v0 has no such option",
         ),
-        (("--agent", "cheapest", "--tasks", "all"), "--tasks: costgym/Marketplace-v0 has no such choice"),
-        (("--agent", "cheapest", "--alpha", "0.5"), "--alpha: costgym/Marketplace-v0 has no such choice"),
+        (("--agent", "cheapest", "--tasks", "all"), "--tasks: costgym/Marketplace-v0 has no such option"),
+        (("--agent", "cheapest", "--alpha", "0.5"), "--alpha: costgym/Marketplace-v0 has no such option"),
         (("--agent", "hydra", "--env", "costgym/DecisionAware-v0"), "unknown agent of costgym/DecisionAware-v0 'hydra'"),
         (("--agent", "hydra", "--tasks", "some"), "tasks: expected sequential, nonsequential or all, got 'some'"),
         (("--agent", "hydra", "--alpha", "1.5"), "alpha"),
