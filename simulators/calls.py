@@ -220,6 +220,10 @@ def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
                 episode.advance(seconds)
             case ("think", usage):
                 episode.think(usage)
+            case ("redraw", seed):
+                from .redraw import redraw
+
+                redraw(episode, seed)
             case ("finish", answer, gave_up):
                 episode.finish(answer, gave_up)
 

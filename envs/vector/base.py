@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.arguments import BoundArguments, rebound
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
-from ..base import BaseEnv, with_step_limit
+from ..base import BaseEnv, InvalidAction, with_step_limit
 
 Observation = dict[str, NDArray[Any]]
 Arrays = NDArray[np.float64]
@@ -333,12 +333,16 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             actions: (N,) integers. An action outside the mask has the same effect as in the scalar environment.
 
         Raises:
-            ConfigError: the shape or the type of `actions` is wrong.
+            ConfigError: the shape of `actions` is wrong.
+            InvalidAction: an action is outside the space.
             EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
         """
         numbers = np.asarray(actions)
-        if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
+        if numbers.shape != (self.num_envs,):
             raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
+        count = int(self.single_action_space.n)  # type: ignore[attr-defined]
+        if not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0 or numbers.max() >= count:
+            raise InvalidAction(f"actions: expected whole numbers from 0 to {count - 1}, got {numbers.dtype} {numbers!r:.60}")
         if not self._begun.all():
             raise EpisodeOver("no episode has begun; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():

@@ -81,7 +81,7 @@ class TrackConfig(BaseModel):
             **self.settings.get(env_id, {}),
             **varied,
             "split": self.split,
-            "budget": dict(condition.budget),
+            "budget": dict(condition.budget) or (None if class_of(self.env).computes_limits else {}),
         }
         env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
         base_env(env).check_world(scenario)
@@ -337,6 +337,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         if world.prices and found.tokens is None and read_model_name(asked.model) is None:
             found = load_prices().price(found, world.prices)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+    elif "profile" not in kind.WORLD_ARGUMENTS:
+        made = {}
     else:
         made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
         if fits and asked.data is not None:

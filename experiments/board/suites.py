@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, TEXT
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, SESSION, TEXT
 from ...agents.models.simulated import is_simulated
 from ...agents.registry import find_agent
 from ...agents.zoo.cards import is_zoo, zoo_names
@@ -243,6 +243,30 @@ _ALL = (
                 settings=_PLANS,
                 vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
                 ranked_by="quality_of_plan",
+            ),
+        ),
+    ),
+    Suite(
+        "sessions",
+        "sessions of a hundred queries under one budget: memory, pacing and exploration beside each other",
+        (
+            SuiteWorld(
+                (
+                    "do-nothing",
+                    "random",
+                    "greedy",
+                    "bayes-index",
+                    "bayes-memory",
+                    "thompson",
+                    "paced",
+                    "optimistic",
+                    "informed-paced",
+                ),
+                episodes=300,
+                env=SESSION,
+                tracks=("sessions",),
+                settings={"*": {"enforcement": "refuse"}},
+                ranked_by="value_share",
             ),
         ),
     ),

@@ -30,6 +30,7 @@ from ..play.metrics import GRADINGS
 ALWAYS_SHOWN = {
     PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
     "quality_of_plan": {"quality_of_plan", "score", "average_cost"},
+    "value_share": {"value_share", "average_cost"},
 }
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 MIN_NAME = 12  # characters of an agent's name

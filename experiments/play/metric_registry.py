@@ -90,6 +90,11 @@ _ALL = (
         higher_is_better=True, compares=True,
     ),
     Metric("score", "Task score", "", "signed", "Mean score of the outputs, 0 to 1, whatever the cost.", higher_is_better=True),
+    Metric(
+        "value_share", "Value", "%", "rate",
+        "Value of the queries that a session answers rightly, as a share of the value of all its queries.",
+        higher_is_better=True, compares=True,
+    ),
     Metric("regret", "Regret", "", "signed", "Mean plan score of the best possible episode less the agent's own."),
     Metric("average_seconds", "Time", "s", "number", "Mean simulated time of an episode."),
     Metric(

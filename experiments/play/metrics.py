@@ -56,6 +56,7 @@ METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
 _WORLD_FIGURES = {
     "score": "score",
+    "value_share": "value_share",
     "plan_validity": "plan_valid",
     "average_seconds_one_by_one": "seconds_one_by_one",
     "unsupported_answers": "unsupported_answer",

@@ -83,7 +83,9 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
         result: of the episode.
     """
     better = int(result.regret is not None and result.regret < -ROUNDING)
-    task = frozenset({result.task if world.world is not None else str(world.task.task_id)})  # of all its samples
+    task = frozenset(
+        {result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))}
+    )  # of all its samples
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)
