@@ -18,7 +18,7 @@ from .oracle.prior import states_given
 def redraw(episode: Episode, seed: int) -> None:
     """Let chance after this moment follow from another seed. The seed is hashed with the episode's, so equal seeds of two
     episodes have nothing in common."""
-    episode.log.append(("redraw", seed))
+    episode.log.append(("redraw", redraw, seed))
     drawn = stable_integer(seed, "redraw", episode.seed, episode.number)
     episode._draws = draws = Draws(episode.world._source, drawn, episode.number, len(episode.candidates))
     for spec in episode.candidates:

@@ -233,9 +233,5 @@ class SessionEpisode(Episode):
                 self.recall()
             elif entry[0] == "skip":
                 self.skip()
-            elif entry[0] == "redraw":
-                from .redraw import redraw_session
-
-                redraw_session(self, entry[1])
             else:
                 super().replay([entry])

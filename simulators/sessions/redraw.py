@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import exp, log1p
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,10 @@ from ..failures import BurstTimes, Chain
 from ..status import Status
 from .beliefs import ToolBeliefs
 from .draw import FACTORS, Floats, Session, regimes
-from .episode import SessionEpisode
 from .rules import VALUES
+
+if TYPE_CHECKING:
+    from .episode import SessionEpisode
 
 
 def redraw_session(episode: SessionEpisode, seed: int) -> None:
@@ -24,7 +27,7 @@ def redraw_session(episode: SessionEpisode, seed: int) -> None:
     allow, prices to come, which providers are down, how long the facts in memory live, and all luck. So a search over such
     forks knows what the agent knows, and the public rules.
     """
-    episode.log.append(("redraw", seed))
+    episode.log.append(("redraw", redraw_session, seed))
     drawn = stable_integer(seed, "redraw", episode.seed, episode.number)
     session, now = episode.session, episode.query
     rules, size = session.rules, len(episode.candidates)
