@@ -413,8 +413,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         price, now, tokens = ledger.price, episode.now_s, ledger.tokens
         for step in steps:
             price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
-        most = self._ceilings
-        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and calls <= most[3]
+        return self.budget.exceeded(price + quote, now, tokens, calls) is None
 
     def costs(self, number: int) -> list[Cost]:
         """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""

@@ -34,7 +34,7 @@ class _Lane(MarketplaceVectorEnv):
         self._read = _FIGURES.unpack_from
         figures = 8 * (1 + len(FIGURES))
         ends = figures + 8 * len(COUNTS)
-        self._out = out = self._fresh()._replace(
+        self._out = out = self.fresh()._replace(
             rewards=np.ndarray(1, np.float64, memory),
             figures=np.ndarray((len(FIGURES), 1), np.float64, memory, 8),
             counts=np.ndarray((len(COUNTS), 1), np.int64, memory, figures),
@@ -44,7 +44,9 @@ class _Lane(MarketplaceVectorEnv):
         )
         self._tools, self._needs, self._resources = out.tools[0], out.needs[0], out.resources[0]
         self.mask: NDArray[np.bool_] = out.mask[0]
-        self._given = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)  # action, task and seed
+        # the next action, and the task and the seed of the next episode
+        start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
+        self._given = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
         self._bind()
 
     def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:

@@ -125,8 +125,9 @@ def _checked(file: Path, place: str, given: Any) -> PoolPlan:
     for name, values in columns.items():
         if len(values) != len(plan.nodes):
             raise DataError(file, f"{name}: expected {len(plan.nodes)} values, one per tool, got {len(values)}", place)
-    known = record.task_id, record.sample_id, plan, record.score, record.score_kind
-    return PoolPlan(*known, *columns.values(), record.plan_price_usd)
+    times, cpu, gpu = columns.values()
+    score, kind = record.score, record.score_kind
+    return PoolPlan(record.task_id, record.sample_id, plan, score, kind, times, cpu, gpu, record.plan_price_usd)
 
 
 def _from_pickle(file: Path) -> Iterator[PoolPlan]:

@@ -17,14 +17,7 @@ from .reading import JsonRecord, need_folder, read_json, read_text
 Key = tuple[str, str, str]
 """Category, tool and API in the data set's spelling (the category in its folder's)."""
 
-_TYPES = {
-    "number": "number",
-    "integer": "integer",
-    "int": "integer",
-    "boolean": "boolean",
-    "array": "array",
-    "object": "object",
-}
+_TYPES = {name: name for name in ("number", "integer", "boolean", "array", "object")} | {"int": "integer"}
 
 
 @dataclass(frozen=True, slots=True)

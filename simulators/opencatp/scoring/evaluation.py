@@ -240,32 +240,6 @@ def _answer(want: Output, sinks: tuple[_Sink, ...], any_text: bool) -> _Sink | N
     return next((sink for sink in reversed(sinks) if sink.kind == wanted), None)
 
 
-@lru_cache(maxsize=8)
-def _evaluator(profile: str, alpha: float) -> Evaluator:
-    return Evaluator(None, profile, alpha)
-
-
-def evaluate_plan(
-    plan: Plan,
-    task: OpenCATPTask,
-    sample: int,
-    level: int | None = None,
-    *,
-    alpha: float = 0.5,
-    profile: str = "v100",
-    scores: ScoreSource | None = None,
-) -> PlanOutcome:
-    """Evaluate a plan on a sample, from the shipped table; see :class:`Evaluator`.
-
-    >>> from costgym.simulators.opencatp import task
-    >>> plan = Plan.from_list(["image_denoising", ["input_of_query"], "image_captioning", ["image_denoising"]])
-    >>> evaluate_plan(plan, task(24), sample=0).price > 0
-    True
-    """
-    evaluator = _evaluator(profile, alpha) if scores is None else Evaluator(scores, profile, alpha)
-    return evaluator.evaluate(plan, task, sample, level)
-
-
 def check_sample(scores: ScoreSource, sample: int) -> int:
     """A sample number that there is.
 
