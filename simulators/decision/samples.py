@@ -39,7 +39,8 @@ COUNTS: dict[str, tuple[int, int, int]] = {"train": (1807, 3114, 4664), "valid":
 """Samples of each kind by split. Source: DEER, Table 2; its test set has no NoSearch samples, ours has as many as `valid`."""
 
 
-_Tally, _Count = Annotated[int, Field(ge=0, strict=True)], Annotated[int, Field(ge=1, strict=True)]
+_Tally = Annotated[int, Field(ge=0, strict=True)]
+_Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 def called(tool: str) -> str:
