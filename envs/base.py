@@ -313,6 +313,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         `copy.deepcopy` of the environment, or of wrappers around it, does the same.
         """
         twin = copy(self)
+        # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world
         for name in self.episode_state:
             value = self.__dict__.get(name)
             if value is not None:

@@ -343,6 +343,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
+        # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth
         found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
         answer = self.costs(self._playing().number)[0]
         if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):

@@ -100,6 +100,7 @@ class FaasPricing:
         if not (math.isfinite(cpu_inst_mb) and math.isfinite(gpu_inst_mb)):
             raise _invalid("instant memory", "MB, a finite number", (cpu_inst_mb, gpu_inst_mb))
         top = len(self.tier_mb) - 1
+        # a size on an edge belongs to the tier below it
         cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
         gpu = self._gpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)]
         if self.per_tier:

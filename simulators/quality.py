@@ -89,6 +89,7 @@ def cumulative_reward(
 
     Source: CATP-LLM, Eq. 4 as its published code has it.
     """
+    # the published data mark an invalid plan by its price
     if price == INVALID_PLAN_COST:
         return INVALID_PLAN_REWARD * scale
     reward = -(1.0 - alpha) * price / max_price

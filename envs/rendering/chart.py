@@ -221,6 +221,7 @@ def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[s
             lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))
             ends[lane : lane + 1] = [end if call.finished_s >= 0 else math.inf]
             meaning = meaning_of(call)
+            # a refusal never starts, but has a mark where it was asked for
             refused = meaning == "refused"
             started = call.submitted_s if refused else call.started_s if call.started_s >= 0 else end
             ready = started if refused else min(max(call.ready_s, started), end)

@@ -56,6 +56,7 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
     text = " ".join(text.split())
     if _wide(text, size) <= room:
         return text
+    # longer than any picture is wide, and measuring takes time in proportion to the length
     kept = min(len(text), 400)
     while kept > 2:
         kept -= max(1, kept // 12)
@@ -279,6 +280,7 @@ def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> 
     if height is not None and height != layout.height:
         if layout.height > height:
             image = image.resize((max(1, layout.width * height // layout.height), height), Image.Resampling.LANCZOS)
+        # on a white frame, since the frames of a video must be of one size
         frame = Image.new("RGB", (layout.width, height), PAPER)
         frame.paste(image, (0, 0))
         image = frame

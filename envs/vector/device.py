@@ -204,6 +204,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def _begin_ended(self, out: Any, views: Any) -> dict[str, Any]:
         """Begin the episodes that have just ended; returns the last observations and `info` of all."""
+        # kept before the next kernel writes over them; whether any has ended is not looked at, which would wait for the GPU
         last = map_arrays(lambda tensor: tensor.clone(), out)
         observations, info = self.native.observations(last), self._info(last, self._ended)
         self._begin(views, self._undrawn, self._ended, False)

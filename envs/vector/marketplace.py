@@ -164,6 +164,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             count = len(template.slots)
             slots[number, :count], rows[number, :count] = template.slots, template.rows
             mask[number, :, :count] &= ~tables.banned[first + number][:, list(template.slots)]
+        # by epoch, as the world's own tables: a kernel then reads mask and price with one index
         blocks: dict[str, NDArray[Any]] = {
             "tools": np.stack([template.tools for template in templates]),
             "plain": np.stack([template.needs for template in templates]),
@@ -235,6 +236,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
         numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
         for i in np.flatnonzero(where).tolist():
+            # a seed starts the generator again; without one, it goes on, or starts from the system's entropy the first time
             single = seeds[i]
             if single is not None:
                 words[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True

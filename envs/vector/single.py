@@ -151,6 +151,7 @@ class CompiledEpisode:
         """Let the event-driven world play the episode again and go on with it, unless it has it already."""
         actions, self._actions, self.goes_on = self._actions, None, False
         if actions is not None:
+            # all chance follows from seed and task, so the same actions lead to the same state
             env.open_episode(*self._begun)
             for action in actions:
                 env.step(action)

@@ -73,6 +73,7 @@ def bound_arguments(typing_context: Any, bound: Any) -> Any:
     def load(context: Any, builder: Any, kind: Any, place: Any) -> Any:
         if not isinstance(kind, _types.BaseTuple):
             return context.data_model_manager[kind].load_from_data_pointer(builder, place)
+        # part by part: LLVM then drops the loads of arrays that a kernel does not use
         parts = [
             load(context, builder, part, numba.core.cgutils.gep_inbounds(builder, place, 0, number))
             for number, part in enumerate(kind.types)
@@ -110,6 +111,7 @@ class BoundArguments:
 
     def __init__(self, content: tuple[Any, ...]) -> None:
         self.content = content
+        # words of eight bytes, so that the memory is aligned as Numba's structures want it
         self._memory = np.zeros(-(-int(_size_of(content)) // 8), np.uint64).view(np.uint8)
         _write(self._memory, content)
         self.address = self._memory.ctypes.data

@@ -206,6 +206,7 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
         capabilities.setdefault(tool.capability or tool.name, []).append(tool)
     names = Luck("unseen", seed=seed).order(list(capabilities))
     hidden: list[Tool] = []
+    # whole capabilities, as long as they last: an unseen tool with a seen twin would not be unseen
     while names and len(hidden) < unseen:
         hidden += capabilities[names.pop()][: unseen - len(hidden)]
     return [tool for name in names for tool in capabilities[name]][:seen], hidden

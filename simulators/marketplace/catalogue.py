@@ -125,6 +125,7 @@ def _provider_names(seed: int, category: Category, count: int) -> list[str]:
 
 def _offers(seed: int, category: Category, companies: Sequence[str], count: int) -> list[tuple[Capability, str]]:
     """Assign capabilities to providers in rounds: about four providers offer each, and every provider offers something."""
+    # in rounds, and not at random: every capability then has rivals, without which there is nothing to choose from
     order = stable_generator(seed, "capabilities", category.name).permutation(len(category.capabilities)).tolist()
     needed = -(-count // max(1, len(companies)))
     if needed > len(order):
@@ -221,6 +222,7 @@ def draw_profile(
         latency_s, success, popularity: Telemetry of the tool, where a data set has it: its average duration in seconds, the
             share of successful calls from 0 to 1, and its popularity from 0 to 10.
     """
+    # all uniforms at once and by place: a figure keeps its value when another one is no longer drawn
     u = stable_generator(seed, "profile", name).random(15).tolist()
     fees = rules.fees
     fee = stable_fee(name, fees)

@@ -128,6 +128,7 @@ class Kind:
         """The number of a value in any spelling that is accepted, or None where there is no such value."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
+        # what no value looks like is turned down before it is normalised, which takes time in proportion to its length
         if (isinstance(value, str) and len(value) > 80) or (isinstance(value, int) and not -(10**9) < value < 10**9):
             return None
         text = normalise(value)

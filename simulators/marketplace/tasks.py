@@ -104,6 +104,7 @@ class Offers:
         """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
         while chained and not self.places(group, needs, True):
             chained = False
+        # a small market may have no provider with so many capabilities: then the task asks for less
         while not self.places(group, needs, False):
             needs -= 1
         chained = chained and needs > 1
@@ -115,6 +116,7 @@ class Offers:
         chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
         while len(chosen) < needs:
             rest = [c for c in own if c not in chosen]
+            # a task of G3 crosses categories, so with one category so far the next need comes from another
             if group == "G3" and len({c.category for c in chosen}) == 1:
                 rest = [c for c in rest if c.category != chosen[0].category] or rest
             chosen.append(rest[luck.below(len(rest))])
@@ -142,6 +144,7 @@ class Offers:
         end = chosen[-1].gives
         given = {c.gives for c in chosen} - {""}
         taken = {kind.name for c in chosen for kind in c.parameters}
+        # a need beside the chain must neither feed it nor be fed by it, or the chain would be longer than asked for
         free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
         while len(chosen) < needs and free:
             rest = free

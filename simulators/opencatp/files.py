@@ -19,6 +19,7 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         DataError: it cannot be written; what stood there stays.
     """
+    # beside the file, since a rename is one step only within a file system; with the process's number, so that two may write
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -221,6 +221,8 @@ def _rebuilt(kind: Any, *_: Any) -> Any:
     return _PlanPool()
 
 
+# A pickle may set the state of any object that it can name. A bare function would let it write to the function's attributes,
+# among them its code; behind `_Maker`'s slots there is nothing to write to.
 class _Maker:
     """A function that a pickle may call, and whose attributes it cannot reach."""
 
@@ -258,6 +260,7 @@ class _PlainUnpickler(pickle.Unpickler):
         self._file = file
 
     def find_class(self, module: str, name: str) -> Any:
+        # by its name alone, whatever module it was pickled from
         if name == "PlanPool":
             return _PlanPool
         if (module, name) not in self._KNOWN:

@@ -96,6 +96,7 @@ class Profile:
             raise InvalidProfile(
                 f"profile {self.name}: no figures for {', '.join(missing)}; it must name all of {', '.join(TOOLS)}"
             )
+        # ten tools at four levels: worked out once, since environments ask at every step
         prices, seconds = {}, {}
         for tool, cost in self.tools.items():
             prices[tool] = tuple(

@@ -75,6 +75,7 @@ class Retriever:
         place = {number: rank for rank, number in enumerate(order)}
         text = normalise(query)
         needs = sorted(task.needs, key=lambda need: not need.wish or normalise(need.wish) not in text)
+        # in turns, so that a short list holds a tool for every need rather than all tools for the first
         lanes = [sorted((self._catalog.number(name) for name in need.tools), key=place.__getitem__) for need in needs]
         turns = [number for lap in zip_longest(*lanes) for number in lap if number is not None]
         serving = dict.fromkeys(turns)

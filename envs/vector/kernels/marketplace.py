@@ -227,6 +227,7 @@ def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: i
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
         return
+    # an episode takes several cache lines: the first, the second, and the one with its end
     for line in (0, 64, _EPISODE_BYTES - 1):
         prefetch_own(state.episodes, far, line)
     e = state.episodes[near]
@@ -262,6 +263,7 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: An
 def _ready(tables: Any, e: Any) -> Any:
     """Bits of the needs whose arguments are all known."""
     ready = np.uint64(0)
+    # a word of bits instead of a list of facts: a need is ready if it asks for no bit that is missing
     for need in range(min(6, tables.need_count[e.task])):
         after = tables.after[e.task, e.epoch, need]
         if (e.seen_known & after) == after:
@@ -301,6 +303,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
 def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: Any) -> Any:
     """Wait until nothing is on its way and every event so far was seen; returns which rows changed, with those `touched`."""
     e = state.episodes[i]
+    # a row that was called and then reported is one and the same, so only another row, or all, has to be told
     while not e.over and (e.records > 0 or e.news > 0):
         changed = _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
         if changed == ALL or touched == _NONE:
@@ -380,6 +383,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                     epoch = state.slots[i, slot].seen_epoch
                     if epoch:
                         out.tools[i, view.rows[task, slot], 1] = view.quote[task, epoch, slot]
+    # until a fact is known or a wish changes, the needs are those of the start: one copy does
     if not e.told:
         copy_row(out.needs, i, view.plain, task)
     else:

@@ -170,6 +170,7 @@ class Library:
     def complete(self, document: ApiDocument) -> ApiDocument:
         """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
         known = self._apis(document.key[0], document.key[1])
+        # the tool's own description and telemetry serve where this API has no entry
         found = known.get(standardize(document.key[2])) or known.get("")
         if found is None:
             return document

@@ -63,6 +63,7 @@ class Mould:
                 response = None
         if isinstance(response, list) and response:
             response = {"results": response}
+        # a list, so that all levels of the recursion count down the same number
         left = [MOST_LEAVES]
         shape = None if is_error_shape(response) else _shape(response, document.typed, left, 0)
         if not isinstance(shape, dict):

@@ -93,6 +93,7 @@ def _folded(network: torch.nn.Module) -> torch.nn.Module:
 
     for module in list(network.modules()):
         if isinstance(module, torch.nn.Sequential) and len(module) == 3 and isinstance(module[1], torch.nn.BatchNorm2d):
+            # in evaluation a normalisation is a fixed scale and shift, which the convolution can do itself
             module[0] = torch.nn.utils.fusion.fuse_conv_bn_eval(module[0], module[1])
             module[1] = torch.nn.Identity()
     return network
@@ -227,6 +228,7 @@ def greedy(network: Any, inputs: torch.Tensor) -> list[list[int]]:
         logits, state = network.decoder(cells, mask, state, words)
         words = logits[:, -1:].argmax(2)
         out.append(words)
+        # rows that have ended go on with the others, and what they say is cut off when it is decoded
         ended |= words[:, 0] == END
         if bool(ended.all()):
             break

@@ -128,6 +128,7 @@ def split_samples(samples: int, split: str) -> range:
     """The samples of a split: the first 60 in 100 train, the rest test."""
     if split not in ("train", "test"):
         raise ConfigError("split", f"expected train or test, got {split!r}")
+    # neither split is empty, however few samples there are
     first_test = max(1, min(samples - 1, round(samples * TRAIN_SHARE)))
     return range(first_test) if split == "train" else range(first_test, samples)
 
@@ -227,6 +228,7 @@ class Evaluator:
                     plan.check_types(SIGNATURES)  # says what is wrong and where
             needed.update(deps)
             made[tool] = made[deps[-1]].after(tool)
+        # cleared whole: a plan that returns is read again, which costs little
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]))
