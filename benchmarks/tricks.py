@@ -4,7 +4,7 @@
 
 Needs the extra `train`. Prints microseconds of processor time with and without each: arguments that are unpacked once
 (`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), and observation arrays that are
-handed out again (`envs/vector/base.py`).
+handed out again (`envs/vector/checks.py`).
 """
 
 from __future__ import annotations

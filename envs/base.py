@@ -54,7 +54,27 @@ class Instance(NamedTuple):
     options: Mapping[str, Any] = NO_OPTIONS
 
 
-class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
+class LimitedSpec:
+    """Part of an environment whose specification tells its own step limit."""
+
+    _spec: EnvSpec | None = None
+
+    @property
+    def step_limit(self) -> int | None:
+        """Steps after which an episode is truncated; None where none ever is."""
+        return getattr(self, "max_steps", None)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The specification from which the environment was made; `max_episode_steps` is its step limit."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, value: EnvSpec | None) -> None:
+        self._spec = with_step_limit(value, self.step_limit)
+
+
+class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the environments.
 
     Attributes:
@@ -90,8 +110,6 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
-    _spec: EnvSpec | None = None
-
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and store the arguments that all environments share."""
         if cost not in RESOURCES:
@@ -114,20 +132,6 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         for name in options or ():
             if name not in self.reset_options:
                 raise UnknownName("option of reset", name, sorted(self.reset_options))
-
-    @property
-    def step_limit(self) -> int | None:
-        """Steps after which an episode is truncated; None where none ever is."""
-        return getattr(self, "max_steps", None)
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The specification from which the environment was made; `max_episode_steps` is its step limit."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, value: EnvSpec | None) -> None:
-        self._spec = with_step_limit(value, self.step_limit)
 
     # -- figures -----------------------------------------------------------------------------------------------------------
 
@@ -314,6 +318,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
                 honest planning needs; see `simulators.redraw`. `copy.deepcopy` shares the future.
         """
         twin = copy(self)
+        # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world
         for name in self.episode_state:
             value = self.__dict__.get(name)
             if value is not None:

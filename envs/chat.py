@@ -279,6 +279,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             for call, asked in zip(submitted, action.calls, strict=False)
         ]
         self._news = self._read_news(episode)
+        # the tool's own text, as a model's chat template expects it; JSON around it only where there is more to tell
         if len(self._results) == 1 and not self._news:
             return self._results[0][2]
         answers = [{"name": tool, "content": text} for tool, _, text in self._results]

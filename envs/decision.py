@@ -346,6 +346,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
+        # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth
         found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
         answer = self.costs(self._playing().number)[0]
         if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):
@@ -416,8 +417,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         price, now, tokens = ledger.price, episode.now_s, ledger.tokens
         for step in steps:
             price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
-        most = self._ceilings
-        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and calls <= most[3]
+        return self.budget.exceeded(price + quote, now, tokens, calls) is None
 
     def costs(self, number: int) -> list[Cost]:
         """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""

@@ -26,5 +26,5 @@ def build_world(scenario: str, data: str | None, samples: str | None) -> World:
         from ..simulators.decision.recorded import recorded_world
 
         return recorded_world(settings.build(), settings.seed, data)
-    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
+    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings(**json.loads(samples or "{}")))
     return world

@@ -272,6 +272,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
             if not self.concurrent:  # tools that serve no need come last
                 slots.sort(key=lambda slot: (slot.need < 0, slot.need, slot.quote, slot.index))
+            # made once a task and copied at a reset: most tasks of a split are met many times in a training
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
             need_of = np.full(self.max_tools, _NO_NEED)
             for row, slot in enumerate(slots):
@@ -309,6 +310,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 needs[index, 1] = episode.known[index]
                 needs[index, 2] = all(episode.known[before] for before in need.after)
             if self.mask == "useful":  # calls that can bring a fact which is missing and can be had now
+                # indexed by the need that a row serves, so that one look-up masks all rows
                 wanting = np.zeros(MAX_NEEDS + 2, np.bool_)
                 wanting[:MAX_NEEDS] = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
                 wanting[_UNSEEN_NEED] = True
@@ -373,6 +375,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
         else:
             self._last_status = call.status
+            # a refusal at the gateway is the last that was heard of the tool, though no call ran
             self._tools[row, _OK:_BANNED] = 0.0, 1.0
 
     def _settle(self, episode: Episode) -> None:

@@ -42,6 +42,7 @@ class UnicodeText(gym.spaces.Text):
 
 
 def _text(codes: NDArray[np.int32]) -> str:
+    # half a pair of surrogates is a text too, and must survive the array
     return codes[codes < _NOTHING].astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 

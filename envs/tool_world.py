@@ -156,6 +156,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if chosen is not None:
             wanted = next((each for each in self.scenarios if each.name == chosen), None) or _scenario(chosen, None)
         elif len(self.scenarios) > 1:
+            # from the seed and not from the generator: a replay knows the scenario from the seed alone
             luck = stable_integer(seed, "scenario") / 2**64 * self._edges[-1]
             wanted = self.scenarios[bisect_right(self._edges, luck)]
         else:

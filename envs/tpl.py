@@ -253,6 +253,7 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
         elif not takes_text:
             # Naming the input takes nothing away, so whatever could be finished still can.
             legal |= 1 << INPUT
+        # two tokens: this dependency and the end of the list
         if deps and not takes_text and not deps & _INPUT_BIT and _fits(kind, used, consumed, last, left - 2):
             legal |= 1 << INPUT
         candidates = used & (_TEXT_MAKERS if takes_text else _IMAGE_MAKERS) & ~deps & ~(1 << current)
@@ -270,6 +271,7 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
             if not texts:
                 continue
             if not texts & consumed:
+                # lowest set bit: which text is read makes no difference to what can still be finished
                 after |= texts & -texts  # whichever of the unused texts it reads, one is used up
         if _fits(kind, used | 1 << tool, after, tool, left - _TOKENS_PER_TOOL):
             legal |= 1 << (FIRST_TOOL + tool)
@@ -295,6 +297,7 @@ def _missing(kind: int, used: int, consumed: int, last: int) -> int | None:
         return 1 if unused & _READERS or (unused & _TEXT_TAKERS and used & _TEXT_MAKERS) else None
     sinks = used & ~consumed
     images = max(0, wants.count("image") - (sinks & _IMAGE_MAKERS).bit_count())
+    # a plan that needs more tools of a kind than are left cannot be finished, however long it may be
     if images > (unused & _IMAGE_MAKERS).bit_count():
         return None
     texts = max(0, wants.count("text") - (sinks & _TEXT_MAKERS).bit_count())

@@ -14,16 +14,22 @@ from ..simulators.errors import ConfigError
 Info = dict[str, Any]
 
 
-def checked_multiplier(value: float) -> float:
-    """A multiplier of a cost.
+class Multiplied:
+    """Part of a wrapper that has a multiplier; setting one that is negative or not a finite number raises `ConfigError`."""
 
-    Raises:
-        ConfigError: it is negative or not a finite number.
-    """
-    number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value < 0:
-        raise ConfigError("multiplier", f"expected a finite number of at least 0, got {value!r}")
-    return float(value)
+    _multiplier: float
+
+    @property
+    def multiplier(self) -> float:
+        """Reward per unit of cost."""
+        return self._multiplier
+
+    @multiplier.setter
+    def multiplier(self, value: float) -> None:
+        number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+        if not number or not np.isfinite(value) or value < 0:
+            raise ConfigError("multiplier", f"expected a finite number of at least 0, got {value!r}")
+        self._multiplier = float(value)
 
 
 def expect_five_values(env: Any, what: str) -> None:
@@ -114,7 +120,7 @@ class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, reward, float(info["cost"]), terminated, truncated, info
 
 
-class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class LagrangianReward(Multiplied, gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Subtract the weighted cost from the reward: ``reward - multiplier * cost``.
 
     `multiplier` can be set between steps, as dual ascent does. `info["reward"]` keeps the environment's own reward.
@@ -140,15 +146,6 @@ class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, multiplier=multiplier)
         gym.Wrapper.__init__(self, env)
         self.multiplier = multiplier
-
-    @property
-    def multiplier(self) -> float:
-        """Reward per unit of cost."""
-        return self._multiplier
-
-    @multiplier.setter
-    def multiplier(self, value: float) -> None:
-        self._multiplier = checked_multiplier(value)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         observation, reward, terminated, truncated, info = self.env.step(action)

@@ -162,6 +162,7 @@ class StrictModel(BaseModel, metaclass=_Constructor):
 def unreadable(data: Any, depth: int = 0) -> str | None:
     """Say in words why plain data cannot be written to a file; None if it can."""
     if isinstance(data, str):
+        # a lone surrogate passes through Python and fails only when a file is written, long after the mistake
         try:
             data.encode()
         except UnicodeEncodeError as error:

@@ -46,14 +46,7 @@ class Usage(NamedTuple):
 
     def document(self) -> dict[str, int | float]:
         """The fields as actions write them."""
-        document: dict[str, int | float] = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cached_tokens": self.cached_tokens,
-        }
-        if self.seconds is not None:
-            document["seconds"] = self.seconds
-        return document
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

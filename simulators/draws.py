@@ -90,6 +90,7 @@ class DrawSource(threading.local):
 
     def _go(self, low: int, high: int, block: int) -> None:
         state, inner = self._state, self._state["state"]
+        # written into the generator's own state: a new generator for each jump would cost far more than the draw
         inner["key"][0], inner["key"][1] = low, high
         inner["counter"][:] = 0
         inner["counter"][0] = block

@@ -199,6 +199,7 @@ def longest_path(steps: Iterable[tuple[str, Sequence[str]]], seconds: Mapping[st
         steps: Tools with their dependencies, each after what it depends on.
         seconds: Duration of each tool.
     """
+    # steps come after what they depend on, so one pass in the written order is enough
     end = {TASK_INPUT: 0.0}
     for tool, deps in steps:
         end[tool] = max([end[dep] for dep in deps], default=0.0) + seconds[tool]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -99,6 +100,7 @@ class FaasPricing:
         if not (math.isfinite(cpu_inst_mb) and math.isfinite(gpu_inst_mb)):
             raise _invalid("instant memory", "MB, a finite number", (cpu_inst_mb, gpu_inst_mb))
         top = len(self.tier_mb) - 1
+        # a size on an edge belongs to the tier below it
         cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
         gpu = self._gpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)]
         if self.per_tier:
@@ -140,31 +142,10 @@ class FaasPricing:
         """
         args = (exec_time_ms, cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb)
         if any(isinstance(arg, np.ndarray | list | tuple) for arg in args):
-            return self._price_array(*(np.asarray(arg, dtype=np.float64) for arg in args))
+            return _each(self.price, args)
         if not 0.0 <= exec_time_ms < math.inf:
             raise _invalid("execution time", "ms, zero or more", exec_time_ms)
         return float(self.per_run + exec_time_ms * self.rate_per_ms(cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb))
-
-    def _price_array(
-        self, exec_time_ms: FloatArray, cpu_cons: FloatArray, cpu_inst: FloatArray, gpu_cons: FloatArray, gpu_inst: FloatArray
-    ) -> FloatArray:
-        for name, values in (("execution time", exec_time_ms), ("constant memory", cpu_cons), ("constant memory", gpu_cons)):
-            bad = ~((values >= 0) & (values < math.inf))
-            if bad.any():
-                raise _invalid(name, "zero or more", values[bad].tolist())
-        for values in (cpu_inst, gpu_inst):
-            if not np.isfinite(values).all():
-                raise _invalid("instant memory", "MB, a finite number", values[~np.isfinite(values)].tolist())
-        edges, top = np.asarray(self.tier_mb, dtype=np.float64), len(self.tier_mb) - 1
-        cpu = np.asarray(self.cpu_rate)[np.minimum(np.searchsorted(edges, cpu_cons, side="left"), top)]
-        gpu = np.asarray(self._gpu_rate)[np.minimum(np.searchsorted(edges, gpu_cons, side="left"), top)]
-        constant = (
-            np.where(cpu_cons > 0, cpu, 0.0) + np.where(gpu_cons > 0, gpu, 0.0)
-            if self.per_tier
-            else cpu_cons * cpu + gpu_cons * gpu
-        )
-        rate = constant + cpu_inst * self.cpu_instant_rate + gpu_inst * self._gpu_instant_rate
-        return np.asarray(self.per_run + exec_time_ms * rate, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +191,22 @@ class TokenPricing:
             InvalidProfile: A count is negative or not a number, or more tokens are cached than were put in.
         """
         given = (input_tokens, output_tokens, cached_tokens)
-        scalar = not any(isinstance(count, np.ndarray | list | tuple) for count in given)
-        counts = [np.asarray(count, dtype=np.float64) for count in given] if not scalar else list(given)
-        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), counts, strict=True):
-            if not np.all((np.asarray(count) >= 0) & (np.asarray(count) < math.inf)):
+        if any(isinstance(count, np.ndarray | list | tuple) for count in given):
+            return _each(self.price, given)
+        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), given, strict=True):
+            if not 0 <= count < math.inf:
                 raise _invalid(name, "zero or more", count)
-        fresh = counts[0] - counts[2]
-        if np.any(np.asarray(fresh) < 0):
+        fresh = input_tokens - cached_tokens
+        if fresh < 0:
             raise _invalid("cached_tokens", "at most input_tokens", cached_tokens)
         cached_rate = self.input_per_million if self.cached_per_million is None else self.cached_per_million
-        total = fresh * self.input_per_million + counts[2] * cached_rate + counts[1] * self.output_per_million
-        return float(total / 1e6) if scalar else np.asarray(total / 1e6, dtype=np.float64)
+        total = fresh * self.input_per_million + cached_tokens * cached_rate + output_tokens * self.output_per_million
+        return float(total / 1e6)
+
+
+def _each(price: Callable[..., float], args: Iterable[Any]) -> FloatArray:
+    """Prices of arrays that broadcast against each other, one by one: the same bits as those of single numbers."""
+    return np.asarray(np.vectorize(price, otypes=[np.float64])(*args))
 
 
 def _invalid(what: str, expected: str, value: object) -> InvalidProfile:

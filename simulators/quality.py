@@ -48,15 +48,8 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     if not (isinstance(max_price, int | float) and 0.0 < max_price < math.inf):
         raise ConfigError("max_price", f"expected a price above zero, got {max_price!r}")
     if any(isinstance(value, np.ndarray | list | tuple) for value in (score, price, alpha)):
-        scores, prices, alphas = (np.asarray(value, dtype=np.float64) for value in (score, price, alpha))
-        if not np.isfinite(scores).all():
-            raise InvalidProfile(f"score: expected finite numbers, got {scores[~np.isfinite(scores)].tolist()}")
-        if not np.isfinite(prices).all():
-            raise InvalidProfile(f"price: expected finite numbers, got {prices[~np.isfinite(prices)].tolist()}")
-        bad = ~((alphas >= 0) & (alphas <= 1))
-        if bad.any():
-            raise ConfigError("alpha", f"expected weights between 0 and 1, got {alphas[bad].tolist()}")
-        return np.asarray(alphas * scores - (1.0 - alphas) * prices / max_price, dtype=np.float64)
+        each = np.vectorize(quality_of_plan, otypes=[np.float64])
+        return np.asarray(each(score, price, alpha, max_price))
     if not math.isfinite(score):
         raise InvalidProfile(f"score: expected a finite number, got {score}; an unscored plan has no quality")
     if not math.isfinite(price):
@@ -96,6 +89,7 @@ def cumulative_reward(
 
     Source: CATP-LLM, Eq. 4 as its published code has it.
     """
+    # the published data mark an invalid plan by its price
     if price == INVALID_PLAN_COST:
         return INVALID_PLAN_REWARD * scale
     reward = -(1.0 - alpha) * price / max_price

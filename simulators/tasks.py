@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -111,6 +112,36 @@ class TaskSet(Sequence[Task]):
     def most_candidates(self) -> int:
         """The largest number of tools that any task has on offer."""
         return max(len(task.candidates) for task in self)
+
+
+KEPT = 2_048
+"""Tasks that are kept once they are written."""
+
+
+class KeptTasks(TaskSet):
+    """Base of tasks that are written when they are asked for; the last `KEPT` of them are kept."""
+
+    def __init__(self, splits: Mapping[str, Sequence[int]]) -> None:
+        super().__init__((), splits)
+        self._kept: OrderedDict[int, Task] = OrderedDict()
+
+    def _written(self, place: int) -> Task:
+        """Write the task with this number."""
+        raise NotImplementedError
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return tuple(self[index] for index in range(*number.indices(len(self))))
+        place = int(number) + len(self) if number < 0 else int(number)
+        task = self._kept.get(place)
+        if task is None:
+            task = self._kept[place] = self._written(place)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return task
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[number] for number in range(len(self)))
 
 
 class Answers(Protocol):

@@ -120,6 +120,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
                 self._plan, self._valid = plan, True
                 self._price, self._seconds = outcome.price, outcome.seconds
                 kept = self._check_budget(self._used())
+                # an executed plan may score other than the table says; what it is charged stays the same
                 charged = outcome.quality - self.alpha * outcome.score
                 self._score = self._score_of(plan) if kept else 0.0
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score

@@ -130,7 +130,10 @@ def meaning_of(call: Call) -> str:
 
 def chart_of(episode: Episode) -> Chart:
     """Make the chart of an episode of a tool world, running or ended."""
-    return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
+    outages = [] if episode.bursts is None else episode.bursts.spans
+    announced = () if episode.world.events is None else episode.world.events(episode.task, episode.candidates)
+    events = [(notice.at_s, say(notice)) for notice in announced if notice.at_s <= episode.now_s]
+    return _chart(episode, verdict(episode), outages, sorted(events))
 
 
 def plan_chart(account: Episode, quality: float) -> Chart:
@@ -145,6 +148,7 @@ def plan_chart(account: Episode, quality: float) -> Chart:
 
 def _chart(account: Episode, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
     now, calls = account.now_s, account.calls
+    left = account.remaining()
     latest = max([now, *(call.finished_s for call in calls)])
     limit = account.budget.seconds
     shown = limit if limit is not None and limit <= 1.5 * latest else None
@@ -164,13 +168,9 @@ def _chart(account: Episode, verdict: str, outages: list[tuple[float, float]], e
         rows=rows,
         markers=tuple(markers),
         outages=begun,
-        meters=tuple(Meter(name, limit - left, limit) for name, limit, left in _budget(account)),
+        meters=tuple(Meter(name, limit - left[name], limit) for name, limit in account.budget.items()),
         meanings=tuple(name for name in COLOURS if name in meanings),
     )
-
-
-def _outages(episode: Episode) -> list[tuple[float, float]]:
-    return [] if episode.bursts is None else episode.bursts.spans
 
 
 def verdict(episode: Episode) -> str:
@@ -200,22 +200,6 @@ def plan_verdict(account: Episode, quality: float) -> str:
     return f"score {grade.share:.3f}, {'pass' if grade.strict else 'fail'}; {spent}; Quality of Plan {quality:.3f}"
 
 
-def _budget(account: Episode) -> list[tuple[str, float, float]]:
-    left = account.remaining()
-    return [(name, limit, left[name]) for name, limit in account.budget.items()]
-
-
-def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
-    """Markers of the world's visible events so far."""
-    if episode.world.events is None:
-        return []
-    events = []
-    for notice in episode.world.events(episode.task, episode.candidates):
-        if notice.at_s <= now:
-            events.append((notice.at_s, say(notice)))
-    return sorted(events)
-
-
 def say(notice: WorldEvent) -> str:
     """Describe an event of the world in two or three words."""
     if notice.kind == "price_change":
@@ -237,6 +221,7 @@ def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[s
             lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))
             ends[lane : lane + 1] = [end if call.finished_s >= 0 else math.inf]
             meaning = meaning_of(call)
+            # a refusal never starts, but has a mark where it was asked for
             refused = meaning == "refused"
             started = call.submitted_s if refused else call.started_s if call.started_s >= 0 else end
             ready = started if refused else min(max(call.ready_s, started), end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
     text = " ".join(text.split())
     if _wide(text, size) <= room:
         return text
+    # longer than any picture is wide, and measuring takes time in proportion to the length
     kept = min(len(text), 400)
     while kept > 2:
         kept -= max(1, kept // 12)
@@ -163,7 +164,103 @@ class _Layout:
         return drawn
 
 
-# -- the image ------------------------------------------------------------------------------------------------------------
+# -- the drawing ----------------------------------------------------------------------------------------------------------
+
+
+class _Pen(Protocol):
+    """Draws a chart's parts on an image or a page; `colour` is CSS's, `hint` a tooltip where there are any."""
+
+    def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
+        """Write a text whose baseline is at y; `anchor` says which part of it is at x."""
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
+        """Fill a box."""
+
+    def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
+        """Draw a vertical line."""
+
+
+def _draw(pen: _Pen, layout: _Layout) -> None:
+    """Draw a chart, what is behind first."""
+    chart, left, right = layout.chart, layout.left, layout.right
+    for line, top in zip(layout.title, layout.title_tops, strict=True):
+        pen.text(MARGIN, top + TEXT + 4, line, INK, TEXT + 3)
+    for line, top in zip(layout.lines, layout.line_tops, strict=True):
+        pen.text(MARGIN, top + TEXT, line, FAINT)
+    for begin, end in chart.outages:
+        x = layout.x(begin)
+        pen.box(x, layout.top, layout.x(end) - x, layout.bottom - layout.top, COLOURS["outage"], "outage")
+    for tick in layout.ticks:
+        pen.line(layout.x(tick), layout.top, layout.bottom, GRID)
+        pen.text(layout.x(tick), layout.bottom + TEXT + 4, f"{tick:g} s", FAINT, TEXT - 1, "middle")
+    if not chart.rows:
+        pen.text((left + right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle")
+    for row, top in zip(chart.rows, layout.row_tops, strict=True):
+        name = _fit(row.name, left - MARGIN - GAP)
+        pen.text(left - GAP, top + row.lanes * LANE / 2 + 4, name, INK, TEXT, "end", row.name)
+        for bar, pieces, y, label in layout.bars(row, top):
+            for meaning, begin, end in pieces:
+                # a call that queues is a thin bar: it uses nothing yet
+                inset = BAR / 2 - 2 if meaning == "queueing" else 0
+                pen.box(begin, y + inset, max(1.0, end - begin), BAR - 2 * inset, COLOURS[meaning], bar.hint)
+            if label is not None:
+                pen.text(label[0], y + BAR - 3, bar.label, label[1], TEXT - 2)
+    for marker, x, lane in layout.events:
+        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
+        pen.line(layout.x(marker.at_s), top, layout.bottom, colour, True)
+        pen.text(x, top + TEXT - 2, marker.text, colour, TEXT - 1)
+    for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
+        length, share = (right - left) * 0.6, min(1.0, max(0.0, meter.used / meter.limit))
+        pen.box(left, top, length, TEXT - 2, GRID, meter.text)
+        pen.box(left, top, length * share, TEXT - 2, LIMIT if meter.used > meter.limit else EVENT, meter.text)
+        pen.text(left + length + GAP, top + TEXT - 3, meter.text, INK)
+        pen.text(left - GAP, top + TEXT - 3, meter.resource, FAINT, TEXT, "end")
+    for meaning, x, y in layout.legend:
+        pen.box(x, y, 12, TEXT, COLOURS[meaning], meaning)
+        pen.text(x + 18, y + TEXT - 2, meaning, INK)
+
+
+class _ImagePen:
+    """Draws on an image."""
+
+    def __init__(self, image: Image.Image) -> None:
+        self._draw = ImageDraw.Draw(image)
+
+    def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
+        self._draw.text((x, y), text, colour, _font(size), anchor={"start": "ls", "middle": "ms", "end": "rs"}[anchor])
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
+        if width > 0:
+            self._draw.rectangle((x, y, max(x, x + width - 1), y + height - 1), colour)
+
+    def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
+        step = 2 * _DASH if dashed else max(1.0, bottom - top)
+        while top < bottom:
+            self._draw.line((x, top, x, min(top + (_DASH if dashed else step), bottom)), colour)
+            top += step
+
+
+class _PagePen:
+    """Collects the elements of an SVG drawing."""
+
+    def __init__(self) -> None:
+        self.elements: list[str] = []
+
+    def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
+        title = f"<title>{escape(hint)}</title>" if hint else ""
+        place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
+        # whatever font the reader has: as wide as it was measured
+        place += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
+        self.elements.append(f"<text {place}>{title}{escape(text)}</text>")
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"'
+        self.elements.append(f"<rect {place}><title>{escape(hint)}</title></rect>")
+
+    def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
+        dash = ' stroke-dasharray="4 4"' if dashed else ""
+        ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"'
+        self.elements.append(f'<line {ends} stroke="{colour}"{dash}/>')
 
 
 def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
@@ -179,112 +276,22 @@ def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> 
     """
     layout = _Layout(chart, max(320, width))
     image = Image.new("RGB", (layout.width, layout.height), PAPER)
-    _paint(ImageDraw.Draw(image), layout)
+    _draw(_ImagePen(image), layout)
     if height is not None and height != layout.height:
         if layout.height > height:
-            small = image.resize((max(1, layout.width * height // layout.height), height), Image.Resampling.LANCZOS)
-        else:
-            small = image
-        image = Image.new("RGB", (layout.width, height), PAPER)
-        image.paste(small, (0, 0))
+            image = image.resize((max(1, layout.width * height // layout.height), height), Image.Resampling.LANCZOS)
+        # on a white frame, since the frames of a video must be of one size
+        frame = Image.new("RGB", (layout.width, height), PAPER)
+        frame.paste(image, (0, 0))
+        image = frame
     return np.array(image)
-
-
-def _paint(draw: ImageDraw.ImageDraw, layout: _Layout) -> None:
-    chart = layout.chart
-    for line, top in zip(layout.title, layout.title_tops, strict=True):
-        draw.text((MARGIN, top), line, INK, _font(TEXT + 3))
-    for line, top in zip(layout.lines, layout.line_tops, strict=True):
-        draw.text((MARGIN, top), line, FAINT, _font(TEXT))
-    for begin, end in chart.outages:
-        draw.rectangle((layout.x(begin), layout.top, layout.x(end), layout.bottom), COLOURS["outage"])
-    for tick in layout.ticks:
-        x = layout.x(tick)
-        draw.line((x, layout.top, x, layout.bottom), GRID)
-        draw.text((x, layout.bottom + 5), f"{tick:g} s", FAINT, _font(TEXT - 1), anchor="ma")
-    draw.line((layout.left, layout.bottom, layout.right, layout.bottom), FAINT)
-    if not chart.rows:
-        draw.text(((layout.left + layout.right) / 2, layout.top + 20), "no calls", FAINT, _font(TEXT), anchor="mm")
-    for row, top in zip(chart.rows, layout.row_tops, strict=True):
-        name = _fit(row.name, layout.left - MARGIN - GAP)
-        draw.text((layout.left - GAP, top + row.lanes * LANE / 2), name, INK, _font(TEXT), anchor="rm")
-        for bar, parts, y, label in layout.bars(row, top):
-            for meaning, begin, end in parts:
-                inset = BAR / 2 - 2 if meaning == "queueing" else 0
-                draw.rectangle((begin, y + inset, max(begin, end - 1), y + BAR - inset), COLOURS[meaning])
-            if label is not None:
-                draw.text((label[0], y + BAR / 2), bar.label, label[1], _font(TEXT - 2), anchor="lm")
-    for marker, _, lane in layout.events:
-        colour = LIMIT if marker.is_limit else EVENT
-        _dashed(draw, layout.x(marker.at_s), layout.events_top + lane * (TEXT + 3), layout.bottom, colour)
-    for marker, x, lane in layout.events:
-        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
-        draw.rectangle((x - 1, top, x + _wide(marker.text, TEXT - 1) + 1, top + TEXT), PAPER)
-        draw.text((x, top), marker.text, colour, _font(TEXT - 1))
-    for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
-        begin, end = layout.left, layout.left + (layout.right - layout.left) * 0.6
-        share = min(1.0, max(0.0, meter.used / meter.limit))
-        over = meter.used > meter.limit
-        draw.rectangle((begin, top, end, top + TEXT - 2), GRID)
-        if share > 0:
-            draw.rectangle((begin, top, begin + (end - begin) * share, top + TEXT - 2), LIMIT if over else EVENT)
-        draw.text((end + GAP, top + TEXT / 2 - 1), meter.text, LIMIT if over else INK, _font(TEXT), anchor="lm")
-        draw.text((begin - GAP, top + TEXT / 2 - 1), meter.resource, FAINT, _font(TEXT), anchor="rm")
-    for meaning, x, y in layout.legend:
-        inset = 4 if meaning == "queueing" else 0
-        draw.rectangle((x, y + inset, x + 12, y + TEXT - inset), COLOURS[meaning])
-        draw.text((x + 18, y + TEXT / 2), meaning, INK, _font(TEXT), anchor="lm")
-
-
-def _dashed(draw: ImageDraw.ImageDraw, x: float, top: float, bottom: float, colour: str) -> None:
-    y = top
-    while y < bottom:
-        draw.line((x, y, x, min(y + _DASH, bottom)), colour)
-        y += 2 * _DASH
-
-
-# -- the page -------------------------------------------------------------------------------------------------------------
 
 
 def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
     """Draw a chart as SVG with the given accessible name; bars have tooltips."""
-    layout = _Layout(chart, max(320, width))
-    titles = zip(layout.title, layout.title_tops, strict=True)
-    parts = [_svg_text(MARGIN, y + TEXT + 4, line, INK, TEXT + 3) for line, y in titles]
-    parts += [_svg_text(MARGIN, y + TEXT, line, FAINT) for line, y in zip(layout.lines, layout.line_tops, strict=True)]
-    tall = layout.bottom - layout.top
-    for begin, end in chart.outages:
-        parts.append(_svg_box(layout.x(begin), layout.top, layout.x(end) - layout.x(begin), tall, COLOURS["outage"], "outage"))
-    for tick in layout.ticks:
-        parts.append(_svg_line(layout.x(tick), layout.top, layout.bottom, GRID, False))
-        parts.append(_svg_text(layout.x(tick), layout.bottom + TEXT + 4, f"{tick:g} s", FAINT, TEXT - 1, "middle"))
-    if not chart.rows:
-        parts.append(_svg_text((layout.left + layout.right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle"))
-    for row, top in zip(chart.rows, layout.row_tops, strict=True):
-        name = _fit(row.name, layout.left - MARGIN - GAP)
-        parts.append(_svg_text(layout.left - GAP, top + row.lanes * LANE / 2 + 4, name, INK, TEXT, "end", row.name))
-        for bar, pieces, y, label in layout.bars(row, top):
-            for meaning, begin, end in pieces:
-                inset = BAR / 2 - 2 if meaning == "queueing" else 0
-                parts.append(_svg_box(begin, y + inset, max(1.0, end - begin), BAR - 2 * inset, COLOURS[meaning], bar.hint))
-            if label is not None:
-                parts.append(_svg_text(label[0], y + BAR - 3, bar.label, label[1], TEXT - 2))
-    for marker, x, lane in layout.events:
-        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
-        parts.append(_svg_line(layout.x(marker.at_s), top, layout.bottom, colour, True))
-        parts.append(_svg_text(x, top + TEXT - 2, marker.text, colour, TEXT - 1))
-    for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
-        length = (layout.right - layout.left) * 0.6
-        colour = LIMIT if meter.used > meter.limit else EVENT
-        share = min(1.0, max(0.0, meter.used / meter.limit))
-        parts.append(_svg_box(layout.left, top, length, TEXT - 2, GRID, meter.text))
-        parts.append(_svg_box(layout.left, top, length * share, TEXT - 2, colour, meter.text))
-        parts.append(_svg_text(layout.left + length + GAP, top + TEXT - 3, meter.text, INK))
-        parts.append(_svg_text(layout.left - GAP, top + TEXT - 3, meter.resource, FAINT, TEXT, "end"))
-    for meaning, x, y in layout.legend:
-        parts.append(_svg_box(x, y, 12, TEXT, COLOURS[meaning], meaning))
-        parts.append(_svg_text(x + 18, y + TEXT - 2, meaning, INK))
-    drawing = "\n".join(parts)
+    layout, pen = _Layout(chart, max(320, width)), _PagePen()
+    _draw(pen, layout)
+    drawing = "\n".join(pen.elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {layout.width} {layout.height}" '
         f'width="{layout.width}" height="{layout.height}" font-family="system-ui, sans-serif">\n'
@@ -306,23 +313,3 @@ def chart_page(chart: Chart, name: str, text: str, width: int = 960, between: st
         f"<main>\n<h1>{escape(name)}</h1>\n{chart_drawing(chart, name, width)}{between}<pre>{escape(text)}</pre>\n</main>\n"
         "</body></html>\n"
     )
-
-
-def _svg_text(x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> str:
-    title = f"<title>{escape(hint)}</title>" if hint else ""
-    place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
-    # whatever font the reader has: as wide as it was measured
-    place += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
-    return f"<text {place}>{title}{escape(text)}</text>"
-
-
-def _svg_box(x: float, y: float, width: float, height: float, colour: str, hint: str) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}">'
-        f"<title>{escape(hint)}</title></rect>"
-    )
-
-
-def _svg_line(x: float, top: float, bottom: float, colour: str, dashed: bool) -> str:
-    dash = ' stroke-dasharray="4 4"' if dashed else ""
-    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}" stroke="{colour}"{dash}/>'

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ...simulators.batch.device import Device, find_device, take_words
 from ...simulators.errors import ConfigError, EpisodeOver, require
-from .base import Beginning, NativeVectorEnv, Turn
+from .kernels import marketplace as kernels
+from .marketplace import MarketplaceVectorEnv
 
 
 def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -37,7 +38,7 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
         settings["all_tables"] = True
     made = gym.make_vec(env_id, num_envs=num_envs, **settings)
     native = made.unwrapped
-    if not isinstance(native, NativeVectorEnv):
+    if not isinstance(native, MarketplaceVectorEnv):
         raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
     return DeviceVectorEnv(native, found) if on_gpu else Tensors(made)
 
@@ -95,18 +96,18 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         device: the device.
     """
 
-    def __init__(self, native: NativeVectorEnv, device: Device) -> None:
+    def __init__(self, native: MarketplaceVectorEnv, device: Device) -> None:
         self.native, self.device = native, device
         self.num_envs, self.copy = native.num_envs, native.copy
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
         self.observation_space, self.action_space = native.observation_space, native.action_space
         self._torch = require("torch", "train")
-        self._parts = map_arrays(device.put, native._parts())
-        self._known = native.shared_nbytes
+        native.batch.make_full_room()
+        self._state, self._streams = map_arrays(device.put, (native.batch.state, native._streams))
+        self._take_tables()
         count = self.num_envs
-        self._none, self._zeros = device.put(np.full(count, -1, np.int64)), device.put(np.zeros(count, np.uint64))
-        self._not_given = device.put(np.zeros(count, np.bool_))
+        self._undrawn = map_arrays(device.put, native._undrawn)
         self._nowhere, self._everywhere = self._tensor(np.zeros(count, np.bool_)), self._tensor(np.ones(count, np.bool_))
         self._ended, self._begun = self._nowhere.clone(), np.zeros(count, np.bool_)
         self._out: Any = None
@@ -122,16 +123,22 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     def spec(self, value: Any) -> None:
         self.native.spec = value
 
+    def _take_tables(self) -> None:
+        native, self._known = self.native, self.native.shared_nbytes
+        self._tables, self._rules, self._view = map_arrays(
+            self.device.put, (native.batch.tables, native.batch.rules, native._view)
+        )
+
     def _tensor(self, array: NDArray[Any]) -> Any:
         return self._torch.from_numpy(array).to(self.device.name)
 
     def _new(self) -> tuple[Any, Any]:
         """Tensors for a step to write to, and the arrays of the same memory that kernels take."""
         if self._out is None or self.copy:
-            like = self.native._fresh()
+            like = self.native.fresh()
             self._out = map_arrays(self._empty, like)
             self._views = map_arrays(self.device.view, self._out)
-        self._mask = self.native._outcome(self._out).mask
+        self._mask = self._out.mask
         return self._out, self._views
 
     def _empty(self, like: NDArray[Any]) -> Any:
@@ -141,28 +148,28 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     # -- reset -------------------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Begin new episodes; the arguments are those of `NativeVectorEnv.reset`, a ``reset_mask`` may be a tensor."""
+        """Begin new episodes; the arguments are those of `MarketplaceVectorEnv.reset`, a ``reset_mask`` may be a tensor."""
         options = dict(options or {})
         if hasattr(options.get("reset_mask"), "cpu"):
             options["reset_mask"] = options["reset_mask"].cpu().numpy()
         native, device = self.native, self.device
-        start = native._start(seed, options)
+        where, starts, words, taken = native.read_reset(seed, options)
         if native.shared_nbytes != self._known:  # a task from another split has got its tables
-            self._parts = self._parts._replace(shared=map_arrays(device.put, native._parts().shared))
-            self._known = native.shared_nbytes
-        device.launch(take_words, self.num_envs, self._parts.streams, device.put(start.words), device.put(start.taken))
+            self._take_tables()
+        device.launch(take_words, self.num_envs, self._streams, device.put(words), device.put(taken))
         out, views = self._new()
-        where = self._tensor(start.where)
-        rows = self._none if not isinstance(start.chosen, int) else device.put(np.full(self.num_envs, start.chosen, np.int64))
-        begin = Beginning(device.view(where), rows, device.put(start.seeds), device.put(start.given), start.chosen, True)
-        self._launch(native._reset_call(self._parts, views, begin))
-        self._begun |= start.where
-        self._ended &= ~where
-        return native._observations(out), self._info(out, where)
+        chosen = self._tensor(where)
+        self._begin(views, map_arrays(device.put, starts), chosen, True)
+        self._begun |= where
+        self._ended &= ~chosen
+        return native.observations(out), self._info(out, chosen)
 
-    def _launch(self, call: tuple[Any, ...]) -> None:
-        row, *arguments = call
-        self.device.launch(row, self.num_envs, *arguments)
+    def _begin(self, views: Any, starts: Any, where: Any, show_all: bool) -> None:
+        self._launch(kernels.reset_row, views, starts, self.device.view(where), show_all)
+
+    def _launch(self, row: Any, views: Any, *arguments: Any) -> None:
+        world = self._tables, self._rules, self._state, self._view, views, self._streams
+        self.device.launch(row, self.num_envs, *world, *arguments)
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
@@ -186,32 +193,28 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             raise EpisodeOver('an environment has ended; call reset(options={"reset_mask": mask}) before the next step')
         numbers = numbers.to(torch.int64).contiguous()
         out, views = self._new()
-        turn = Turn(
-            self.device.view(numbers), mode is AutoresetMode.NEXT_STEP, self.copy, self._none, self._zeros, self._not_given
-        )
-        self._launch(native._step_call(self._parts, views, turn))
-        outcome = native._outcome(out)
-        self._ended = outcome.terminated | outcome.truncated
-        rewards, terminated, truncated = outcome.rewards, outcome.terminated, outcome.truncated
+        self._launch(kernels.step_row, views, self.device.view(numbers), self._undrawn)
+        self._ended = out.terminated | out.truncated
+        rewards, terminated, truncated = out.rewards, out.terminated, out.truncated
         info: dict[str, Any] = {}
         if mode is AutoresetMode.SAME_STEP:
             info = self._begin_ended(out, views)
         info = {**self._info(out, self._everywhere), **info}
-        return native._observations(out), rewards, terminated, truncated, info
+        return native.observations(out), rewards, terminated, truncated, info
 
     def _begin_ended(self, out: Any, views: Any) -> dict[str, Any]:
         """Begin the episodes that have just ended; returns the last observations and `info` of all."""
+        # kept before the next kernel writes over them; whether any has ended is not looked at, which would wait for the GPU
         last = map_arrays(lambda tensor: tensor.clone(), out)
-        observations, info = self.native._observations(last), self._info(last, self._ended)
-        begin = Beginning(self.device.view(self._ended), self._none, self._zeros, self._not_given, None, False)
-        self._launch(self.native._reset_call(self._parts, views, begin))
+        observations, info = self.native.observations(last), self._info(last, self._ended)
+        self._begin(views, self._undrawn, self._ended, False)
         ended = self._ended
         return {"final_obs": observations, "_final_obs": ended, "final_info": info, "_final_info": ended}
 
     # -- results -----------------------------------------------------------------------------------------------------------
 
     def _info(self, out: Any, where: Any) -> dict[str, Any]:
-        info: dict[str, Any] = self.native._figures(out)
+        info: dict[str, Any] = self.native.figures(out)
         if where is not self._everywhere:
             outside = ~where
             info = {key: tensor.masked_fill(outside.reshape(-1, *[1] * (tensor.ndim - 1)), 0) for key, tensor in info.items()}

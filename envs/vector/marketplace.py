@@ -1,38 +1,98 @@
 """The native vector environment of the marketplace: compiled steps of N episodes.
 
-It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit for bit: seeds, tasks, observations, rewards,
-ends, masks and every figure in `info`.
+It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit for bit: seeds, autoreset, tasks, observations,
+rewards, ends, masks and every figure in `info`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ...simulators.batch.rng import draw_where
+from ...simulators.batch.arguments import BoundArguments, rebound
+from ...simulators.batch.rng import draw_where, in_threads, stream_words
 from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows, replaced
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
+from ..base import InvalidAction, LimitedSpec
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Beginning, Mask, NativeVectorEnv, Observation, Parts, Turn
+from .checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
+Observation = dict[str, NDArray[Any]]
+Arrays = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_WORD = (1 << 64) - 1
 EAGER = 2_048
 """Tasks of a split up to which all tables are made at the start."""
 
 
-class MarketplaceVectorEnv(NativeVectorEnv):
-    """N environments `costgym/Marketplace-v0`. The arguments are those of `NativeVectorEnv`."""
+class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, Any]):
+    """N environments `costgym/Marketplace-v0`, played in compiled code.
 
-    scalar_type = MarketplaceEnv
+    Environment i equals the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array
+    of N for each key of the scalar environment and, as in Gymnasium's vector environments, a mask ``_key``.
+
+    Args:
+        num_envs: number of environments N.
+        autoreset_mode: what follows the end of an episode. `NEXT_STEP`: the next step resets it, whatever its action.
+            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold its last observation and `info`.
+            `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
+        copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
+            faster.
+        threads: number of threads that play a step. The results do not depend on it.
+        max_episode_steps: number of steps after which an episode is truncated, as by Gymnasium's wrapper `TimeLimit` around the
+            scalar environment; unlike `max_steps`, observations tell nothing of it. None or -1: no such limit.
+        all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
+        settings: keyword arguments of the scalar environment.
+
+    Attributes:
+        scalar: the scalar environment, which gives the spaces and the settings.
+
+    Raises:
+        MissingExtra: Numba is not installed.
+        ConfigError: an argument is out of range, or there are several scenarios; the message names it.
+    """
+
     scalar: MarketplaceEnv
 
-    def _build(self) -> None:
-        scalar, num_envs = self.scalar, self.num_envs
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        threads: int = 1,
+        all_tables: bool = False,
+        max_episode_steps: int | None = None,
+        **settings: Any,
+    ) -> None:
+        self.all_tables = all_tables
+        self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
+        self.time_limit = checked_time_limit(max_episode_steps)
+        self.scalar = scalar = self._make_scalar(settings)
+        self.num_envs, self.copy = num_envs, copy
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = None
+        self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._streams = np.zeros((num_envs, 4), np.uint64)
+        self._seeded = np.zeros(num_envs, np.bool_)
+        self._ended = np.zeros(num_envs, np.bool_)
+        self._begun = np.zeros(num_envs, np.bool_)
+
         if len(scalar.scenarios) > 1:
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
@@ -45,12 +105,23 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         )  # fmt: skip
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = {number: row for row, number in enumerate(numbers)}
-        self._undrawn = np.full(num_envs, -1, np.int64), np.zeros(num_envs, np.uint64)
+        undrawn = np.full(num_envs, -1, np.int64), np.zeros(num_envs, np.uint64), np.full(num_envs, self._by_row)
+        self._undrawn = kernels.Starts(*undrawn, self._by_row)
+        self._mask: Mask | None = None
+        self._pool = ArrayPool()
+        self._bound: BoundArguments | None = None
         self._used = np.zeros(self.threads, np.int64)
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
         self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
+
+    @property
+    def step_limit(self) -> int:
+        return min(self.time_limit, self.scalar.max_steps)
+
+    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
+        return MarketplaceEnv(**settings)
 
     def _empty_view(self) -> kernels.View:
         scalar, width = self.scalar, self.scalar.max_tools
@@ -71,6 +142,8 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             choices=0 if self._by_row else len(scalar.numbers),
             max_steps=scalar.max_steps,
             time_limit=self.time_limit,
+            autoreset=self.autoreset_mode is AutoresetMode.NEXT_STEP,
+            fresh=self.copy,
             scale=float(scalar._scale),
             loss=float(scalar._loss),
             alpha=float(scalar.world.alpha),
@@ -91,6 +164,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             count = len(template.slots)
             slots[number, :count], rows[number, :count] = template.slots, template.rows
             mask[number, :, :count] &= ~tables.banned[first + number][:, list(template.slots)]
+        # by epoch, as the world's own tables: a kernel then reads mask and price with one index
         blocks: dict[str, NDArray[Any]] = {
             "tools": np.stack([template.tools for template in templates]),
             "plain": np.stack([template.needs for template in templates]),
@@ -117,13 +191,60 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     # -- reset -------------------------------------------------------------------------------------------------------------
 
-    def _chosen(self, options: dict[str, Any]) -> int | None:
-        """The row of ``options["task"]``: a number or an id."""
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin new episodes.
+
+        Args:
+            seed: environment i gets ``seed + i``, or the i-th of a list. None continues each environment's generator.
+            options: ``reset_mask``, (N,) bool, selects the environments to reset; the other options are those of the scalar
+                environment and hold for all.
+        """
+        where, starts, words, taken = self.read_reset(seed, options)
+        self._streams[taken] = words[taken]
+        if self._by_row:
+            rows, seeds, _, _ = self._draw(where)
+            rows = rows if starts.tasks[0] < 0 else starts.tasks
+            starts = kernels.Starts(rows, np.where(starts.seeded, starts.seeds, seeds), self._undrawn.seeded, True)
+        out = self._new()
+        self._begin(out, where, starts, True)
+        self._begun |= where
+        self._ended[where] = False
+        return self.observations(out), self._info(out, None if where.all() else where)
+
+    def read_reset(
+        self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
+    ) -> tuple[Mask, kernels.Starts, NDArray[np.uint64], Mask]:
+        """Read the arguments of a reset, before any state changes.
+
+        Returns:
+            (N,) the environments to reset; what their episodes begin with; (N, 4) new states of generators; and (N,) where
+            these are taken.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        options, count = options or {}, self.num_envs
+        mask = options.get("reset_mask")
+        where = np.ones(count, np.bool_) if "reset_mask" not in options else checked_reset_mask(mask, count)
         if options.get("scenario") is not None:
             raise ConfigError('options["scenario"]', "the native batch plays one scenario; make it with that one")
-        if options.get("task") is None:
-            return None
-        return int(self._rows(np.array([self.scalar._task_number(options["task"])]))[0])
+        rows = self._undrawn.tasks
+        if options.get("task") is not None:
+            rows = np.full(count, self._rows(np.array([self.scalar._task_number(options["task"])]))[0])
+        seeds = [None] * count if seed is None else [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)
+        if len(seeds) != count:
+            raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
+        numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
+        for i in np.flatnonzero(where).tolist():
+            # a seed starts the generator again; without one, it goes on, or starts from the system's entropy the first time
+            single = seeds[i]
+            if single is not None:
+                words[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True
+            elif not self._seeded[i]:
+                words[i] = stream_words(None)
+        taken = given | (where & ~self._seeded)
+        self._seeded |= where
+        return where, kernels.Starts(rows, numbers, given, False), words, taken
 
     def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of some tasks; those that have none get one now."""
@@ -136,71 +257,85 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             self._extend_view(first)
         return np.array([self._row_of[number] for number in wanted], np.int64)
 
-    def _draw(self, where: Mask | None) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Rows and seeds for the episodes that begin in `where`; -1 where the kernels draw them."""
+    def _draw(self, where: Mask | None) -> kernels.Starts:
+        """What the episodes that begin in `where` begin with; rows of -1 where the kernels draw them."""
         if not self._by_row or where is None or not where.any():
             return self._undrawn
-        rows, draws = self._undrawn[0].copy(), self._undrawn[1].copy()
+        rows, draws = self._undrawn.tasks.copy(), self._undrawn.seeds.copy()
         draw_where(self._streams, where, draws)
         rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
-        return rows, draws
+        return self._undrawn._replace(tasks=rows, seeds=draws)
 
-    def _begin(
-        self,
-        out: kernels.Out,
-        where: Mask,
-        chosen: int | None = None,
-        seeds: NDArray[np.uint64] | None = None,
-        given: Mask | None = None,
-    ) -> None:
-        show_all = seeds is not None
-        rows, drawn = self._draw(where)
-        if chosen is not None:
-            rows = np.full(self.num_envs, chosen)
-        seeds = drawn if seeds is None or given is None else np.where(given, seeds, drawn)
-        given = np.full(self.num_envs, self._by_row) if given is None else given | self._by_row
+    def _begin(self, out: kernels.Out, where: Mask, starts: kernels.Starts, show_all: bool) -> None:
+        """Begin the episodes of `where`; with `show_all` also write the present state of the others."""
         batch = self.batch
-        used = kernels.reset_where(
-            batch.tables, batch.rules, batch.state, self._view, out, self._streams, rows, seeds, given, where, show_all,
-            self._by_row,
-        )  # fmt: skip
-        batch.make_room(used)
+        world = batch.tables, batch.rules, batch.state, self._view, out, self._streams
+        batch.make_room(kernels.reset_where(*world, starts, where, show_all))
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
-    def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
-        batch = self.batch
-        rows, seeds = self._draw(self._ended if next_step else None)
-        self._run(
-            kernels.step_part, kernels.step_parts, (batch.tables, batch.rules, batch.state, self._view, self._streams),
-            out, actions, next_step, self.copy, rows, seeds, self._by_row, self._used,
-        )  # fmt: skip
+    def step(self, actions: Any) -> tuple[Observation, Arrays, Mask, Mask, dict[str, Any]]:
+        """Play one action in each environment.
+
+        Args:
+            actions: (N,) integers. An action outside the mask has the same effect as in the scalar environment.
+
+        Raises:
+            ConfigError: the shape of `actions` is wrong.
+            InvalidAction: an action is outside the space.
+            EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
+        """
+        numbers = np.asarray(actions)
+        if numbers.shape != (self.num_envs,):
+            raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
+        count = int(self.single_action_space.n)  # type: ignore[attr-defined]
+        if not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0 or numbers.max() >= count:
+            raise InvalidAction(f"actions: expected whole numbers from 0 to {count - 1}, got {numbers.dtype} {numbers!r:.60}")
+        if not self._begun.all():
+            raise EpisodeOver("no episode has begun; call reset() first")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            ended = np.flatnonzero(self._ended).tolist()
+            raise EpisodeOver(
+                f'environments {ended} have ended; call reset(options={{"reset_mask": mask}}) before the next step'
+            )
+        out = self._new()
+        self._play(out, numbers, self._draw(self._ended if self._view.autoreset else None))
+        # the next step or the caller begins these episodes; until then their arrays show the end
+        self._ended = out.terminated | out.truncated
+        final: dict[str, Any] = {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+            final = self._final(out)
+            self._begin(out, self._ended, self._draw(self._ended), False)
+        info = self._info(out)
+        info.update(final)
+        return self.observations(out), out.rewards, out.terminated, out.truncated, info
+
+    def _play(self, out: kernels.Out, actions: NDArray[Any], starts: kernels.Starts) -> None:
+        batch, used = self.batch, self._used
+        # the arrays that hardly ever change are unpacked once, not at every step
+        steady = batch.tables, batch.rules, batch.state, self._view, self._streams
+        self._bound = bound = rebound(self._bound, steady)
+        if self.threads == 1:
+            kernels.step_part(bound, out, actions, starts, used, 0)
+        else:
+            in_threads(self.threads, kernels.step_parts, bound, out, actions, starts, used)
         if batch.at_once is None:
-            batch.make_room(int(self._used.max()))
+            batch.make_room(int(used.max()))
 
-    # -- on another device -------------------------------------------------------------------------------------------------
+    def _final(self, out: Any) -> dict[str, Any]:
+        """The last observations and `info` of the episodes that have just ended, taken before they are reset."""
+        ended = self._ended
+        places = np.flatnonzero(ended)
+        last = {key: array[places] for key, array in self.observations(out).items()}
+        observations = np.full(self.num_envs, None, dtype=object)
+        for k, i in enumerate(places.tolist()):
+            observations[i] = {key: array[k] for key, array in last.items()}
+        info = self._info(out, ended.copy())
+        return {"final_obs": observations, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
 
-    def _parts(self) -> Parts:
-        self.batch.make_full_room()
-        return Parts((self.batch.tables, self.batch.rules, self._view), self.batch.state, self._streams)
+    # -- results -----------------------------------------------------------------------------------------------------------
 
-    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
-        tables, rules, view = parts.shared
-        return (
-            kernels.reset_row, tables, rules, parts.state, view, out, parts.streams, begin.rows, begin.seeds, begin.given,
-            begin.where, begin.show_all, False,
-        )  # fmt: skip
-
-    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
-        tables, rules, view = parts.shared
-        return (
-            kernels.step_row, tables, rules, parts.state, view, out, parts.streams, turn.actions, turn.autoreset, turn.fresh,
-            turn.rows, turn.seeds, False,
-        )  # fmt: skip
-
-    # -- what is handed out ------------------------------------------------------------------------------------------------
-
-    def _fresh(self) -> kernels.Out:
+    def fresh(self) -> kernels.Out:
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
         width = scalar.max_tools
@@ -228,8 +363,39 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             self._observed = tools, needs, resources
         return out
 
-    def _observations(self, out: kernels.Out) -> Observation:
+    def observations(self, out: kernels.Out) -> Observation:
+        """The observations among a step's arrays."""
         return {"tools": out.tools, "needs": out.needs, "resources": out.resources}
 
-    def _figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
+    def figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
+        """The scalar environment's `info` as arrays, none of them shared with another step."""
         return figures_info(out, self.scalar.cost)
+
+    def _new(self) -> kernels.Out:
+        out = self.fresh()
+        self._mask = out.mask
+        return out
+
+    def _info(self, out: Any, where: Mask | None = None) -> dict[str, Any]:
+        """The figures, each with its mask.
+
+        Args:
+            where: the environments that have some, in copies of the arrays that are zero elsewhere; None for all.
+        """
+        info: dict[str, Any] = self.figures(out)
+        if where is not None:
+            info = {key: array.copy() for key, array in info.items()}
+            for array in info.values():
+                array[~where] = 0
+        info.update(dict.fromkeys([f"_{key}" for key in info], np.ones(self.num_envs, np.bool_) if where is None else where))
+        return info
+
+    def action_masks(self) -> Mask:
+        """The present action masks, (N, actions) bool.
+
+        Raises:
+            EpisodeOver: no episode has begun.
+        """
+        if self._mask is None:
+            raise EpisodeOver("no episode has begun; call reset() first")
+        return self._mask.copy()

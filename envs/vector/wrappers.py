@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from ...simulators.errors import ConfigError
-from ..wrappers import DictLayout, checked_multiplier, expect_five_values, masked_space
+from ..wrappers import DictLayout, Multiplied, expect_five_values, masked_space
 
 Info = dict[str, Any]
 Array = NDArray[Any]
@@ -49,7 +49,7 @@ class CostTuple(VectorWrapper):
         return observations, rewards, step_costs(info), terminated, truncated, info
 
 
-class LagrangianReward(VectorWrapper):
+class LagrangianReward(Multiplied, VectorWrapper):
     """Subtracts the priced constraint from the rewards: ``rewards - multiplier * costs``.
 
     The multiplier may be set between steps. `info["reward"]` keeps the environment's own rewards, (N,).
@@ -73,15 +73,6 @@ class LagrangianReward(VectorWrapper):
         expect_five_values(env, "LagrangianReward")
         super().__init__(env)
         self.multiplier = multiplier
-
-    @property
-    def multiplier(self) -> float:
-        """Reward per unit of cost."""
-        return self._multiplier
-
-    @multiplier.setter
-    def multiplier(self, value: float) -> None:
-        self._multiplier = checked_multiplier(value)
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
         observations, rewards, terminated, truncated, info = self.env.step(actions)

@@ -161,6 +161,12 @@ def written(value: float | None, kind: str) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
+def cell(row: Row, key: str, kind: str) -> dict[str, Any]:
+    """A figure as it is written, and the ends of its interval; None for those where it has none."""
+    ends = interval(row, key)
+    return {"value": written(figure(row, key), kind), "ends": None if ends is None else [written(end, kind) for end in ends]}
+
+
 def plain(text: object) -> str:
     """Replace control characters in a name, so that it cannot move a terminal's cursor or break a line."""
     return "".join(c if c.isprintable() else "�" for c in str(text))

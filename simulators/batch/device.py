@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +21,6 @@ from ..errors import ConfigError, require
 from .rng import inlined, numba
 
 THREADS_PER_BLOCK = 128
-CAPABILITIES = (8, 0), (9, 0)
-"""Compute capabilities for which the tests compile every kernel: A100 and H100 with their like."""
 
 Row = Any
 
@@ -130,6 +127,7 @@ class Gpu:
             _kernel(row)[blocks, THREADS_PER_BLOCK, self._stream()](count, arguments)
 
     def _stream(self) -> Any:
+        # on PyTorch's stream, kernels and tensors keep their order without waiting for each other
         pointer = self._torch.cuda.current_stream(self._number).cuda_stream
         return self._cuda.external_stream(pointer) if pointer else self._cuda.legacy_default_stream()
 
@@ -194,31 +192,9 @@ def _rounded_twice() -> Iterator[None]:
     def unfused(llvm_ir: Any, **options: Any) -> Any:
         return compile_ir(llvm_ir, **{**options, "fma": False})
 
+    # replaced while a kernel compiles and put back at once: other users of numba-cuda keep their own settings
     nvvm.compile_ir = unfused
     try:
         yield
     finally:
         nvvm.compile_ir = compile_ir
-
-
-def compile_ptx(row: Row, arguments: tuple[Any, ...], capability: tuple[int, int]) -> str:
-    """Compile a row function for a GPU, which need not be there.
-
-    Args:
-        row: the function.
-        arguments: NumPy arrays and numbers of the types that it will be called with, without the row's number.
-        capability: CUDA's compute capability, (major, minor).
-
-    Returns:
-        The kernel in PTX.
-    """
-    cuda, dispatcher = _numba_cuda(), _numba_cuda(".dispatcher")
-    types = numba.types.int64, numba.typeof(arguments)
-    find = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # asked for its capability only
-    try:
-        with _rounded_twice():
-            code, _ = cuda.compile_ptx(_thread(row), types, cc=capability)
-    finally:
-        dispatcher.get_current_device = find
-    return str(code)

@@ -41,6 +41,7 @@ _CODE = 64
 @internal
 def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> None:
     """Start the task in a row of the tables on a fresh clock."""
+    # nearly every field starts at zero, and one block of zeros is cheaper than a store for each
     clear_row(state.episodes, i)
     clear_row(state.slots, i)
     e = state.episodes[i]
@@ -108,6 +109,7 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
         if not e.over:
             _end(tables, rules, state, i, SECONDS)
         return
+    # the pause takes a place among simultaneous events, as a timeout of SimPy does: what was scheduled before it comes first
     target, order = e.now + seconds, e.order
     e.order += 1
     while not e.over:
@@ -141,6 +143,7 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
         return refusal
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
     s.count += 1
+    # held back until the call ends, so that calls that run side by side cannot pass the limit together
     e.reserved += tables.quote[e.task, e.epoch, slot]
     index = e.records
     e.records += 1
@@ -205,11 +208,13 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
     size = tables.slots[e.task, slot].gpu_mb
     if rules.gpu_capacity_mb < 0.0 or size == 0.0:
         return True
+    # first come, first served: nobody overtakes a call that waits for memory, unless that one waits for its own tool
     for index in range(before):
         if state.calls[i, index].order == _WAITING:
             other = tables.slots[e.task, state.numbers[i, index]]
             if other.gpu_mb and not (other.concurrency and state.slots[i, state.numbers[i, index]].busy >= other.concurrency):
                 return False
+    # a tool that needs more than there is runs alone rather than never
     return state.gpu_used[i] + size <= rules.gpu_capacity_mb or state.gpu_used[i] == 0.0
 
 
@@ -226,6 +231,7 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
         blocked = rules.slots > 0 and e.records - e.waiting + ahead >= rules.slots
         if spec.concurrency and not blocked:
             blocked = state.slots[i, slot].busy >= spec.concurrency
+            # calls of one tool start in the order of submission
             for before in range(index):
                 blocked |= state.calls[i, before].order == _WAITING and state.numbers[i, before] == slot
         if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
@@ -264,6 +270,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         s.usual = pick(tables, u_usual)
     chance = 1.0 - spec.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else spec.slip
     if k > 1:
+        # failures come in runs: the chance is pulled towards the outcome of the tool's call before
         pull = spec.persistence
         chance = chance + pull * (1.0 - chance) if s.last_ok else chance - pull * chance
     s.last_ok = u_outcome < chance
@@ -295,6 +302,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     ends_at = e.now + (delay + duration)
     call.order = e.order
     e.order += 1
+    # the next to end is kept, so that a step need not look through all calls in flight
     if ends_at < _next_at(state, i):
         e.next = index
     state.times[i, index] = ends_at
@@ -314,6 +322,7 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
             for other in range(place + 1, count):
                 numbers[i, last - kept], times[i, last - kept] = numbers[i, last - other], times[i, last - other]
                 kept += 1
+            # the newest is cold, and all others of this tool are older: drop them, and close the gaps
             if not warm:
                 count, kept = kept, 0
                 for other in range(count):
@@ -339,9 +348,11 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         price = state.bills[i, index].price
     else:
         price = tables.factor[row, call.start_epoch, slot] * spec.fee
+    # the record goes before the books are changed: what follows counts the calls that are left
     _remove(state, i, index, rules.track_bills)
     s.busy -= 1
     if spec.gpu_mb and rules.gpu_capacity_mb >= 0.0:
+        # sums of fractions leave a remainder, which could keep a call waiting for ever: with nothing running it is exactly zero
         running = False
         for other in range(state.slots.shape[1]):
             if state.slots[i, other].busy and tables.slots[row, other].gpu_mb:
@@ -352,6 +363,7 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         state.times[i, place], state.numbers[i, place] = e.now, slot
         e.idle += 1
     e.reserved = e.reserved - tables.quote[row, submit_epoch, slot] if e.records else 0.0
+    # a wish that has changed since the call was made is not met by its answer
     if need >= 0 and tables.version[row, submit_epoch, need] == tables.version[row, e.epoch, need]:
         e.known |= _ONE << np.uint64(need)
     e.price += price
@@ -370,6 +382,7 @@ def _remove(state: Any, i: int, index: int, track_bills: bool) -> None:
     e = state.episodes[i]
     e.records -= 1
     last = np.int64(e.records)
+    # shifted and not swapped: waiting, memory and the end of an episode follow the order of submission
     for other in range(index, last):
         state.calls[i, other] = state.calls[i, other + 1]
         state.times[i, other], state.numbers[i, other] = state.times[i, other + 1], state.numbers[i, other + 1]

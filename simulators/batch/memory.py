@@ -42,6 +42,7 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
             builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[k], size)])
             for array, k in zip(arrays, (1, 3), strict=True)
         ]
+        # NVVM has no call for a block of memory, and byte by byte would be eight times as many accesses
         if _on_gpu(context):
             word = min(_word(signature.args[0]), _word(signature.args[2]))
             (to, count), (of, _) = (_words(builder, place, size, word) for place in places)

@@ -152,6 +152,7 @@ _MANTISSA_BITS = np.int64((1 << 52) - 1)
 @inlined
 def log(value: float) -> float:
     """`draws.log`, step by step, of a number that is neither subnormal nor below zero."""
+    # exponent and mantissa are taken apart by shifts: a GPU has no `frexp` that gives the same bits
     bits = _bits(value)
     power = (bits >> _MANTISSA) - _EXPONENT_OF_HALF
     part = _from_bits((bits & _MANTISSA_BITS) | (_EXPONENT_OF_HALF << _MANTISSA))
@@ -187,6 +188,7 @@ def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
     """Compute one block of four words of Philox4x64-10, at a counter below 2**64."""
     c0, c1, c2, c3 = np.uint64(counter), np.uint64(0), np.uint64(0), np.uint64(0)
     k0, k1 = np.uint64(key_0), np.uint64(key_1)
+    # ten rounds, as NumPy has it; with fewer the numbers would be others
     for _ in range(10):
         high_0, low_0 = _multiply(_M0, c0)
         high_1, low_1 = _multiply(_M1, c2)
@@ -202,6 +204,7 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
     # NumPy counts before it draws, so the first block is that of counter 1
     a, b, c, d = philox(seed, task, np.uint64(place) + _ONE)
     return (
+        # the upper 53 bits, all that a float between 0 and 1 holds: NumPy makes its floats in the same way
         np.float64(a >> _ELEVEN) * _UNIT,
         np.float64(b >> _ELEVEN) * _UNIT,
         np.float64(c >> _ELEVEN) * _UNIT,
@@ -217,6 +220,7 @@ def next_word(streams: Any, i: Any) -> Any:
         streams: (n, 4) uint64: state and increment of each PCG64, high word first.
     """
     high, low = streams[i, 0], streams[i, 1]
+    # state * multiplier + increment on 128 bits, in two words with a carry
     carry, product = _multiply(low, _PCG_LOW)
     carry += high * _PCG_LOW + low * _PCG_HIGH
     low = product + streams[i, 3]
@@ -224,6 +228,7 @@ def next_word(streams: Any, i: Any) -> Any:
     if low < product:
         high += _ONE
     streams[i, 0], streams[i, 1] = high, low
+    # XSL-RR: the halves are mixed and turned by the highest six bits
     word = high ^ low
     turn = high >> _SIX
     return (word >> turn) | (word << ((_WORD - turn) & _MASK))
@@ -245,6 +250,7 @@ def draw_where(streams: Any, where: Any, draws: Any) -> None:
 
 def stream_words(seed: int | None) -> tuple[int, int, int, int]:
     """The state of the PCG64 that Gymnasium seeds with this number, as four words for `next_draw`."""
+    # only the seeding is NumPy's; from here on kernels draw, without the interpreter
     inner = np.random.PCG64(np.random.SeedSequence(seed)).state["state"]
     word = (1 << 64) - 1
     state, increment = int(inner["state"]), int(inner["inc"])

@@ -183,6 +183,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
         _fill_slots(tables, row, slots[:width], spreads)
         _fill_events(tables, row, task, slots[:width], found)
+        # the judge's chance depends on the number of facts alone, so a kernel looks it up instead of taking a power
         count = len(task.needs)
         for known in range(count + 1):
             share = known / count if count else 0.0
@@ -233,6 +234,7 @@ def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: S
             record[name] = getattr(slot, name)
         for name in _OF_PROFILE:
             record[name] = getattr(slot.profile, name)
+        # edges instead of chances: one uniform picks the state by two comparisons
         record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
         record["spread"] = spreads.index(slot.profile.latency_spread)
         record["window_at"] = window_at

@@ -51,17 +51,8 @@ def _openers() -> tuple[str, ...]:
 
 
 def _fillers(name: str) -> Sequence[str]:
-    names = words()
-    match name:
-        case "city":
-            return names["cities"]
-        case "country":
-            return names["countries"]
-        case "topic":
-            return names["topics"]
-        case "person":
-            return names["first"]
-    return _list(name + "s")
+    names = {"city": "cities", "country": "countries", "topic": "topics", "person": "first"}
+    return words()[names[name]] if name in names else _list(name + "s")
 
 
 def general_query(luck: Luck) -> str:

@@ -10,9 +10,12 @@ Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from pydantic import Field, field_validator
+
+from ..bounds import StrictModel
 from ..draws import stable_generator
 from ..errors import ConfigError
 from ..marketplace.answers import GeneratedAnswers
@@ -36,13 +39,16 @@ COUNTS: dict[str, tuple[int, int, int]] = {"train": (1807, 3114, 4664), "valid":
 """Samples of each kind by split. Source: DEER, Table 2; its test set has no NoSearch samples, ours has as many as `valid`."""
 
 
+_Tally = Annotated[int, Field(ge=0, strict=True)]
+_Count = Annotated[int, Field(ge=1, strict=True)]
+
+
 def called(tool: str) -> str:
     """The right answer where this tool is the right one."""
     return f"called {tool}"
 
 
-@dataclass(frozen=True)
-class DecisionSettings:
+class DecisionSettings(StrictModel):
     """Settings of the samples.
 
     Attributes:
@@ -53,45 +59,32 @@ class DecisionSettings:
         test_mixture: The same for the split `test` (always random in DEER's data).
         seen, unseen: Tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
             capability with a seen one.
+
+    Raises:
+        ConfigError: An unknown field, or a value that makes no sense.
     """
 
-    counts: Mapping[str, tuple[int, int, int]] = field(default_factory=lambda: dict(COUNTS))
-    candidates: int = 5
-    clusters: int = 30
-    mixture: Mapping[str, int] = field(default_factory=lambda: dict(MIXTURE))
-    test_mixture: Mapping[str, int] = field(default_factory=lambda: {RANDOM: 1})
-    seen: int = 900
-    unseen: int = 77
+    counts: Mapping[str, tuple[_Tally, _Tally, _Tally]] = Field(default_factory=lambda: dict(COUNTS), min_length=1)
+    candidates: _Count = 5
+    clusters: _Count = 30
+    mixture: Mapping[str, int] = Field(default_factory=lambda: dict(MIXTURE))
+    test_mixture: Mapping[str, int] = Field(default_factory=lambda: {RANDOM: 1})
+    seen: _Count = 900
+    unseen: _Count = 77
 
-    def __post_init__(self) -> None:
-        if not self.counts:
-            raise ConfigError("decision.counts", "expected at least one split")
-        for split, numbers in self.counts.items():
-            whole = len(numbers) == 3 and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers)
-            if not whole or not sum(numbers):
-                problem = f"expected three whole numbers, one each for {', '.join(KINDS)}, got {numbers!r}"
-                raise ConfigError(f"decision.counts.{split}", problem)
-        for name in ("candidates", "clusters", "seen", "unseen"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"decision.{name}", f"expected a positive whole number, got {value!r}")
-        mixture_cycle(dict(self.mixture))
-        mixture_cycle(dict(self.test_mixture))
-
+    @field_validator("counts")
     @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any]) -> DecisionSettings:
-        """Make settings from plain data, such as an environment's keyword arguments.
+    def _some(cls, counts: Mapping[str, tuple[int, int, int]]) -> Mapping[str, tuple[int, int, int]]:
+        for split, numbers in counts.items():
+            if not sum(numbers):
+                raise ValueError(f"{split}: expected a sample of {', '.join(KINDS[:2])} or {KINDS[2]}, got none")
+        return counts
 
-        Raises:
-            ConfigError: An unknown key, or a value that makes no sense.
-        """
-        unknown = [name for name in settings if name not in cls.__dataclass_fields__]
-        if unknown:
-            raise ConfigError("decision", f"unknown setting {unknown[0]!r}; known: {', '.join(cls.__dataclass_fields__)}")
-        plain = dict(settings)
-        if "counts" in plain:
-            plain["counts"] = {split: tuple(numbers) for split, numbers in plain["counts"].items()}
-        return cls(**plain)
+    @field_validator("mixture", "test_mixture")
+    @classmethod
+    def _cycle(cls, parts: Mapping[str, int]) -> Mapping[str, int]:
+        mixture_cycle(dict(parts))
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +206,7 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
         capabilities.setdefault(tool.capability or tool.name, []).append(tool)
     names = Luck("unseen", seed=seed).order(list(capabilities))
     hidden: list[Tool] = []
+    # whole capabilities, as long as they last: an unseen tool with a seen twin would not be unseen
     while names and len(hidden) < unseen:
         hidden += capabilities[names.pop()][: unseen - len(hidden)]
     return [tool for name in names for tool in capabilities[name]][:seen], hidden

@@ -129,6 +129,7 @@ class CandidateSampler:
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
         found: list[Tool] = []
+        # one tool a cluster: candidates that are far from each other, which the right one has to be told from
         for cluster in luck.order([c for c in range(len(self.members)) if c != without]):
             tools = self._unfit(right, self.members[cluster])
             if tools:

@@ -165,6 +165,7 @@ def draw_reliability(model: FailureModel, seed: int, name: str, advertised: floa
     Args:
         advertised: Success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
     """
+    # all four are drawn whichever are used, so that telemetry for one figure leaves the others as they were
     generator = stable_generator(seed, "reliability", name)
     mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
     mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * model.beta[0] / sum(model.beta)

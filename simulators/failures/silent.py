@@ -39,6 +39,7 @@ def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
 def cut_off(text: str, luck: float, wanted: Collection[str] = ()) -> str:
     """The beginning of a text, as where a connection breaks; shorter if a wanted fact would stand in it."""
     end = int((0.2 + 0.7 * luck) * len(text))
+    # three quarters each time: the cut comes before the fact, and where it falls still depends on luck
     while end and _holds(text[:end], wanted):
         end = end * 3 // 4
     return text[:end]

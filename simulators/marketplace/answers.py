@@ -119,6 +119,7 @@ class GeneratedAnswers:
         wanted = {need.fact for need in task.needs} | {need.alternative.fact for need in task.needs if need.alternative}
         step = 0
         while True:
+            # steps of the golden ratio visit a kind's values evenly, so another value is found after few tries
             numbers = tuple(int((luck + 0.6180339887 * (i + step)) % 1.0 * k.size) for i, k in enumerate(capability.parameters))
             if numbers != given and str(self.database.fact(capability, numbers)) not in wanted:
                 return self._write(tool, capability, numbers)

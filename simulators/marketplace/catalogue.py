@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pydantic import Field, field_validator
+
+from ..bounds import Number, Share, StrictModel
 from ..draws import stable_generator, stable_integer
 from ..errors import ConfigError
 from ..failures import FailureModel, draw_latency_s, draw_reliability
@@ -41,8 +43,7 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRules:
+class ProfileRules(StrictModel):
     """Ranges that the profiles of tools are drawn from. Failures, rate limits and quotas are drawn from a `FailureModel`.
 
     Attributes:
@@ -56,21 +57,18 @@ class ProfileRules:
         ConfigError: A share is outside 0 to 1, there is no memory size, or the highest fee is below the lowest.
     """
 
-    fees: tuple[int, int] = (1, 10)
-    cold_share: float = 0.3
-    slots_share: float = 0.25
-    memory_mb: tuple[float, ...] = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
+    fees: tuple[Number, Number] = (1, 10)
+    cold_share: Share = 0.3
+    slots_share: Share = 0.25
+    memory_mb: tuple[float, ...] = Field(default=(64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0), min_length=1)
     timeout_s: float = 30.0
 
-    def __post_init__(self) -> None:
-        low, high = self.fees
-        if not 0 <= low <= high:
-            raise ConfigError("profiles.fees", f"expected the lowest and the highest fee, got {self.fees}")
-        for name in ("cold_share", "slots_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"profiles.{name}", f"expected a share between 0 and 1, got {getattr(self, name)!r}")
-        if not self.memory_mb:
-            raise ConfigError("profiles.memory_mb", "expected at least one size, got none")
+    @field_validator("fees")
+    @classmethod
+    def _ascending(cls, fees: tuple[int, int]) -> tuple[int, int]:
+        if fees[0] > fees[1]:
+            raise ValueError(f"expected the lowest and the highest fee, got {fees}")
+        return fees
 
 
 def build_tools(
@@ -127,6 +125,7 @@ def _provider_names(seed: int, category: Category, count: int) -> list[str]:
 
 def _offers(seed: int, category: Category, companies: Sequence[str], count: int) -> list[tuple[Capability, str]]:
     """Assign capabilities to providers in rounds: about four providers offer each, and every provider offers something."""
+    # in rounds, and not at random: every capability then has rivals, without which there is nothing to choose from
     order = stable_generator(seed, "capabilities", category.name).permutation(len(category.capabilities)).tolist()
     needed = -(-count // max(1, len(companies)))
     if needed > len(order):
@@ -223,6 +222,7 @@ def draw_profile(
         latency_s, success, popularity: Telemetry of the tool, where a data set has it: its average duration in seconds, the
             share of successful calls from 0 to 1, and its popularity from 0 to 10.
     """
+    # all uniforms at once and by place: a figure keeps its value when another one is no longer drawn
     u = stable_generator(seed, "profile", name).random(15).tolist()
     fees = rules.fees
     fee = stable_fee(name, fees)

@@ -189,6 +189,7 @@ class CustomAnswers:
 
     def __init__(self, tasks: list[Task]) -> None:
         self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+        # answers are looked up by capability and arguments alone, so two facts for the same arguments could not be told apart
         seen: dict[tuple[str, str], str] = {}
         for task in tasks:
             for need in task.needs:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,18 @@ _FIRST_DAY = datetime.date(2025, 1, 6)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
+# How the names of a kind of entity are put together, and the word lists that are gone through for it, the last one fastest.
+_NAMES: dict[str, tuple[str, ...]] = {
+    "city": ("{}", "cities"), "country": ("{}", "countries"), "topic": ("{}", "topics"), "person": ("{} {}", "first", "last"),
+    "company": ("{} {}", "brands", "trades"), "product": ("{} {}", "brands", "things"),
+    "team": ("{} {}", "cities", "team_names"), "hotel": ("{} {}", "adjectives", "hotel_names"),
+    "dish": ("{} {}", "styles", "dishes"), "domain": ("{}-{}.example", "brands", "trades"),
+    "email": ("{}@{}.example", "first", "brands"), "movie": ("The {} {}", "adjectives", "nouns"),
+    "series": ("{1} of the {0} Coast", "adjectives", "nouns"), "song": ("{} {} Blues", "adjectives", "nouns"),
+    "book": ("Letters from the {} {}", "adjectives", "nouns"), "game": ("{1} Quest: {0} Edition", "adjectives", "nouns"),
+}  # fmt: skip
+
+
 @cache
 def words() -> dict[str, list[str]]:
     """The word lists behind the names."""
@@ -34,42 +47,9 @@ def words() -> dict[str, list[str]]:
 @cache
 def pool(kind: str) -> tuple[str, ...]:
     """All names of a kind of entity, in a fixed order."""
-    lists = words()
-    adjectives, nouns, first, last, brands = (lists[k] for k in ("adjectives", "nouns", "first", "last", "brands"))
-    match kind:
-        case "city":
-            return tuple(lists["cities"])
-        case "country":
-            return tuple(lists["countries"])
-        case "topic":
-            return tuple(lists["topics"])
-        case "person":
-            return tuple(f"{a} {b}" for a in first for b in last)
-        case "company":
-            return tuple(f"{a} {b}" for a in brands for b in lists["trades"])
-        case "product":
-            return tuple(f"{a} {b}" for a in brands for b in lists["things"])
-        case "team":
-            return tuple(f"{a} {b}" for a in lists["cities"] for b in lists["team_names"])
-        case "hotel":
-            return tuple(f"{a} {b}" for a in adjectives for b in lists["hotel_names"])
-        case "dish":
-            return tuple(f"{a} {b}" for a in lists["styles"] for b in lists["dishes"])
-        case "domain":
-            return tuple(f"{a}-{b}.example".lower() for a in brands for b in lists["trades"])
-        case "email":
-            return tuple(f"{a}@{b}.example".lower() for a in first for b in brands)
-        case "movie":
-            return tuple(f"The {a} {b}" for a in adjectives for b in nouns)
-        case "series":
-            return tuple(f"{b} of the {a} Coast" for a in adjectives for b in nouns)
-        case "song":
-            return tuple(f"{a} {b} Blues" for a in adjectives for b in nouns)
-        case "book":
-            return tuple(f"Letters from the {a} {b}" for a in adjectives for b in nouns)
-        case "game":
-            return tuple(f"{b} Quest: {a} Edition" for a in adjectives for b in nouns)
-    raise KeyError(kind)
+    pattern, *names = _NAMES[kind]
+    made = (pattern.format(*parts) for parts in product(*(words()[name] for name in names)))
+    return tuple(name.lower() if ".example" in pattern else name for name in made)
 
 
 @cache
@@ -148,6 +128,7 @@ class Kind:
         """The number of a value in any spelling that is accepted, or None where there is no such value."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
+        # what no value looks like is turned down before it is normalised, which takes time in proportion to its length
         if (isinstance(value, str) and len(value) > 80) or (isinstance(value, int) and not -(10**9) < value < 10**9):
             return None
         text = normalise(value)

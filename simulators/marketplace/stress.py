@@ -84,6 +84,8 @@ class Stress(StrictModel):
         factor = self.failures
         if factor <= 1.0 or slip >= 0.5:
             return max(0.0, 1.0 - factor + factor * reliability)
+        # a working tool fails by a slip, and a dead one answers by a slip: solved for the reliability that gives the wanted
+        # share
         failing = factor * ((1.0 - reliability) * (1.0 - slip) + reliability * slip)
         return max(0.0, (1.0 - failing - slip) / (1.0 - 2.0 * slip))
 

@@ -6,7 +6,6 @@ number of candidates changes nothing but the candidates.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 from ..draws import stable_generator
 from ..errors import ConfigError
-from ..tasks import Need, Task, TaskSet, normalise
+from ..tasks import KeptTasks, Need, Task, normalise
 from ..tools import Catalog, Tool
 from .answers import GeneratedAnswers
 from .facts import Database
@@ -32,8 +31,6 @@ _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", 
 LARGE_SPLIT, LARGE = "train-large", 20_000
 LEARNING_SPLITS = ("train", LARGE_SPLIT)
 """A split with more tasks than `train`, and how many it has."""
-KEPT = 2_048
-"""Tasks that are kept once they are written."""
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
@@ -107,6 +104,7 @@ class Offers:
         """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
         while chained and not self.places(group, needs, True):
             chained = False
+        # a small market may have no provider with so many capabilities: then the task asks for less
         while not self.places(group, needs, False):
             needs -= 1
         chained = chained and needs > 1
@@ -118,6 +116,7 @@ class Offers:
         chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
         while len(chosen) < needs:
             rest = [c for c in own if c not in chosen]
+            # a task of G3 crosses categories, so with one category so far the next need comes from another
             if group == "G3" and len({c.category for c in chosen}) == 1:
                 rest = [c for c in rest if c.category != chosen[0].category] or rest
             chosen.append(rest[luck.below(len(rest))])
@@ -145,6 +144,7 @@ class Offers:
         end = chosen[-1].gives
         given = {c.gives for c in chosen} - {""}
         taken = {kind.name for c in chosen for kind in c.parameters}
+        # a need beside the chain must neither feed it nor be fed by it, or the chain would be longer than asked for
         free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
         while len(chosen) < needs and free:
             rest = free
@@ -422,8 +422,8 @@ def _list(names: Sequence[str]) -> str:
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
 
 
-class LazyTaskSet(TaskSet):
-    """Tasks that are written when they are asked for; the last `KEPT` of them are kept.
+class LazyTaskSet(KeptTasks):
+    """Tasks that are written when they are asked for.
 
     Beside the splits that are counted, ``train-large`` has `LARGE` tasks: those of ``train`` and more, whose numbers follow
     behind all others. They share the entities of ``train``, never those of another split.
@@ -437,9 +437,8 @@ class LazyTaskSet(TaskSet):
     def __init__(self, writer: TaskWriter, counts: Mapping[str, int], on_demand: bool = True) -> None:
         edges = list(accumulate(counts.values(), initial=0))
         splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
-        super().__init__((), splits)
+        super().__init__(splits)
         self._writer, self._ranges = writer, splits
-        self._written: OrderedDict[int, Task] = OrderedDict()
         self._count = self._end = edges[-1]
         self._has_large = on_demand and "train" in splits
         if self._has_large:
@@ -453,45 +452,18 @@ class LazyTaskSet(TaskSet):
 
     def numbers(self, split: str) -> Sequence[int]:
         if split == LARGE_SPLIT and self._has_large:
-            return _Joined(self._ranges["train"], range(self._count, self._end))
+            return (*self._ranges["train"], *range(self._count, self._end))
         return super().numbers(split)
 
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return tuple(self[index] for index in range(*number.indices(self._count)))
-        place = int(number) + self._count if number < 0 else int(number)
+    def _written(self, place: int) -> Task:
         if not 0 <= place < self._end:
-            raise IndexError(f"task {number} of {self._count}")
-        task = self._written.get(place)
-        if task is None:
-            split = next((name for name, numbers in self._ranges.items() if place in numbers), "train")
-            index = place - self._ranges[split].start if place < self._count else place - self._count + len(self._ranges[split])
-            task = self._written[place] = self._writer.write(split, index, place)
-            if len(self._written) > KEPT:
-                self._written.popitem(last=False)
-        return task
+            raise IndexError(f"task {place} of {self._count}")
+        split = next((name for name, numbers in self._ranges.items() if place in numbers), "train")
+        index = place - self._ranges[split].start if place < self._count else place - self._count + len(self._ranges[split])
+        return self._writer.write(split, index, place)
 
     @property
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
         wanted = self._writer.candidates
         return min(wanted if isinstance(wanted, int) else wanted[1], len(self._writer.offers.catalog))
-
-    def __iter__(self) -> Iterator[Task]:
-        return (self[number] for number in range(self._count))
-
-
-class _Joined(Sequence[int]):
-    """Two ranges, one behind the other."""
-
-    def __init__(self, first: range, second: range) -> None:
-        self._first, self._second = first, second
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._second)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return tuple(self[place] for place in range(*index.indices(len(self))))
-        place = index + len(self) if index < 0 else index
-        return self._first[place] if place < len(self._first) else self._second[place - len(self._first)]

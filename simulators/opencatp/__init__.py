@@ -8,7 +8,7 @@ tells what every chain of tools, and so every plan, is worth. `world` plays plan
 from .levels import size_level
 from .pools import PoolPlan, load_pool
 from .profile import Profile, ToolCost, load_profile, profile_names, save_profile, v100
-from .scoring.evaluation import Evaluator, PlanOutcome, ScoreSource, evaluate_plan, sample_level, split_samples
+from .scoring.evaluation import Evaluator, PlanOutcome, ScoreSource, sample_level, split_samples
 from .scoring.table import OutcomeTable
 from .tasks import OpenCATPTask, Output, all_tasks, task, tasks
 from .tools import SIGNATURES, TOOLS
@@ -26,7 +26,6 @@ __all__ = [
     "ScoreSource",
     "ToolCost",
     "all_tasks",
-    "evaluate_plan",
     "load_pool",
     "load_profile",
     "profile_names",

@@ -38,6 +38,7 @@ def forests() -> tuple[Forest, ...]:
         for used in combinations(IMAGE_TOOLS, count):
             for parents in product(*[[TASK_INPUT, *(other for other in used if other != tool)] for tool in used]):
                 forest = dict(zip(used, parents, strict=True))
+                # every choice of parents is tried, and those that go in a circle are left out: four tools make few enough
                 order = _order(forest)
                 if order is not None:
                     found.append({tool: forest[tool] for tool in order})
@@ -106,6 +107,7 @@ def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, t
         inner = set(forest.values())
         leaves = [tool for tool in forest if tool not in inner]
         for places in product([TASK_INPUT, *forest], repeat=len(texts)):
+            # a leaf that nothing reads must be the wanted image; any other would be paid for nothing
             free = [leaf for leaf in leaves if leaf not in places]
             if len(free) != (1 if wants_image else 0):
                 continue
@@ -195,6 +197,8 @@ class PlanValues:
             for w, want in enumerate(task.wants):
                 for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
                     table[w, index] = self._way_scores(task.combination, want, space.ways[index])
+            # a plan's score is a sum over its outputs, and outputs share few ways: so a score is looked up once a way, not once
+            # a plan
             total = np.zeros((len(space.plans), samples))
             for w in range(len(task.wants)):
                 total += table[w, space.way_of[:, w]]

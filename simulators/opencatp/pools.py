@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import pickle
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, Field, ValidationError
+
+from ..bounds import what_is_wrong
 from ..errors import DataError, InvalidPlan
 from ..plan import Plan
 from .profile import Profile, v100
-from .tools import ALIASES
+from .tools import ALIASES, TOOLS
 
-SCORE_KINDS = ("vit_score", "bert_score", "multi_score")
+_BY_TOOL = ("tool_exec_time_ms", "tool_cpu_inst_mb", "tool_gpu_inst_mb")
 _FIELDS = ("plans", "scores", "tools_exec_time", "tools_cpu_mem", "tools_gpu_mem")
 
 
@@ -68,6 +70,24 @@ class PoolPlan:
         return self.plan.execution_time(dict(zip(self.plan.nodes, (ms / 1000.0 for ms in self.time_ms), strict=True)))
 
 
+_Number = Annotated[int, Field(strict=True, ge=0)]
+_Figure = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _Record(BaseModel):
+    """A plan as a file holds it, before the plan itself is read."""
+
+    task_id: _Number
+    sample_id: _Number
+    plan: Any
+    score: _Figure
+    score_kind: Literal["vit_score", "bert_score", "multi_score"]
+    tool_exec_time_ms: list[Annotated[_Figure, Field(ge=0)]]
+    tool_cpu_inst_mb: list[_Figure]
+    tool_gpu_inst_mb: list[_Figure]
+    plan_price_usd: _Figure | None = None
+
+
 def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
     """Read all plans of a pool, from JSON or the official pickle (``.pkl``, ``.pickle``).
 
@@ -87,77 +107,27 @@ def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
     plans = record.get("plans") if isinstance(record, dict) else None
     if not isinstance(plans, list):
         raise DataError(file, 'expected {"plans": [...]}')
-    return tuple(_from_json(file, number, entry) for number, entry in enumerate(plans))
+    return tuple(_checked(file, f"plan {number}", entry) for number, entry in enumerate(plans))
 
 
-def _from_json(file: Path, number: int, entry: Any) -> PoolPlan:
-    place = f"plan {number}"
-    if not isinstance(entry, dict):
-        raise DataError(file, f"expected a table, got {type(entry).__name__}", place)
-    needed = (
-        "task_id",
-        "sample_id",
-        "plan",
-        "score",
-        "score_kind",
-        "tool_exec_time_ms",
-        "tool_cpu_inst_mb",
-        "tool_gpu_inst_mb",
-    )
-    for key in needed:
-        if key not in entry:
-            raise DataError(file, f"{key} is missing", place)
-    return _checked(file, place, *[entry[key] for key in needed] + [entry.get("plan_price_usd")])
-
-
-def _checked(
-    file: Path,
-    place: str,
-    task_id: Any,
-    sample_id: Any,
-    plan: Any,
-    score: Any,
-    kind: Any,
-    time_ms: Any,
-    cpu_inst: Any,
-    gpu_inst: Any,
-    price: Any = None,
-) -> PoolPlan:
-    for name, number in (("task_id", task_id), ("sample_id", sample_id)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise DataError(file, f"{name}: expected a whole number of at least 0, got {number!r}", place)
-    if not _is_number(score):
-        raise DataError(file, f"score: expected a finite number, got {score!r}", place)
-    if kind not in SCORE_KINDS:
-        raise DataError(file, f"score_kind: expected one of {', '.join(SCORE_KINDS)}, got {kind!r}", place)
-    if price is not None and not _is_number(price):
-        raise DataError(file, f"plan_price_usd: expected a finite number, got {price!r}", place)
+def _checked(file: Path, place: str, given: Any) -> PoolPlan:
     try:
-        checked = Plan.from_list(plan, aliases=ALIASES)
+        record = _Record.model_validate(given)
+        plan = Plan.from_list(record.plan, aliases=ALIASES)
+    except ValidationError as error:
+        raise DataError(file, ": ".join(filter(None, what_is_wrong(error))), place) from None
     except InvalidPlan as error:
         raise DataError(file, str(error), place) from error
-    unknown = [tool for tool in checked.nodes if tool not in v100().tools]
+    unknown = [tool for tool in plan.nodes if tool not in TOOLS]
     if unknown:
         raise DataError(file, f"unknown tool {unknown[0]!r}", place)
-    columns: list[tuple[float, ...]] = []
-    for name, values, least in (
-        ("time", time_ms, 0.0),
-        ("CPU memory", cpu_inst, -math.inf),
-        ("GPU memory", gpu_inst, -math.inf),
-    ):
-        if not isinstance(values, list | tuple) or len(values) != len(checked.nodes):
-            raise DataError(file, f"{name}: expected {len(checked.nodes)} values, one per tool, got {values!r}", place)
-        for value in values:
-            if not _is_number(value) or value < least:
-                raise DataError(file, f"{name}: expected finite numbers (times of at least 0), got {value!r}", place)
-        columns.append(tuple(float(value) for value in values))
-    times, cpu, gpu = columns
-    recorded = None if price is None else float(price)
-    return PoolPlan(task_id, sample_id, checked, float(score), kind, times, cpu, gpu, recorded)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    columns = {name: tuple(getattr(record, name)) for name in _BY_TOOL}
+    for name, values in columns.items():
+        if len(values) != len(plan.nodes):
+            raise DataError(file, f"{name}: expected {len(plan.nodes)} values, one per tool, got {len(values)}", place)
+    times, cpu, gpu = columns.values()
+    score, kind = record.score, record.score_kind
+    return PoolPlan(record.task_id, record.sample_id, plan, score, kind, times, cpu, gpu, record.plan_price_usd)
 
 
 def _from_pickle(file: Path) -> Iterator[PoolPlan]:
@@ -185,7 +155,8 @@ def _from_pickle(file: Path) -> Iterator[PoolPlan]:
             for number, (plan, score, time_ms, cpu, gpu) in enumerate(zip(*columns, strict=True)):
                 if not isinstance(score, tuple) or len(score) != 2:
                     raise DataError(file, f"score: expected (number, kind), got {score!r}", place)
-                yield _checked(file, f"{place}, plan {number}", task_id, sample_id, plan, *score, time_ms, cpu, gpu)
+                record = dict(zip(_Record.model_fields, (task_id, sample_id, plan, *score, time_ms, cpu, gpu), strict=False))
+                yield _checked(file, f"{place}, plan {number}", record)
 
 
 def _cell(file: Path, place: str, name: str, table: Any, task_id: Any, sample_id: Any) -> Any:
@@ -250,6 +221,8 @@ def _rebuilt(kind: Any, *_: Any) -> Any:
     return _PlanPool()
 
 
+# A pickle may set the state of any object that it can name. A bare function would let it write to the function's attributes,
+# among them its code; behind `_Maker`'s slots there is nothing to write to.
 class _Maker:
     """A function that a pickle may call, and whose attributes it cannot reach."""
 
@@ -287,6 +260,7 @@ class _PlainUnpickler(pickle.Unpickler):
         self._file = file
 
     def find_class(self, module: str, name: str) -> Any:
+        # by its name alone, whatever module it was pickled from
         if name == "PlanPool":
             return _PlanPool
         if (module, name) not in self._KNOWN:

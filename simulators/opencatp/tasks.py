@@ -101,11 +101,8 @@ _TEXT_PHRASE = {
 
 
 def _phrase(want: Output) -> str:
-    return (
-        "the image as it was before"
-        if want.is_image
-        else f"{_TEXT_PHRASE[want.kind]} in {'German' if want.german else 'English'}"
-    )
+    language = "German" if want.german else "English"
+    return "the image as it was before" if want.is_image else f"{_TEXT_PHRASE[want.kind]} in {language}"
 
 
 def _and(parts: list[str]) -> str:
@@ -181,24 +178,11 @@ def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
     found = _by_id(numbering).get(task_id) if isinstance(task_id, int) else None
     if found is None:
         other: Numbering = "new" if numbering == "old" else "old"
-        hint = (
-            f"the {other} numbering has it"
-            if isinstance(task_id, int) and task_id in _by_id(other)
-            else "neither numbering has it"
-        )
+        there = isinstance(task_id, int) and task_id in _by_id(other)
+        hint = f"the {other} numbering has it" if there else "neither numbering has it"
         raise UnknownName(
             f"OpenCATP task ({numbering} numbering; {hint}; old: 0..104 and 200..229 with gaps, new: 0..86 and 200..223)",
             str(task_id),
             (str(number) for number in _by_id(numbering)),
         )
     return found
-
-
-def old_to_new(task_id: int) -> int:
-    """The new number of an old one."""
-    return task(task_id, "old").new_id
-
-
-def new_to_old(new_id: int) -> int:
-    """The old number of a new one."""
-    return task(new_id, "new").task_id

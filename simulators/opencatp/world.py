@@ -102,6 +102,7 @@ def plan_worlds(
             raise ConfigError(
                 "gpu_capacity_mb", f"expected at least {needs[largest]:g}, which {largest} needs, got {gpu_capacity_mb}"
             )
+        # beyond what all tools need together a machine has room for anything, so larger figures change nothing
         capacity = None if gpu_capacity_mb is None else min(gpu_capacity_mb, sum(needs.values()) + 1.0)
         tools = []
         for name in TOOLS:
@@ -206,10 +207,12 @@ class PlanEpisode(Episode):
             self.submit(-1, None, Status.MALFORMED, plan.refusal)
         waiting = list(plan.steps)
         while waiting or self.in_flight:
+            # a new list, since starting a tool takes it out of those that wait
             for step in [step for step in waiting if all(self.is_ready(dep) for dep in step.deps)]:
                 waiting.remove(step)
                 self.start(step.tool, {"after": ", ".join(step.deps)})
             self.wait_for_end()
+        # calls end in another order than they stand in the plan; readers of a plan expect the written one
         place = {step.tool: number for number, step in enumerate(plan.steps)}
         self.calls.sort(key=lambda call: place.get(call.tool, len(place)))
         for call in self.calls if not plan.valid else ():

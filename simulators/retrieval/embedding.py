@@ -118,6 +118,7 @@ def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, ro
             distances = squared_distances(points, centres)
             moved = distances.argmin(axis=1)
             nearest = distances[np.arange(count), moved]
+            # an empty cluster takes the point that lies worst, unless that would empty another one
             for empty in np.flatnonzero(np.bincount(moved, minlength=clusters) == 0):
                 alone = np.bincount(moved, minlength=clusters)[moved] == 1
                 worst = int(np.where(alone, -1.0, nearest).argmax())

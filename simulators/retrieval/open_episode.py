@@ -52,6 +52,7 @@ class OpenEpisode(Episode):
         found = world.candidate(self.task, slot, world.catalog[number].name)
         if slot == self._draws.slots - 1:
             self._found = {}
+        # by the tool and not by the slot: the order of searches must not change a tool's luck
         self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
         self.candidates = (*self.candidates, found)
         for counts in (self.counts, self.successes, self._busy):

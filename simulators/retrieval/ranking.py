@@ -52,6 +52,7 @@ class Bm25:
             for word in count:
                 places.setdefault(word, []).append(number)
         self._size = len(counts)
+        # an inverted index: a query touches only the documents that share a word with it
         self._postings: dict[str, tuple[NDArray[np.intp], Scores]] = {}
         for word, numbers in places.items():
             rarity = math.log(1.0 + (self._size - len(numbers) + 0.5) / (len(numbers) + 0.5))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
 
-from ..tasks import Task, TaskSet, normalise
+from ..tasks import KeptTasks, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
 from .open_episode import OpenEpisode
 from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
 from .settings import Retrieval
-
-KEPT = 2_048
-"""Tasks whose tools are kept once they are found."""
 
 
 class Retriever:
@@ -80,39 +75,29 @@ class Retriever:
         place = {number: rank for rank, number in enumerate(order)}
         text = normalise(query)
         needs = sorted(task.needs, key=lambda need: not need.wish or normalise(need.wish) not in text)
+        # in turns, so that a short list holds a tool for every need rather than all tools for the first
         lanes = [sorted((self._catalog.number(name) for name in need.tools), key=place.__getitem__) for need in needs]
         turns = [number for lap in zip_longest(*lanes) for number in lap if number is not None]
         serving = dict.fromkeys(turns)
         return [*serving, *(number for number in order if number not in serving)]
 
 
-class RetrievedTasks(TaskSet):
+class RetrievedTasks(KeptTasks):
     """The tasks of a world, each with the tools on offer that its own query finds in the catalogue.
 
     A query that nothing is found for stays solvable: the tools are there, and the retriever missed them.
     """
 
     def __init__(self, tasks: TaskSet, retriever: Retriever) -> None:
+        super().__init__({})
         self._inner, self._retriever = tasks, retriever
-        self._found: OrderedDict[int, Task] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._inner)
 
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return tuple(self[index] for index in range(*number.indices(len(self))))
-        place = int(number) + len(self) if number < 0 else int(number)
-        task = self._found.get(place)
-        if task is None:
-            plain: Task = self._inner[place]
-            task = self._found[place] = replace(plain, candidates=self._retriever.first(plain))
-            if len(self._found) > KEPT:
-                self._found.popitem(last=False)
-        return task
-
-    def __iter__(self) -> Iterator[Task]:
-        return (self[number] for number in range(len(self)))
+    def _written(self, place: int) -> Task:
+        plain: Task = self._inner[place]
+        return replace(plain, candidates=self._retriever.first(plain))
 
     def numbers(self, split: str) -> Sequence[int]:
         return self._inner.numbers(split)

@@ -11,7 +11,6 @@ from costgym.agents.catp.sequences import rewards_of
 from costgym.envs.tpl import ACTION_NAMES, ACTION_TOKENS, FIRST_TOOL, INPUT, decode, encode, replay, token_items
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.opencatp import SIGNATURES, TOOLS, load_pool, size_level, tasks, v100
-from costgym.simulators.opencatp.tasks import new_to_old, old_to_new
 from costgym.simulators.opencatp.tasks import task as find_task
 from costgym.simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, OUTPUT_OF_READER, SOD, TEXT_TOOLS, TOOL_TOKEN
 from costgym.simulators.plan import Plan, Signature
@@ -183,8 +182,8 @@ def test_the_numberings_and_splits_are_the_official_ones() -> None:
                 assert {task.task_id for task in found} == set(splits["old_numbering"][f"test_{short}"])
         mapping = splits["old_to_new_nonseq"] if short == "nonseq" else splits["old_to_new_seq_forced"]
         for old, new in mapping.items():
-            assert old_to_new(int(old)) == new
-            assert new_to_old(new) == int(old)
+            assert find_task(int(old)).new_id == new
+            assert find_task(new, "new").task_id == int(old)
 
 
 def test_every_token_sequence_reads_as_it_does_officially() -> None:

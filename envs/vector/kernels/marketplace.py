@@ -54,6 +54,8 @@ class View(NamedTuple):
         choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
         time_limit: steps after which an episode is truncated whatever it says.
+        autoreset: a step of an episode that has ended begins a new one instead.
+        fresh: a step's `Out.tools` holds nothing yet, so every row is written.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
@@ -74,6 +76,8 @@ class View(NamedTuple):
     choices: int
     max_steps: int
     time_limit: int
+    autoreset: bool
+    fresh: bool
     scale: float
     loss: float
     alpha: float
@@ -107,57 +111,46 @@ class Out(NamedTuple):
     success: NDArray[np.bool_]
 
 
+class Starts(NamedTuple):
+    """What N episodes begin with, if they begin.
+
+    Attributes:
+        tasks: (N,) a row of the tables, or -1 to draw one.
+        seeds, seeded: (N,) the episode's seed, and whether it is given.
+        drawn: tasks and seeds were already drawn from the streams.
+    """
+
+    tasks: NDArray[np.int64]
+    seeds: NDArray[np.uint64]
+    seeded: NDArray[np.bool_]
+    drawn: bool
+
+
 @compiled
 def reset_where(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    tasks: Any,
-    seeds: Any,
-    seeded: Any,
-    where: Any,
-    show_all: bool,
-    drawn: bool,
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool
 ) -> Any:
     """Begin the episodes of `where`; returns the largest number of places that one uses, for `Batch.make_room`."""
     used = 0
     for i in range(where.size):
-        used = max(used, reset_row(tables, rules, state, view, out, streams, tasks, seeds, seeded, where, show_all, drawn, i))
+        used = max(used, reset_row(tables, rules, state, view, out, streams, starts, where, show_all, i))
     return used
 
 
 @row
 def reset_row(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    tasks: Any,
-    seeds: Any,
-    seeded: Any,
-    where: Any,
-    show_all: bool,
-    drawn: bool,
-    i: int,
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> Any:
     """Begin episode i where `where` says so; returns the number of places that it uses.
 
     Args:
         streams: (N, 4) each environment's generator, which draws the task and the seed.
-        tasks: (N,) a row of the tables, or -1 to draw one.
-        seeds, seeded: (N,) the episode's seed, and whether it is given.
         show_all: also write the state of an episode that goes on.
-        drawn: tasks and seeds were already drawn from the streams.
     """
     e = state.episodes[i]
     touched, before = ALL, spent(e)
     if where[i]:
-        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
+        touched = _begin(tables, rules, state, view, out, streams, starts, i)
         before = NOTHING_SPENT
     if where[i] or show_all:
         _show(tables, rules, state, view, out, i, touched, before)
@@ -165,18 +158,7 @@ def reset_row(
 
 
 @compiled
-def step_part(
-    bound: Any,
-    out: Any,
-    actions: Any,
-    autoreset: bool,
-    fresh: bool,
-    tasks: Any,
-    seeds: Any,
-    drawn: bool,
-    room: Any,
-    part: int,
-) -> None:
+def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
     """Play one step of the episodes of a part.
 
     Args:
@@ -188,43 +170,22 @@ def step_part(
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, out, actions, i)
-        used = max(used, step_row(tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, i))
+        used = max(used, step_row(tables, rules, state, view, out, streams, actions, starts, i))
     room[part] = used
 
 
 @row
-def step_row(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    actions: Any,
-    autoreset: bool,
-    fresh: bool,
-    tasks: Any,
-    seeds: Any,
-    drawn: bool,
-    i: int,
-) -> Any:
-    """Play one step of episode i; returns the number of places that it uses.
-
-    Args:
-        actions: (N,) integers.
-        autoreset: an episode that has ended begins anew instead.
-        fresh: `out.tools` holds nothing yet, so every row is written.
-        tasks, seeds, drawn: as in `reset_row`, of the episodes that begin anew.
-    """
+def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
+    """Play an action, of (N,) integers, in episode i, or begin the next one; returns the number of places that it uses."""
     e = state.episodes[i]
-    anew = autoreset and e.ended
+    anew = view.autoreset and e.ended
     before = spent(e)
     if anew:
-        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
+        touched = _begin(tables, rules, state, view, out, streams, starts, i)
         before = NOTHING_SPENT
     else:
         touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
-        if fresh:
+        if view.fresh:
             touched = ALL
     cost, success = _show(tables, rules, state, view, out, i, touched, before)
     # in the order of `ToolEnv._outcome`: the last bits depend on it
@@ -237,12 +198,10 @@ def step_row(
 
 
 @threaded
-def step_parts(
-    bound: Any, out: Any, actions: Any, autoreset: bool, fresh: bool, tasks: Any, seeds: Any, drawn: bool, room: Any
-) -> None:
+def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> None:
     """Play one step of every episode, each part on a thread of its own."""
     for part in prange(room.size):
-        step_part(bound, out, actions, autoreset, fresh, tasks, seeds, drawn, room, np.int64(part))
+        step_part(bound, out, actions, starts, room, np.int64(part))
 
 
 @compiled
@@ -250,16 +209,16 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     """Play an action of a batch of one, or begin the episode of a task; returns the number of places that it uses.
 
     Args:
-        bound: a `BoundArguments` of `step_row`'s arguments from `tables` to `actions`, `tasks` and `seeds`, of one episode.
+        bound: a `BoundArguments` of `step_row`'s arguments from `tables` to `starts`, of one episode.
         action: the action; ignored where an episode begins.
         task: a row of the tables, to begin its episode; -1 to play the action.
         seed: the episode's, as a signed number of 64 bits.
     """
-    tables, rules, state, view, out, streams, actions, tasks, seeds = bound_arguments(bound)
+    tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     # an episode that has ended begins anew under autoreset, which lets one kernel both play and begin
     state.episodes[0].ended = task >= 0
-    actions[0], tasks[0], seeds[0] = action, task, np.uint64(seed)
-    return step_row(tables, rules, state, view, out, streams, actions, True, False, tasks, seeds, True, 0)
+    actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
+    return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
 
 
 @inlined
@@ -268,6 +227,7 @@ def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: i
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
         return
+    # an episode takes several cache lines: the first, the second, and the one with its end
     for line in (0, 64, _EPISODE_BYTES - 1):
         prefetch_own(state.episodes, far, line)
     e = state.episodes[near]
@@ -285,23 +245,12 @@ def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: i
 
 
 @internal
-def _begin(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    i: int,
-    row: int,
-    seed: Any,
-    seeded: bool,
-    drawn: bool,
-) -> int:
+def _begin(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, i: int) -> int:
     """Begin an episode; returns what of `tools` is to be written: START, or ALL where something has happened already."""
-    draw = seed if drawn else next_draw(streams, i)
+    seed, row = starts.seeds[i], starts.tasks[i]
+    draw = seed if starts.drawn else next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
-    world.begin(tables, rules, state, i, task, seed if seeded else draw)
+    world.begin(tables, rules, state, i, task, seed if starts.seeded[i] else draw)
     e = state.episodes[i]
     e.seen_ready = _ready(tables, e)
     if view.concurrent or e.news == 0:
@@ -314,6 +263,7 @@ def _begin(
 def _ready(tables: Any, e: Any) -> Any:
     """Bits of the needs whose arguments are all known."""
     ready = np.uint64(0)
+    # a word of bits instead of a list of facts: a need is ready if it asks for no bit that is missing
     for need in range(min(6, tables.need_count[e.task])):
         after = tables.after[e.task, e.epoch, need]
         if (e.seen_known & after) == after:
@@ -366,6 +316,7 @@ def _wanted(view: Any, e: Any) -> Any:
 def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: Any) -> Any:
     """Wait until nothing is on its way and every event so far was seen; returns which rows changed, with those `touched`."""
     e = state.episodes[i]
+    # a row that was called and then reported is one and the same, so only another row, or all, has to be told
     while not e.over and (e.records > 0 or e.news > 0):
         changed = _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
         if changed == ALL or touched == _NONE:
@@ -445,6 +396,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                     epoch = state.slots[i, slot].seen_epoch
                     if epoch:
                         out.tools[i, view.rows[task, slot], 1] = view.quote[task, epoch, slot]
+    # until a fact is known or a wish changes, the needs are those of the start: one copy does
     if not e.told:
         copy_row(out.needs, i, view.plain, task)
     else:

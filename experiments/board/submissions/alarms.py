@@ -167,5 +167,6 @@ def alarms(signs: Signs, track: str = "") -> list[str]:
 def _at_least(passed: int, trials: int, share: float) -> float:
     """The chance of so many passes or more in independent trials."""
     odds = math.log(share), math.log1p(-share)
+    # in logarithms, since the binomial coefficients of some hundred tasks overflow
     ways = (math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(passed, trials + 1))
     return math.fsum(math.exp(way + k * odds[0] + (trials - k) * odds[1]) for k, way in enumerate(ways, passed))

@@ -17,14 +17,7 @@ from .reading import JsonRecord, need_folder, read_json, read_text
 Key = tuple[str, str, str]
 """Category, tool and API in the data set's spelling (the category in its folder's)."""
 
-_TYPES = {
-    "number": "number",
-    "integer": "integer",
-    "int": "integer",
-    "boolean": "boolean",
-    "array": "array",
-    "object": "object",
-}
+_TYPES = {name: name for name in ("number", "integer", "boolean", "array", "object")} | {"int": "integer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +170,7 @@ class Library:
     def complete(self, document: ApiDocument) -> ApiDocument:
         """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
         known = self._apis(document.key[0], document.key[1])
+        # the tool's own description and telemetry serve where this API has no entry
         found = known.get(standardize(document.key[2])) or known.get("")
         if found is None:
             return document

@@ -43,6 +43,7 @@ def parse_json(path: Path, text: str, place: str = "") -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
+        # a download that broke off needs another remedy than a typing error, so it gets another word
         cut = not text.strip() or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         problem = "is empty or cut off" if cut else f"is not valid JSON ({error.msg.lower()})"
         raise DataError(path, problem, place or f"line {error.lineno}, column {error.colno}") from None

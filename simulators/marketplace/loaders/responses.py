@@ -20,28 +20,8 @@ from .documents import ApiDocument
 from .reading import clean
 
 MOST_LEAVES, MOST_MEMBERS, DEEPEST = 20, 2, 8
-_ERROR_WORDS = frozenset(
-    [
-        "code",
-        "detail",
-        "details",
-        "error",
-        "errorcode",
-        "errors",
-        "errormessage",
-        "info",
-        "message",
-        "messages",
-        "msg",
-        "ok",
-        "path",
-        "reason",
-        "status",
-        "statuscode",
-        "success",
-        "timestamp",
-        "type",
-    ]
+_ERROR_WORD = re.compile(
+    "code|details?|error(code|s|message)?|info|messages?|msg|ok|path|reason|status(code)?|success|timestamp|type"
 )
 _LIST_OF = re.compile(r"list of (\w+) with length \d+")
 _SCALARS = {"str", "int", "float", "bool", "NoneType"}
@@ -53,7 +33,7 @@ def is_error_shape(response: Any) -> bool:
     if not isinstance(response, dict) or not response:
         return True
     return all(
-        (re.sub("[^a-z]", "", key.lower()) in _ERROR_WORDS or key.isdigit()) and not isinstance(value, dict | list)
+        (_ERROR_WORD.fullmatch(re.sub("[^a-z]", "", key.lower())) or key.isdigit()) and not isinstance(value, dict | list)
         for key, value in response.items()
     )
 
@@ -83,6 +63,7 @@ class Mould:
                 response = None
         if isinstance(response, list) and response:
             response = {"results": response}
+        # a list, so that all levels of the recursion count down the same number
         left = [MOST_LEAVES]
         shape = None if is_error_shape(response) else _shape(response, document.typed, left, 0)
         if not isinstance(shape, dict):

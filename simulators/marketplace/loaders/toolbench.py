@@ -232,6 +232,7 @@ def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocumen
     for api in record.objects("api_list"):
         category = standardize_category(api.text("category_name"))
         key = (category, api.text("tool_name"), api.text("api_name"))
+        # the lists spell names in different ways; the first spelling is kept
         offered.setdefault((standardize(key[1]), standardize(key[2])), key)
         if key not in documents or not documents[key].parameters["properties"]:
             documents[key] = read_api(api, key, api.text("api_description", required=False))
@@ -256,6 +257,7 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
         name = names[key]
         attempt = 0
         fact = answers.fact(name, identifier)
+        # a fact that stands in the query, or in another fact, would be found in answers that know nothing
         while normalise(fact) in text or any(fact in need.fact or need.fact in fact for need in needs):
             attempt += 1
             fact = answers.fact(name, identifier, attempt)

@@ -55,6 +55,7 @@ def parse_signature(signature: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(function, ast.FunctionDef):
         return name, schema
     arguments = function.args.args + function.args.kwonlyargs
+    # Python keeps defaults of the last arguments only: those before them have none
     first = len(function.args.args) - len(function.args.defaults)
     defaults: list[ast.expr | None] = [None] * first + list(function.args.defaults) + list(function.args.kw_defaults)
     for argument, default in zip(arguments, defaults, strict=True):

@@ -23,6 +23,7 @@ def psnr(images: Images, wanted: Images) -> NDArray[np.float64]:
 def lab(images: Images) -> NDArray[np.float64]:
     """CIE L*a*b* (D65) of sRGB images, same shape."""
     srgb = images.astype(np.float64) / 255
+    # gamma is undone first: colours add up in light, not in what a screen is sent
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     ratio = linear @ _XYZ.T / _WHITE
     f = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio / (3 * (6 / 29) ** 2) + 4 / 29)

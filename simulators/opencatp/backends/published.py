@@ -143,6 +143,7 @@ class PublishedBackend:
                 raise ConfigError(
                     "memory_limit_mb", f"{tool} alone takes {loaded.size_mb:.0f} MB of {limit:g} MB; raise the limit"
                 )
+            # the least recently used go first, since a plan runs its tools in turn
             while self._loaded and sum(m.size_mb for m in self._loaded.values()) + loaded.size_mb > limit:
                 self._loaded.popitem(last=False)
                 if self.device.startswith("cuda"):
@@ -223,6 +224,7 @@ def _colourise(loaded: Loaded, images: Images, device: str) -> Images:
 
     from .measures import lab, srgb
 
+    # the network sees a small picture and gives its colours; the full lightness keeps the detail
     light = lab(images)[..., :1]  # (n, h, w, 1)
     x = torch.from_numpy(light).float().permute(0, 3, 1, 2).to(device)
     colour = loaded.model(F.interpolate(x, size=(256, 256), mode="bilinear", align_corners=False))
@@ -267,6 +269,7 @@ def _translate(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
 
 def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, texts, device)
+    # the settings that the model was published with
     limits = {"min_length": 56, "max_length": 142}
     ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
     return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]

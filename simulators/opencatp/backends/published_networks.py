@@ -49,6 +49,7 @@ class ChannelAttention(nn.Module):  # type: ignore[misc]
     def forward(self, x: Tensor) -> Tensor:
         n, c, h, w = x.shape
         q, k, v = self.qkv_dwconv(self.qkv(x)).view(n, 3, self.heads, c // self.heads, h * w).unbind(1)
+        # channels against channels: a matrix of (c, c), whatever the size of the picture
         weights = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.temperature).softmax(-1)
         return self.project_out((weights.to(v.dtype) @ v).reshape(n, c, h, w))
 
@@ -134,6 +135,7 @@ class Restormer(nn.Module):  # type: ignore[misc]
 
     def forward(self, image: Tensor) -> Tensor:
         height, width = image.shape[2:]
+        # three levels halve the picture, so its sides are filled up to multiples of 8
         x = F.pad(image, (0, -width % 8, 0, -height % 8), mode="replicate")
         first = self.encoder_level1(self.patch_embed.proj(x))
         second = self.encoder_level2(self.down1_2(first))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
-from ..files import replace_file
+from ...files import write_atomically
 from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
 from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
@@ -62,7 +62,7 @@ def save_weights(network: torch.nn.Module, path: Path, metadata: dict[str, str])
     safetensors = require("safetensors.torch", "vision")
     tensors = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
     state = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
-    replace_file(path, safetensors.save(state, metadata=metadata))
+    write_atomically(path, safetensors.save(state, metadata=metadata), parents=True)
 
 
 def load_network(tool: str, folder: Path) -> torch.nn.Module:
@@ -93,6 +93,7 @@ def _folded(network: torch.nn.Module) -> torch.nn.Module:
 
     for module in list(network.modules()):
         if isinstance(module, torch.nn.Sequential) and len(module) == 3 and isinstance(module[1], torch.nn.BatchNorm2d):
+            # in evaluation a normalisation is a fixed scale and shift, which the convolution can do itself
             module[0] = torch.nn.utils.fusion.fuse_conv_bn_eval(module[0], module[1])
             module[1] = torch.nn.Identity()
     return network
@@ -227,6 +228,7 @@ def greedy(network: Any, inputs: torch.Tensor) -> list[list[int]]:
         logits, state = network.decoder(cells, mask, state, words)
         words = logits[:, -1:].argmax(2)
         out.append(words)
+        # rows that have ended go on with the others, and what they say is cut off when it is decoded
         ended |= words[:, 0] == END
         if bool(ended.all()):
             break

@@ -95,6 +95,7 @@ def inverse_of_blur(size: int = 21, regularisation: float = 0.01) -> NDArray[np.
     spectrum = 64
     lens = np.zeros((spectrum, spectrum))
     lens[:5, :5] = _DISC / _DISC.sum()
+    # shifted to the origin, where a symmetric kernel has a real spectrum
     response = np.fft.fft2(np.roll(lens, (-2, -2), (0, 1))).real  # the disc is symmetric
     kernel = np.fft.fftshift(np.fft.ifft2(response / (response**2 + regularisation)).real)
     middle, reach = spectrum // 2, size // 2

@@ -128,6 +128,7 @@ def _pixels(path: Path, size: int) -> Image:
             picture = opened.convert("RGB")
     except (OSError, ValueError, pictures.DecompressionBombError) as error:
         raise DataError(path, f"cannot be read as an image: {error}") from error
+    # the square in the middle: a stretched picture would change what readers see
     side = min(picture.size)
     left, top = (picture.width - side) // 2, (picture.height - side) // 2
     square = picture.crop((left, top, left + side, top + side)).resize((size, size), pictures.Resampling.BICUBIC)

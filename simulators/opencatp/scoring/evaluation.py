@@ -128,6 +128,7 @@ def split_samples(samples: int, split: str) -> range:
     """The samples of a split: the first 60 in 100 train, the rest test."""
     if split not in ("train", "test"):
         raise ConfigError("split", f"expected train or test, got {split!r}")
+    # neither split is empty, however few samples there are
     first_test = max(1, min(samples - 1, round(samples * TRAIN_SHARE)))
     return range(first_test) if split == "train" else range(first_test, samples)
 
@@ -227,6 +228,7 @@ class Evaluator:
                     plan.check_types(SIGNATURES)  # says what is wrong and where
             needed.update(deps)
             made[tool] = made[deps[-1]].after(tool)
+        # cleared whole: a plan that returns is read again, which costs little
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]))
@@ -238,32 +240,6 @@ def _answer(want: Output, sinks: tuple[_Sink, ...], any_text: bool) -> _Sink | N
     if any_text and wanted != IMAGE:
         return next((sink for sink in reversed(sinks) if sink.route), None)
     return next((sink for sink in reversed(sinks) if sink.kind == wanted), None)
-
-
-@lru_cache(maxsize=8)
-def _evaluator(profile: str, alpha: float) -> Evaluator:
-    return Evaluator(None, profile, alpha)
-
-
-def evaluate_plan(
-    plan: Plan,
-    task: OpenCATPTask,
-    sample: int,
-    level: int | None = None,
-    *,
-    alpha: float = 0.5,
-    profile: str = "v100",
-    scores: ScoreSource | None = None,
-) -> PlanOutcome:
-    """Evaluate a plan on a sample, from the shipped table; see :class:`Evaluator`.
-
-    >>> from costgym.simulators.opencatp import task
-    >>> plan = Plan.from_list(["image_denoising", ["input_of_query"], "image_captioning", ["image_denoising"]])
-    >>> evaluate_plan(plan, task(24), sample=0).price > 0
-    True
-    """
-    evaluator = _evaluator(profile, alpha) if scores is None else Evaluator(scores, profile, alpha)
-    return evaluator.evaluate(plan, task, sample, level)
 
 
 def check_sample(scores: ScoreSource, sample: int) -> int:

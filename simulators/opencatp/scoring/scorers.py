@@ -111,6 +111,7 @@ class BertScore:
         if not len(text) or not len(truth):
             return float(len(text) == len(truth))
         alike = text @ truth.T
+        # greedy matching: each token with the one most like it, from either side
         precision, recall = float(alike.max(axis=1).mean()), float(alike.max(axis=0).mean())
         both = precision + recall
         return min(1.0, max(0.0, 2 * precision * recall / both)) if both > 0 else 0.0

@@ -75,6 +75,7 @@ def _reference() -> tuple[tuple[NDArray[np.float32], NDArray[np.float32] | None]
         whitening = None
         if ridge is not None:
             centred = band - mean
+            # whitened, or the few directions in which all scenes differ would decide every score
             variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
             scale = 1 / np.sqrt(np.maximum(variances, 0) + ridge * variances[-1])
             whitening = np.asarray((axes * scale) @ axes.T, np.float32)
@@ -134,6 +135,7 @@ def word_similarity(a: str, b: str) -> float:
     if a == b:
         return 1.0
     ta, tb = _trigrams(a), _trigrams(b)
+    # trigrams forgive an ending or a typing error; below half, two words only happen to share letters
     overlap = 2 * len(ta & tb) / (len(ta) + len(tb))
     return overlap if overlap >= 0.5 else 0.0
 
@@ -155,6 +157,7 @@ def scene_idf() -> Mapping[str, float]:
 
 
 def _covered(words: Sequence[str], others: Sequence[str], idf: Mapping[str, float], default: float) -> float:
+    # a small weight for words that are everywhere, so that a text of such words alone can be compared
     weights = [idf.get(w, default) + 1e-9 for w in words]
     # no similarity passes that of the word itself, and most words are there themselves
     best = [1.0 if w in others else max([word_similarity(w, o) for o in others]) for w in words]

@@ -100,6 +100,7 @@ class OutcomeTable:
         """Hash of all that a score can depend on; names the table in recorded runs."""
         state = hashlib.sha256(json.dumps(self.meta, sort_keys=True).encode())
         for array in (self.scores, self._reader, self._tool, self._wanted):
+            # type and shape too: the same bytes in another shape are another table
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
         state.update("\n".join(self.texts).encode())

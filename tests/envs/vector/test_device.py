@@ -18,7 +18,8 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 import torch
 
 from costgym.envs.vector.device import DeviceVectorEnv
-from costgym.simulators.batch.device import CAPABILITIES, Cpu, compile_ptx
+from costgym.simulators.batch.device import Cpu
+from tests.helpers.ptx import CAPABILITIES, compile_ptx
 
 SOURCE = {"kind": "marketplace", "tools": 30, "providers": 8, "categories": 3, "train": 5, "test": 3, "candidates": [3, 6]}
 INEXACT = re.compile(r"\b(fma\.\w+(\.\w+)?\.f(32|64)|(add|sub|mul)\.f(32|64)|(div|sqrt|rcp)\.(approx|full)|\w+\.ftz)\b")

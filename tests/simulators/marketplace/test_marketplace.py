@@ -270,7 +270,7 @@ def test_profile_rules_and_size_levels_are_obeyed():
     assert {(p.concurrency, p.cpu_cons_mb, p.timeout_s) for p in profiles} == {(0, 512.0, 5.0)}
     assert min(p.cold_start_s for p in profiles) >= 0.3
     assert {task.size_level for task in m.tasks} == {2}
-    with pytest.raises(ConfigError, match=r"profiles\.fees: expected the lowest and the highest fee, got \(5, 2\)"):
+    with pytest.raises(ConfigError, match=r"ProfileRules\.fees: expected the lowest and the highest fee, got \(5, 2\)"):
         ProfileRules(fees=(5, 2))
 
 

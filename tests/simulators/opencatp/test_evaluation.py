@@ -11,7 +11,6 @@ from costgym.simulators.opencatp import Output, all_tasks, task, v100
 from costgym.simulators.opencatp.scoring.evaluation import (
     Evaluator,
     check_sample,
-    evaluate_plan,
     sample_level,
     shipped_outcomes,
     split_samples,
@@ -37,7 +36,7 @@ def test_an_outcome_is_score_price_time_and_their_quality(evaluator: Evaluator) 
     assert outcome.price == v100().price("image_denoising", 2) + v100().price("image_deblurring", 2)
     assert outcome.seconds == v100().seconds("image_denoising", 2) + v100().seconds("image_deblurring", 2)
     assert outcome.quality == quality_of_plan(0.4, outcome.price, 0.5, MAX_PRICE_USD)
-    assert evaluate_plan(RESTORE, task(9), 5, 2, scores=RuleScores()) == outcome
+    assert Evaluator(RuleScores()).evaluate(RESTORE, task(9), 5, 2) == outcome
 
 
 def test_branches_are_scored_side_by_side_and_none_overwrites_another(evaluator: Evaluator) -> None:
