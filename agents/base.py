@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Agent(ABC):
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
         handles: Models on the world's side that it asks; see `agents.world_side`.
+        replies: Counts of a real model's replies in this episode, by the names in `agents.models.base.REPLIES`.
         wants_examples: Past decisions that its seat shall hold, where one decides whether a query needs a tool.
     """
 
@@ -38,6 +41,7 @@ class Agent(ABC):
     privileged: bool = False
     handles: tuple[ModelHandle, ...] = ()
     wants_examples: int = 0
+    replies: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:

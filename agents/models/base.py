@@ -18,6 +18,14 @@ from ...simulators.tools import Tool
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
 """Purposes of a reply: the next step, a choice between A and B, a plan in words, the final answer."""
+FILTERED, TRUNCATED, REFUSED, MALFORMED = "filtered", "truncated", "refused", "malformed"
+"""Outcomes of a real model's reply: taken out by a content filter, cut off at the longest reply, the model's refusal, or
+neither a text nor a call that can be read."""
+OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
+FORMS = ("native", "json", "text")
+"""Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
+REPLIES = (*OUTCOMES, *FORMS)
+"""What is counted of a real model's replies."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode

@@ -391,6 +391,6 @@ def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
     header = context.header
     first = header.to_json()
     indices, settings = range(item.start, item.stop), track.conditions[item.condition].settings
-    played = play_many(context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds)
-    for result, trajectory in played:
+    about = context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds
+    for result, trajectory in play_many(*about, crashes="count"):
         yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

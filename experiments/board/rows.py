@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from ...agents.models.base import OUTCOMES
 from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from .conditions import PASS_RATE
@@ -14,15 +15,17 @@ from .conditions import PASS_RATE
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
+_MISHAPS = ("crashed_episodes", *OUTCOMES)
+"""Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
         "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
-        "unsupported_answers",
+        "unsupported_answers", *_MISHAPS,
     ),
     "quality_of_plan": (
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
-        "pass_rate", "regret", "average_tokens",
+        "pass_rate", "regret", "average_tokens", *_MISHAPS,
     ),
     "value_share": ("value_share", "average_cost", "average_seconds", "tool_error_rate"),
 }  # fmt: skip
@@ -43,7 +46,7 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         # without overspending, both pass rates are one
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
-    absent = ("unsupported_answers", "cost_per_success", "fault_robustness")
+    absent = ("unsupported_answers", "cost_per_success", "fault_robustness", *_MISHAPS)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 
@@ -79,11 +82,11 @@ def is_ranked(row: Row) -> bool:
     return not is_reference(row) and not is_void(row)
 
 
-def void_reasons(rows: Iterable[Row]) -> list[str]:
-    """The infrastructure's error messages of the rows' void episodes, the most frequent first."""
+def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
+    """The error messages of the rows' void or, with `crash_reasons`, crashed episodes, the most frequent first."""
     counts: Counter[str] = Counter()
     for row in rows:
-        counts.update({str(reason): int(count) for reason, count in (row.get("void_reasons") or {}).items()})
+        counts.update({str(reason): int(count) for reason, count in (row.get(key) or {}).items()})
     return [reason for reason, _ in counts.most_common()]
 
 

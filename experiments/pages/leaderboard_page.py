@@ -36,8 +36,8 @@ from ..board.rows import (
     is_reference,
     is_simulated,
     is_void,
+    reasons,
     shown_name,
-    void_reasons,
 )
 from ..board.tracks import TRACKS, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain, written
@@ -296,7 +296,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
-        notes += [f"Void: {plain(reason)}" for reason in void_reasons(rows)[:MAX_REASONS]]
+        notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
+    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
+    if crashed:
+        said = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
+        notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{said}")
     if missing:
         notes.append(f"{missing:,} episodes have no record and count as failures.")
     return notes

@@ -20,8 +20,8 @@ from ..board.rows import (
     is_simulated,
     is_void,
     metrics_of,
+    reasons,
     shown_name,
-    void_reasons,
 )
 from ..board.tracks import TRACKS, track_documents
 from ..play.metric_registry import Metric, Row, figure, interval, plain, written
@@ -183,5 +183,9 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
-        notes += [f"void: {plain(reason)}" for reason in void_reasons(rows)[:MAX_REASONS]]
+        notes += [f"void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
+    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
+    if crashed:
+        notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
+        notes += [f"crash: {plain(reason)}" for reason in reasons(rows, "crash_reasons")[:1]]
     return notes

@@ -120,6 +120,14 @@ _ALL = (
         "budget_area", "Area over budgets", "%", "rate",
         "Area under the pass rate over the logarithm of the budget.", "judged_budget_area", True,
     ),
+    Metric("crashed_episodes", "Crashed", "", "count", "Episodes that an exception of the agent's own code ended as failures."),
+    Metric("filtered", "Filtered", "", "count", "Episodes in which a content filter took out a reply of the model."),
+    Metric("refused", "Refused", "", "count", "Episodes in which the model refused to reply."),
+    Metric("truncated", "Truncated", "", "count", "Episodes in which a reply was cut off at the longest that it may be."),
+    Metric(
+        "malformed", "Malformed", "", "count",
+        "Episodes in which a reply held neither a text nor a call that can be read.",
+    ),
 )  # fmt: skip
 REGISTRY = {metric.key: metric for metric in _ALL}
 """Every metric by its key."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...agents.models.base import OUTCOMES
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.opencatp.levels import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
@@ -132,7 +133,8 @@ def summarise(
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(asked) - len(records),
-        **_void_reasons(records),
+        **_reasons("void_reasons", [record.void_reason for record in records if record.void]),
+        **_outcomes(counted),
         **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
         "fault_robustness": None,
         "verified": None,
@@ -146,10 +148,29 @@ def summarise(
     }
 
 
-def _void_reasons(records: Sequence[EpisodeResult]) -> dict[str, dict[str, int]]:
-    """Count the infrastructure's message of void episodes; empty where it said nothing."""
-    counts = Counter(record.void_reason for record in records if record.void and record.void_reason)
-    return {"void_reasons": dict(sorted(counts.items()))} if counts else {}
+def _reasons(name: str, messages: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Count messages; empty where there is none."""
+    counts = Counter(filter(None, messages))
+    return {name: dict(sorted(counts.items()))} if counts else {}
+
+
+def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Numbers of episodes that crashed or met a filter, a refusal, a truncated or a malformed reply, and of calls by form.
+
+    What did not happen is left out.
+    """
+    crashed = [record for record in records if record.crash]
+    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(OUTCOMES, 0)}
+    calls: Counter[str] = Counter()
+    for record in records:
+        for name, count in record.replies.items():
+            if name in OUTCOMES:
+                found[name] += 1
+            else:
+                calls[name] += count
+    found["calls_by_form"] = dict(sorted(calls.items()))
+    found |= _reasons("crash_reasons", [record.crash for record in crashed])
+    return {name: value for name, value in found.items() if value}
 
 
 _PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}

@@ -14,7 +14,7 @@ from ...simulators.ledger import RESOURCES, Budget
 ORIGINS = ("agent", "tool", "infrastructure")
 TOKEN_COST = "token_cost"
 """The figure of an episode that says what the model's tokens cost."""
-_OPTIONAL = frozenset({"settings", "figures", "void_reason"})
+_OPTIONAL = frozenset({"settings", "figures", "void_reason", "crash", "replies"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,9 @@ class EpisodeResult:
         settings: arguments of the environment that vary within the run, such as the weight of an OpenCATP score.
         figures: numbers that only this world has, by name (`BaseEnv.figures`).
         void_reason: the infrastructure's message of a void episode; empty for others.
+        crash: the exception of the agent's code that ended the episode as a failure; empty for others.
+        replies: counts of a real model's replies by outcome (`filtered`, `truncated`, `refused`, `malformed`) and of its calls
+            by form (`native`, `json`, `text`).
 
     Raises:
         DataError: a number is no number, negative or outside its range, or a name is unknown.
@@ -73,6 +76,8 @@ class EpisodeResult:
     settings: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     void_reason: str = ""
+    crash: str = ""
+    replies: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.errors, Mapping):
@@ -144,7 +149,7 @@ def _size(number: float) -> bool:
 
 
 _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, str], ...] = (
-    *((name, str, None, "a text") for name in ("agent", "env", "task", "void_reason")),
+    *((name, str, None, "a text") for name in ("agent", "env", "task", "void_reason", "crash")),
     ("model", lambda v: None if v is None else str(v), None, "a text or None"),
     *(
         (name, int, lambda n: n >= 0, "a whole number of at least 0")
@@ -166,6 +171,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, st
     ("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}"),
     ("settings", lambda given: dict(given), lambda given: all(isinstance(name, str) for name in given), "settings by name"),
     ("figures", lambda given: dict(given), lambda given: all(map(_finite, given.values())), "finite numbers by name"),
+    ("replies", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by outcome and form"),
     ("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status"),
 )
 """Name of each field, its conversion, what it has to fulfil, and that in words; the first field at fault is reported."""

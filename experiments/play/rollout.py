@@ -19,7 +19,7 @@ from .execution.engine import Engine, Local
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .spending import Spending, sample_episodes
 from .trajectories.format import Header, Trajectory, parse_header
-from .trajectories.record import played, record
+from .trajectories.record import AgentCrash, Crashes, played, record, replies_of
 
 _URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
 INFRASTRUCTURE_TRIES = 3
@@ -93,6 +93,8 @@ def result_of(
     settings: Mapping[str, Any] = NO_OPTIONS,
     void: bool = False,
     why: str = "",
+    crash: str = "",
+    replies: Mapping[str, int] = NO_OPTIONS,
 ) -> EpisodeResult:
     """The record of the episode that has ended in an environment; regret is measured against its optimum.
 
@@ -104,6 +106,8 @@ def result_of(
         settings: arguments of the environment that vary within the run.
         void: the infrastructure broke the episode.
         why: what it said.
+        crash: the exception of the agent's code that ended the episode.
+        replies: counts of a real model's replies.
     """
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
@@ -137,6 +141,8 @@ def result_of(
         exceeded=episode.exceeded,
         void=void,
         void_reason=why,
+        crash=crash,
+        replies=replies,
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
@@ -159,6 +165,7 @@ def play_many(
     settings: Mapping[str, Any] = NO_OPTIONS,
     seeds: int = 1,
     recorded: bool = True,
+    crashes: Crashes = "raise",
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
     paired.
@@ -171,6 +178,7 @@ def play_many(
         settings: arguments of the environment that vary within the run.
         seeds: episodes of one task in a row, each under the next seed.
         recorded: the trajectories are wanted, not only the results.
+        crashes: as for `record`.
 
     Yields:
         The result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
@@ -180,13 +188,18 @@ def play_many(
         number, world_seed, options = instance_of(world, index, seed, seeds)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
-                trajectory = None
+                trajectory, crash = None, ""
                 if recorded:
-                    trajectory, _ = record(env, agent, number, world_seed, index, options=options)
+                    trajectory, _ = record(env, agent, number, world_seed, index, options=options, crashes=crashes)
+                    crash = trajectory.crash
                 else:
-                    for _ in played(env, agent, number, world_seed, options=options):
-                        pass
-                yield result_of(world, agent, env_id, index, settings), trajectory
+                    try:
+                        for _ in played(env, agent, number, world_seed, options=options, crashes=crashes):
+                            pass
+                    except AgentCrash as error:
+                        crash = str(error)
+                result = result_of(world, agent, env_id, index, settings, crash=crash, replies=replies_of(agent))
+                yield result, trajectory
                 break
             except InfrastructureError as error:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
@@ -205,6 +218,7 @@ def rollout(
     progress: Callable[[int], None] | None = None,
     engine: Engine | None = None,
     spending: Spending | None = None,
+    crashes: Crashes = "raise",
 ) -> list[EpisodeResult]:
     """Play an agent in an environment and record every episode.
 
@@ -216,6 +230,7 @@ def rollout(
         progress: called with the number of finished episodes.
         engine: where episodes are played; by default here. The results do not depend on it.
         spending: counts what a real model costs. At its limit, fewer episodes are played.
+        crashes: "count" lets an exception of the agent's code end that episode as a failure; "raise" lets it pass.
 
     >>> import costgym
     >>> from costgym.agents import make_agent
@@ -226,7 +241,7 @@ def rollout(
     """
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
-    place, shared = engine or Local(), (RolloutContext(env, agent), seed)
+    place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
     if spending is None or spending.limit_usd is None:
         played = place.stream(_results, shared, chunks(0, episodes, place))
     else:
@@ -260,7 +275,7 @@ def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent
     spending.announce(episodes)
 
 
-def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:
-    context, seed = shared
-    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed, recorded=False):
+def _results(shared: tuple[RolloutContext, int, Crashes], indices: range) -> Iterator[EpisodeResult]:
+    context, seed, crashes = shared
+    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed, recorded=False, crashes=crashes):
         yield result

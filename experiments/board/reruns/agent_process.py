@@ -75,23 +75,41 @@ def main() -> None:
         for number, handle in enumerate(agent.handles):
             world_side.replace(handle, Remote(handle.name, number, inbox, outbox))
         send(outbox, encoded({"ready": agent.name, "model": agent.model, "wants_examples": agent.wants_examples}))
-        defined: dict[int, Any] = {}
-        while True:
+    except Exception as error:
+        send(outbox, encoded({"error": _words(error)}))
+        sys.exit(1)
+    defined: dict[int, Any] = {}
+    crash = ""  # what the agent raised in this episode; the other side hears of it when it asks for an action
+    while True:
+        try:
             kind, *rest = _Defined(io.BytesIO(receive(inbox)), defined).load()
-            if kind == "define":
-                defined[rest[0]] = rest[1]
-            elif kind == "reset":
+        except EOFError:
+            return
+        if kind == "define":
+            defined[rest[0]] = rest[1]
+            continue
+        try:
+            if kind == "reset":
+                crash = ""
                 agent.reset(*rest)
-            elif kind == "observe":
+            elif kind == "observe" and not crash:
                 agent.observe(*rest)
-            else:
+            elif kind == "act" and not crash:
                 action = agent.act(*rest)
                 send(outbox, encoded({"action": action if isinstance(action, str) else int(action)}))
-    except EOFError:
-        return
-    except Exception as error:
-        send(outbox, encoded({"error": f"{type(error).__name__}: {error}"[:500]}))
-        sys.exit(1)
+        except EOFError:
+            return
+        except Exception as error:
+            crash = _words(error)
+        if kind == "act" and crash:
+            send(outbox, encoded({"error": crash}))
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:500]
+    except Exception:  # the agent's code wrote the exception's __str__ too
+        return type(error).__name__
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....agents.world_side import LanguageModelHandle, ModelHandle, model_of
 from ....simulators.errors import DataError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
+from ...play.trajectories.record import AgentCrash
 from ..tracks import track_of
 from .configuration import PLANS
 from .sandbox import BUBBLEWRAP, NONE, Place, confined
@@ -30,6 +31,8 @@ from .wire import Patience, receive, send
 
 LONG = 100
 MAX_EXAMPLES = 10_000
+STARTS = 10
+"""Times that the process of an agent is started; each is lost at the latest after `REPLY_S`."""
 REPLY_S = 120.0
 """Seconds in which an agent must have sent each of its answers whole."""
 _SET_DUMPABLE = 4  # prctl(2)
@@ -53,6 +56,9 @@ def unreadable_memory() -> Iterator[None]:
 
 class ProcessAgent(Agent):
     """Plays as the agent of that name does, which lives in another process. Close it after use.
+
+    An exception of the agent's, or a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is
+    started again at the next reset, `STARTS` times in all.
 
     Args:
         name: of a built-in agent, or ``FILE.py:CLASS``; the file is read in the other process alone.
@@ -79,34 +85,21 @@ class ProcessAgent(Agent):
         self.env_id = env_id
         self.handles = self._models_of(name, env_id)
         self._functions: dict[str, Function] = {}
-        self._sent: dict[int, Any] = {}
+        self._starts = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
         # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
         package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
         environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        home = Path(self._folder.name)
-        inside = confined(command, Place(home, code)) if sandbox == BUBBLEWRAP else contextlib.nullcontext((command, ()))
-        with inside as (whole, handles):
-            self._process = subprocess.Popen(
-                whole,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=home if code is None else code,
-                env=environment,
-                pass_fds=handles,
-            )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._out: IO[bytes] = self._process.stdin
-        self._in: IO[bytes] = self._process.stdout
+        self._command, self._environment = command, environment
+        self._code, self._sandbox = code, sandbox
+        self._told = name, env_id, experience, search or {}, btp or {}
         try:
-            self._say((name, env_id, experience, search or {}, btp or {}))
-            about = self._hear()
-        except DataError:
+            about = self._start()
+        except AgentCrash as error:
             self.close()
-            raise
+            raise DataError("agent's process", str(error)) from error
         self.name, self.model = str(about.get("ready", name)), str(about.get("model", ""))
         wanted = about.get("wants_examples", 0)
         self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
@@ -118,7 +111,38 @@ class ProcessAgent(Agent):
             return () if track_of(env_id) == PLANS else (LanguageModelHandle(SimulatedToolPlanner()),)  # it reads tool worlds
         return make_agent(name, env_id).handles
 
+    def _start(self) -> dict[str, Any]:
+        """Start the process; returns what the agent says of itself."""
+        if self._starts == STARTS:
+            raise AgentCrash(f"its process was lost {STARTS} times and is not started again")
+        self._starts += 1
+        self._sent: dict[int, Any] = {}
+        home = Path(self._folder.name)
+        place = Place(home, self._code)
+        inside = confined(self._command, place) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
+        with inside as (whole, handles):
+            self._process = subprocess.Popen(
+                whole,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=home if self._code is None else self._code,
+                env=self._environment,
+                pass_fds=handles,
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._out: IO[bytes] = self._process.stdin
+        self._in: IO[bytes] = self._process.stdout
+        self._lost = True
+        self._say(self._told)
+        about = self._hear()
+        self._lost = False
+        return about
+
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        if self._lost:
+            self._end()
+            self._start()
         self._say(("reset", seat, observation, info, seed))
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
@@ -127,19 +151,27 @@ class ProcessAgent(Agent):
             heard = self._hear()
             if "action" in heard and isinstance(heard["action"], str | int):
                 return heard["action"]
-            self._say(self._answer(heard))
+            try:
+                answer = self._answer(heard)
+            except AgentCrash:
+                self._lost = True  # it waits for an answer that it will not get
+                raise
+            self._say(answer)
 
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         self._say(("observe", observation, reward, terminated, truncated, info))
 
     def close(self) -> None:
         """End the process."""
+        self._end()
+        self._folder.cleanup()
+
+    def _end(self) -> None:
         with contextlib.suppress(OSError):
             self._out.close()
         self._process.kill()
         self._process.wait()
         self._in.close()
-        self._folder.cleanup()
 
     def __enter__(self) -> ProcessAgent:
         return self
@@ -153,26 +185,29 @@ class ProcessAgent(Agent):
             _OnceEach(frame, self._sent, self._out).dump(content)
             send(self._out, frame.getvalue())
         except OSError as error:
-            raise DataError("agent's process", "has ended") from error
+            self._lost = True
+            raise AgentCrash("its process has ended") from error
 
     def _hear(self) -> dict[str, Any]:
+        lost, self._lost = self._lost, True
         try:
             document = json.loads(receive(Patience(self._in, REPLY_S)).decode("utf-8", "surrogatepass"))
         except TimeoutError as error:
-            raise DataError("agent's process", f"did not send a complete answer within {REPLY_S:g} s") from error
-        except (EOFError, ValueError, OSError) as error:
-            raise DataError("agent's process", f"has ended or sent an invalid answer ({error})") from error
+            raise AgentCrash(f"its process did not send a complete answer within {REPLY_S:g} s") from error
+        except (EOFError, ValueError, OSError, RecursionError) as error:
+            raise AgentCrash(f"its process has ended or sent an invalid answer ({error})") from error
         if not isinstance(document, dict):
-            raise DataError("agent's process", "expected a JSON object")
+            raise AgentCrash("its process sent something else than a JSON object")
+        self._lost = lost
         if "error" in document:
-            raise DataError("agent's process", str(document["error"])[:500])
+            raise AgentCrash(str(document["error"])[:500])
         return document
 
     def _answer(self, heard: dict[str, Any]) -> Any:
         """Answer a question of the agent with the model on this side."""
         what, number, given = heard.get("ask"), heard.get("handle"), heard.get("arguments")
         if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(given, list):
-            raise DataError("agent's process", f"expected an action, or a question to one of its models; got {heard!r:.200}")
+            raise AgentCrash(f"its process sent neither an action nor a question to one of its models: {heard!r:.200}")
         model = model_of(self.handles[number])
         try:
             if what == "complete":
@@ -186,10 +221,8 @@ class ProcessAgent(Agent):
                 query, names = given
                 return model.choose(str(query), [_Named(str(name)) for name in names])
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DataError(
-                "agent's process", f"sent a question that no model can answer ({type(error).__name__}: {error})"
-            ) from error
-        raise DataError("agent's process", f"asked for {what!r:.80}")
+            raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
+        raise AgentCrash(f"its process asked for {what!r:.80}")
 
     def _function(self, document: dict[str, Any]) -> Function:
         """A function with its tokens counted once."""

@@ -78,7 +78,7 @@ def rerun(
 
     Raises:
         ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
-        DataError: the submission differs from replay, or an agent's process fails.
+        DataError: the submission differs from replay, or an agent cannot be made. One that crashes fails in that episode.
     """
     kind = choose(sandbox)
     text = read_secret(secret)
@@ -141,5 +141,6 @@ def _play(
     with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox) as agent:
         agent.name = row.agent
         indices = range(row.condition.episodes)
-        for result, trajectory in play_many(env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds):
+        about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds
+        for result, trajectory in play_many(*about, crashes="count"):
             yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

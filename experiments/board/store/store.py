@@ -29,7 +29,8 @@ from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs,
 
 BATCH = 2000
 """Number of rows sent at once."""
-_FIELDS = [field.name for field in fields(EpisodeResult) if field.name != "void_reason"]  # a run's own files say why
+_FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("void_reason", "crash", "replies")]
+"""The others stand in a run's own files."""
 
 
 class Store:

@@ -11,7 +11,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import gymnasium as gym
 
 from ....envs.base import FILE_PLACES, base_env
 from ....simulators.errors import CostGymError
@@ -21,7 +24,10 @@ from ...play.results import EpisodeResult
 from ...play.rollout import AgentInfo, instance_of, result_of
 from ...play.trajectories.format import Header, check_header, parse_header, parse_trajectory
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
-from ..run_config import RowConfig, TrackConfig
+from ..conditions import condition_key
+from ..run_config import RowConfig, RunConfig, TrackConfig
+from ..run_log import EPISODES
+from ..tracks import track_of
 from .alarms import Signs, signs_of
 from .manifest import MAX_PROBLEMS
 
@@ -34,12 +40,14 @@ class RecordedRow(NamedTuple):
         row: what it has to be.
         digest: of the file, where something vouches for it.
         data: folder or file that its world is read from, where that is not the one that the file names.
+        void: results of its void episodes, by index: they have no line.
     """
 
     path: str
     row: RowConfig
     digest: str | None = None
     data: str | None = None
+    void: Mapping[int, EpisodeResult] = MappingProxyType({})
 
 
 class Part(NamedTuple):
@@ -52,7 +60,8 @@ class Part(NamedTuple):
         data: folder or file that its world is read from.
         agent, model: who plays in all of it; None where its first episode cannot be read.
         settings: of its condition.
-        episodes: how many it is to have.
+        episodes: how many it is to have, void ones included.
+        void: those that are void and have no line.
         seed, seeds: of the run, and how many a task has.
         lines: some of the others.
     """
@@ -65,6 +74,7 @@ class Part(NamedTuple):
     model: str | None
     settings: dict[str, Any]
     episodes: int
+    void: frozenset[int]
     seed: int
     seeds: int
     lines: list[Line]
@@ -107,8 +117,13 @@ class CheckedFile:
 
     def finished(self) -> CheckedFile:
         """Close the file after its last line and return it."""
-        if len(self.results) < self.episodes:
+        void = self.file.void
+        if len(self.results) + len(void) < self.episodes:
             self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
+        if void:
+            signs = {result.episode: sign for result, sign in zip(self.results, self.signs, strict=True)}
+            self.results = sorted([*self.results, *void.values()], key=lambda result: result.episode)
+            self.signs = [signs.get(result.episode, Signs()) for result in self.results]
         return self
 
 
@@ -143,6 +158,8 @@ def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
     for index, entry in enumerate(files):
         file, row = entry.file, entry.file.row
         path = folder / file.path
+        if len(file.void) == row.condition.episodes and not path.exists():
+            continue  # nothing was played, so there is no line
         if path.is_symlink() or not path.is_file():
             entry.object_to("there is no such file", True)
             continue
@@ -163,7 +180,7 @@ def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
             entry.object_to(wrong[0], True)
             continue
         about = index, str(path), first, file.data, row.agent
-        terms = row.condition.settings, row.condition.episodes, seed, row.track.seeds
+        terms = row.condition.settings, row.condition.episodes, frozenset(file.void), seed, row.track.seeds
         model: str | None = None
         begun = False
         for some in numbered(lines):
@@ -192,33 +209,77 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
     try:
         checker = checker_of(part.header, part.data)
         world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
+        wanted = [index for index in range(part.episodes) if index not in part.void]
         for number, line in part.lines:
             if not isinstance(line, str):
                 raise line
             recorded = parse_trajectory(line, Path(part.path), number)
-            place, index = f"line {number}, episode {recorded.episode}", number - 2
-            if index >= part.episodes or recorded.episode != index:
-                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line"
+            place, index = f"line {number}, episode {recorded.episode}", recorded.episode
+            if number - 2 >= len(wanted) or index != wanted[number - 2]:
+                but = ", but for void ones" if part.void else ""
+                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line{but}"
                 yield Found(part.file, None, f"{place}: {problem}", True)
                 return
             if (recorded.agent, recorded.model) != (part.agent, part.model):
                 problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
                 yield Found(part.file, None, f"{place}: agent: {problem}")
                 continue
-            wanted = instance_of(world, index, part.seed, part.seeds)
-            if (recorded.number, recorded.seed, recorded.options) != wanted:
+            instance = instance_of(world, index, part.seed, part.seeds)
+            if (recorded.number, recorded.seed, recorded.options) != instance:
                 got = (recorded.number, recorded.seed, recorded.options)
-                problem = f"number and seed: episode {index} is {tuple(wanted)}, the record says {got}"
+                problem = f"number and seed: episode {index} is {tuple(instance)}, the record says {got}"
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
             problem, episode = checker.check(recorded, line)
             if problem or episode is None:
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
-            result = result_of(world, who, checker.header.env, index, part.settings)
+            about = recorded.crash, recorded.replies
+            result = result_of(world, who, checker.header.env, index, part.settings, False, "", *about)
             yield Found(part.file, result, signs=signs_of(world, episode, recorded.actions, result))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
+
+
+def void_episodes(
+    folder: Path, run: RunConfig, data: str | None
+) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
+    """The void episodes of a run, by row and index, and what is wrong with them, in words.
+
+    Nothing was recorded of them and no figure holds them, so only their task and seed can be checked.
+
+    Args:
+        folder: of the run.
+        run: its configuration.
+        data: folder or file that its worlds are read from, where it lies elsewhere now.
+    """
+    rows = {(row.track.name, row.agent, row.condition.key): row for row in run.rows()}
+    found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
+    problems = []
+    try:
+        for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
+            result = EpisodeResult.from_json(line)
+            row = rows.get((track_of(result.env), result.agent, condition_key(result.budget, result.settings)))
+            if not result.void or row is None or result.episode >= row.condition.episodes:
+                continue
+            env = _env_of(row.track.model_dump_json(), result.env, row.number, data if row.track.data is not None else None)
+            world = base_env(env)
+            number, seed, options = instance_of(world, result.episode, run.seed, row.track.seeds)
+            world.reset(seed=seed, options={"task": number, **options})
+            world.give_up()
+            task = world.account().task.id
+            if (result.task, result.seed) != (task, seed):
+                problems.append(f"{EPISODES}, {row.agent} episode {result.episode}: is of task {task} and seed {seed}")
+            found.setdefault(row.key, {})[result.episode] = result
+    except (CostGymError, TypeError, ValueError) as error:
+        problems.append(f"{EPISODES}: {error}")
+    return found, problems
+
+
+@lru_cache(maxsize=2)
+def _env_of(track: str, env_id: str, condition: int, data: str | None) -> gym.Env[Any, Any]:
+    config = TrackConfig.model_validate_json(track)
+    return config.make_env(env_id, config.conditions[condition], data)
 
 
 def _check_world(file: RecordedRow, header: Header) -> list[str]:
@@ -245,8 +306,7 @@ def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _header_of(track: str, env_id: str, condition: int, data: str | None) -> Header:
-    config = TrackConfig.model_validate_json(track)
-    return Header.of(config.make_env(env_id, config.conditions[condition], data), env_id)
+    return Header.of(_env_of(track, env_id, condition, data), env_id)
 
 
 def digest_of(path: Path) -> str:

@@ -36,7 +36,7 @@ from .alarms import Signs, alarms
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import MANIFEST, Submission, manifest_text, read_manifest
-from .replay import RecordedRow, check_entries, world_of
+from .replay import RecordedRow, check_entries, void_episodes, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
@@ -170,8 +170,13 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
     problems = [f"run.json, {problem}" for problem in _check_config(config, data)]
     if problems:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
-    rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
-    played, problems = _replay(place, config, rows, progress, engine)
+    void, problems = void_episodes(place, config, data)
+    rows = [
+        RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
+        for row in config.rows()
+    ]
+    played, wrong = _replay(place, config, rows, progress, engine)
+    problems += wrong
     results = [each.result for each in played]
     document = summarise_run(config, results, experience_text(config, engine, data))
     problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)

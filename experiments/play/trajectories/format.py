@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 import gymnasium as gym
 
+from ....agents.models.base import REPLIES
 from ....envs.base import WITHOUT_INFLUENCE, base_env
 from ....envs.registration import class_of
 from ....simulators.errors import CostGymError, DataError
@@ -23,6 +25,10 @@ from ....simulators.version import __version__
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/2"
+OPTIONAL = frozenset({"crash", "replies"})
+"""Fields of an episode that are left out where they are empty."""
+MAX_CRASH = 300
+_ADDRESS = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class Trajectory:
         charges: [at_s, what, price, tokens, calls] for every entry of the ledger.
         truncated: whether the episode was ended by its step limit.
         final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and the values of `BaseEnv.figures`.
+        crash: the exception of the agent's code that ended the episode; empty for others, and left out of their lines.
+        replies: counts of a real model's replies by outcome and form (`agents.models.base`); left out where empty.
         seal: hash of the header's seal and all fields above. Replay detects every changed value that follows from the actions;
             the seal also detects changed names, which replay cannot check. A seal can be recomputed, so only replay is proof.
     """
@@ -122,6 +130,8 @@ class Trajectory:
     charges: list[list[Any]]
     truncated: bool
     final: dict[str, Any]
+    crash: str = ""
+    replies: dict[str, int] = field(default_factory=dict)
     seal: str = ""
 
     def sealed(self, header: Header) -> Trajectory:
@@ -153,7 +163,11 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
     """Return the fields by name, without copying lists as the slower `dataclasses.asdict` does."""
-    return {field.name: getattr(record, field.name) for field in fields(record)} | changed
+    document = {field.name: getattr(record, field.name) for field in fields(record)} | changed
+    for name in OPTIONAL:
+        if name in document and not document[name]:
+            del document[name]
+    return document
 
 
 def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
@@ -223,7 +237,17 @@ def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
         value = getattr(trajectory, name)
         if type(value) is not kind:
             raise DataError(path, f"{name}: expected a {kind.__name__}, got {value!r:.60}", f"line {number}")
+    if trajectory.crash != shown_crash(trajectory.crash):
+        raise DataError(path, f"crash: expected at most {MAX_CRASH} printable characters", f"line {number}")
+    if not all(name in REPLIES and type(count) is int and count > 0 for name, count in trajectory.replies.items()):
+        expected = f"counts above 0 of {', '.join(REPLIES)}"
+        raise DataError(path, f"replies: expected {expected}, got {trajectory.replies!r:.60}", f"line {number}")
     return trajectory
+
+
+def shown_crash(message: str) -> str:
+    """An exception's message as records hold it: short, printable, without addresses of servers and of memory."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in _ADDRESS.sub("", message[: 4 * MAX_CRASH]))[:MAX_CRASH]
 
 
 _KINDS = tuple((name, get_origin(kind) or kind) for name, kind in get_type_hints(Trajectory).items())
@@ -235,7 +259,7 @@ def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
     known = _FIELDS[kind]
-    if not isinstance(document, dict) or document.keys() != known:
+    if not isinstance(document, dict) or document.keys() | (known & OPTIONAL) != known:
         got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
         raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
     return kind(**document)

@@ -5,17 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
 from ....agents.base import Agent
-from ....agents.seat import begin
+from ....agents.custom import is_custom
+from ....agents.models.base import REPLIES
+from ....agents.seat import seat_of
 from ....envs.base import NO_OPTIONS, BaseEnv, base_env
 from ....envs.wrappers import expect_five_values
 from ....simulators.episode import Episode
-from .format import Trajectory
+from ....simulators.errors import CostGymError, InfrastructureError
+from .format import Trajectory, shown_crash
+
+Crashes = Literal["raise", "count"]
+"""What becomes of an exception of the agent's code: it is raised, or ends that episode as a failure."""
+
+
+class AgentCrash(Exception):
+    """The agent's own code failed in an episode; the message is that of its exception."""
 
 
 class Played(NamedTuple):
@@ -34,23 +44,62 @@ def played(
     seed: int,
     agent_seed: int | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
+    crashes: Crashes = "raise",
 ) -> Iterator[Played]:
-    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up."""
+    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up.
+
+    Raises:
+        AgentCrash: the agent's code failed and `crashes` is "count"; the episode is given up.
+    """
     expect_five_values(env, "env")
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
-    tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
-    told = tell(info)
+    own_seed = world.agent_seed(seed) if agent_seed is None else agent_seed
+    for handle in agent.handles:
+        handle.begin(world, own_seed)
+    seat, told = seat_of(world, agent), world.visible_info(info)
     yield Played(observation)
-    terminated = truncated = False
-    while not (terminated or truncated):
-        action = agent.act(observation, told)
-        observation, reward, terminated, truncated, info = env.step(action)
-        told = tell(info)
-        agent.observe(observation, float(reward), terminated, truncated, told)
-        yield Played(observation, action, float(reward), truncated)
+    in_world = terminated = truncated = False
+    try:
+        agent.reset(seat, observation, told, own_seed)
+        while not (terminated or truncated):
+            action = agent.act(observation, told)
+            in_world = True
+            observation, reward, terminated, truncated, info = env.step(action)
+            told = world.visible_info(info)
+            in_world = False
+            yield Played(observation, action, float(reward), truncated)
+            agent.observe(observation, float(reward), terminated, truncated, told)
+    except (Exception, SystemExit) as error:
+        if crashes == "raise" or (in_world and not _no_action(env, action, error)) or not _is_crash(agent, error):
+            raise
+        world.give_up()
+        raise AgentCrash(shown_crash(str(error) if type(error) is AgentCrash else _words(error))) from error
     if truncated:
         world.give_up()
+
+
+def _is_crash(agent: Agent, error: BaseException) -> bool:
+    """The exception is the agent's own failure: any of a user's code; of ours, those that are not raised on purpose, as a
+    missing key or a back-end that is down are."""
+    return is_custom(agent.name) or not isinstance(error, CostGymError | SystemExit)
+
+
+def _no_action(env: gym.Env[Any, Any], action: Any, error: BaseException) -> bool:
+    """The environment failed because what the agent returned is no action at all."""
+    if isinstance(error, InfrastructureError):
+        return False
+    try:
+        return not env.action_space.contains(action)
+    except Exception:  # whatever an object of the agent's does when it is looked at
+        return True
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # the agent's code wrote the exception's __str__ too
+        return type(error).__name__
 
 
 def record(
@@ -61,6 +110,7 @@ def record(
     index: int = 0,
     agent_seed: int | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
+    crashes: Crashes = "raise",
 ) -> tuple[Trajectory, Episode]:
     """Play an episode to its end and record it.
 
@@ -71,22 +121,34 @@ def record(
         index: index of the episode in its run.
         agent_seed: seed of the agent; by default derived from `seed` and the task.
         options: further reset options.
+        crashes: "count" ends the episode as a failure where the agent's code raises; "raise" lets the exception pass.
 
     Raises:
         ConfigError: a `CostTuple` is around the environment.
         InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
     """
-    steps = played(env, agent, task, seed, agent_seed, options)
+    steps = played(env, agent, task, seed, agent_seed, options, crashes)
     digests = [digest(next(steps).observation)]
     actions: list[Any] = []
     rewards: list[float] = []
-    truncated = False
-    for observation, action, reward, cut in steps:
-        actions.append(int(action) if isinstance(action, np.integer) else action)
-        rewards.append(reward)
-        digests.append(digest(observation))
-        truncated = cut
-    return trajectory_of(base_env(env), agent.name, agent.model, index, options, actions, rewards, digests, truncated)
+    truncated, crash = False, ""
+    try:
+        for observation, action, reward, cut in steps:
+            actions.append(int(action) if isinstance(action, np.integer) else action)
+            rewards.append(reward)
+            digests.append(digest(observation))
+            truncated = cut
+    except AgentCrash as error:
+        crash = str(error)
+    about = agent.name, agent.model, index, options, actions, rewards, digests, truncated
+    return trajectory_of(base_env(env), *about, crash, replies_of(agent))
+
+
+def replies_of(agent: Agent) -> dict[str, int]:
+    """The counts of a real model's replies in the episode that was just played; empty for other agents, and for a user's own,
+    whose counts nobody checks."""
+    counts = agent.replies
+    return {} if not counts or is_custom(agent.name) else {name: counts[name] for name in REPLIES if counts.get(name)}
 
 
 def trajectory_of(
@@ -99,9 +161,11 @@ def trajectory_of(
     rewards: list[float],
     digests: list[str],
     truncated: bool,
+    crash: str = "",
+    replies: Mapping[str, int] = NO_OPTIONS,
 ) -> tuple[Trajectory, Episode]:
     """Build the record of the episode that was just played in `world`; return it and the episode."""
-    if truncated:
+    if truncated or crash:
         world.give_up()
     episode = world.account()
     trajectory = Trajectory(
@@ -122,6 +186,8 @@ def trajectory_of(
         charges=list(map(list, episode.ledger)),
         truncated=truncated,
         final=final_of(world, episode),
+        crash=crash,
+        replies=dict(replies),
     )
     return trajectory, episode
 

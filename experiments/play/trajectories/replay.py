@@ -63,7 +63,8 @@ def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajec
         digests.append(digest(step.observation))  # at once, since an environment may write into its arrays again
         truncated = step.truncated
     about = recorded.agent, recorded.model, recorded.episode, recorded.options
-    return trajectory_of(world, *about, recorded.actions[: len(rewards) - 1], rewards[1:], digests, truncated)
+    steps = recorded.actions[: len(rewards) - 1], rewards[1:], digests, truncated
+    return trajectory_of(world, *about, *steps, recorded.crash, recorded.replies)
 
 
 @dataclass(frozen=True, slots=True)
