@@ -8,6 +8,7 @@ INSTRUCTIONS = (
     "and give up. A function that fails may have a counterpart that works."
 )
 SUMMARY = "Write the final answer to the user's request from the function results below. Say what they show and nothing else."
+CUT = "Your last reply was cut off because it was too long. Write a shorter one."
 NUDGE = "That was no function call. Call a function, or finish."
 NAMES = "Functions that can be registered: "
 DESCRIPTIONS = "Functions that can be registered, with what they do:"

@@ -48,6 +48,7 @@ class LlmAgent(Agent):
         self.session = LlmSession(
             seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
         )
+        self.replies = self.session.replies
         self._play = self.session.run(self._strategy)
         self._begun = False
 

@@ -18,11 +18,14 @@ from ...simulators.status import Status
 from ..models.base import (
     ACT,
     ASSISTANT,
+    FILTERED,
     FINISH,
     PLAN,
+    REFUSED,
     SUMMARISE,
     SYSTEM,
     TOOL,
+    TRUNCATED,
     USER,
     Function,
     FunctionCall,
@@ -31,7 +34,7 @@ from ..models.base import (
     Reply,
     to_json,
 )
-from ..prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
+from ..prompts import CUT, INSTRUCTIONS, NEWS, NUDGE, SUMMARY
 from ..seat import TextSeat
 from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 
@@ -53,6 +56,7 @@ class LlmSession:
         text_is_answer: A reply without a call is the final answer.
 
     Attributes:
+        replies: Counts of a real model's replies so far, by the names in `agents.models.base.REPLIES`.
         tools: Cards of the candidates, those that searches found among them.
     """
 
@@ -70,6 +74,7 @@ class LlmSession:
         self.model, self.access, self.candidates, self.query, self.info = model, access, functions, query, info
         self.text_is_answer = text_is_answer
         self.queries = 0
+        self.replies: dict[str, int] = {}
         self.executed: list[CallResult] = []
         self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
@@ -110,6 +115,7 @@ class LlmSession:
         answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
         self.queries += 1
         self._owed = answer.usage
+        answer.count_in(self.replies)
         return answer
 
     def pay(self) -> Play[None]:
@@ -147,18 +153,21 @@ class LlmSession:
         """Make the calls of a reply, side by side where there are several, each past the tool access."""
         message = said.message
         turn = Turn([message], nodes=(1 if message.content else 0) + 2 * len(message.calls))
+        if said.outcome in (FILTERED, REFUSED):
+            turn.nodes, turn.ending = 1, SearchResult(None)
+            return turn
         if not message.calls:
             text = message.content.strip()
-            if text and self.text_is_answer:
+            if text and self.text_is_answer and not said.outcome:
                 turn.ending = SearchResult(text[:MAX_ANSWER])
             else:
                 turn.nodes = 1
-                turn.messages.append(Message(USER, NUDGE))
+                turn.messages.append(Message(USER, CUT if said.outcome == TRUNCATED else NUDGE))
             return turn
         written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
         for call in written:
             if call.name == FINISH_NAME:
-                ending, problem = _read_finish(call)
+                ending, problem = (None, CUT) if said.outcome == TRUNCATED else _read_finish(call)
                 if ending is None:
                     turn.messages.append(_result_message(call, problem))
                 turn.ending = ending
@@ -225,7 +234,7 @@ class LlmSession:
     def summarise(self, history: Sequence[Message]) -> Play[SearchResult]:
         """Return the final answer, written from the results in a history; without one, a reply that says nothing."""
         said = yield from self.ask(history, SUMMARISE)
-        text = _answer_in(said.message)
+        text = "" if said.outcome else _answer_in(said.message)
         return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
 
     def results(self) -> list[Message]:
@@ -233,7 +242,7 @@ class LlmSession:
         history = [self.request]
         for result, (said, shown) in zip(self.executed, self._shown, strict=True):
             tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
-            history += [Message(ASSISTANT, "", (result.call,), tokens=tokens), shown]
+            history += [Message(ASSISTANT, "", (result.call,), extra=said.extra, tokens=tokens), shown]
         return history
 
     # -- the whole episode -----------------------------------------------------------------------------------------------

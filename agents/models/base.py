@@ -6,7 +6,7 @@ Token counts are worked out once per message and per function, so that a context
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -39,11 +39,17 @@ class FunctionCall(NamedTuple):
         name: Name of the function, which may be anything that a model writes.
         arguments: JSON text or an object, unread.
         id: Pairs the call with its result in chat APIs.
+        extra: Fields that a provider added, such as a thought's signature; they go back to it unchanged.
     """
 
     name: str
     arguments: Any = "{}"
     id: str = ""
+    extra: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        more = "" if self.extra is None else f", extra={self.extra!r}"
+        return f"FunctionCall(name={self.name!r}, arguments={self.arguments!r}, id={self.id!r}{more})"
 
     def read(self) -> dict[str, Any] | None:
         """Return the arguments as an object, or None if they are not a JSON object."""
@@ -68,6 +74,7 @@ class Message:
         calls: Calls of an assistant.
         name: Name of the function, for a tool message.
         call_id: Id of the call that it answers, for a tool message.
+        extra: Fields that a provider added, such as its reasoning; they go back to it unchanged.
         tokens: Tokens of content and calls together.
     """
 
@@ -76,6 +83,7 @@ class Message:
     calls: tuple[FunctionCall, ...] = ()
     name: str = ""
     call_id: str = ""
+    extra: Mapping[str, Any] | None = None
     tokens: int = field(default=-1, repr=False)
 
     def __post_init__(self) -> None:
@@ -137,10 +145,25 @@ FINISH = Function(
 
 
 class Reply(NamedTuple):
-    """A model's message, its tokens and its time."""
+    """A model's message, its tokens and its time.
+
+    Attributes:
+        message, usage: The message, and what it took.
+        outcome: One of `OUTCOMES` where something went wrong; such a reply is never the final answer.
+        form: One of `FORMS` for the calls of a real model.
+    """
 
     message: Message
     usage: Usage
+    outcome: str = ""
+    form: str = ""
+
+    def count_in(self, counts: MutableMapping[str, int]) -> None:
+        """Add the outcome and the form of the calls to the counts of an episode."""
+        if self.outcome:
+            counts[self.outcome] = counts.get(self.outcome, 0) + 1
+        if self.form and self.message.calls:
+            counts[self.form] = counts.get(self.form, 0) + len(self.message.calls)
 
 
 class LanguageModel(Protocol):

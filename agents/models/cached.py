@@ -64,7 +64,10 @@ class Cached:
         return said
 
     def _key(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> str:
-        conversation = [[m.role, m.content, [list(call) for call in m.calls], m.name, m.call_id] for m in messages]
+        conversation = [
+            [m.role, m.content, [_call(call) for call in m.calls], m.name, m.call_id, *([m.extra] if m.extra else [])]
+            for m in messages
+        ]
         documents = [function.document() for function in functions]
         request = [self.name, self._identity, self._seed, purpose, conversation, documents]
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
@@ -72,19 +75,29 @@ class Cached:
         return f"{digest}:{self._asked[digest]}"
 
 
+def _call(call: FunctionCall) -> list[Any]:
+    return [call.name, call.arguments, call.id, *([call.extra] if call.extra else [])]
+
+
 def _write(said: Reply) -> str:
-    calls = [[call.name, call.arguments, call.id] for call in said.message.calls]
-    return json.dumps({"content": said.message.content, "calls": calls, "usage": said.usage.document()}, default=str)
+    message = said.message
+    document = {"content": message.content, "calls": [_call(call) for call in message.calls], "usage": said.usage.document()}
+    more = {"extra": message.extra, "outcome": said.outcome, "form": said.form}
+    return json.dumps(document | {name: value for name, value in more.items() if value}, default=str)
 
 
 def _read(text: str, path: Path) -> Reply:
     try:
         document = json.loads(text)
-        calls = tuple(FunctionCall(str(name), arguments, str(number)) for name, arguments, number in document["calls"])
+        calls = tuple(
+            FunctionCall(str(name), arguments, str(number), *more) for name, arguments, number, *more in document["calls"]
+        )
         usage = document["usage"]  # a list of counts in older files
         if isinstance(usage, list):
             usage = dict(zip(Usage._fields, usage, strict=False))
         counts = {name: int(value) for name, value in usage.items() if name != "seconds"}
-        return Reply(Message(ASSISTANT, str(document["content"]), calls), Usage(**counts, seconds=usage.get("seconds")))
+        message = Message(ASSISTANT, str(document["content"]), calls, extra=document.get("extra"))
+        about = str(document.get("outcome", "")), str(document.get("form", ""))
+        return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(path, f"a kept reply cannot be read: {error}") from error

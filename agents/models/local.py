@@ -5,8 +5,6 @@ The model's own chat template presents the functions; calls are read from its te
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, require
-from .base import ACT, ASSISTANT, Function, FunctionCall, Message, Reply
+from .base import ACT, ASSISTANT, TRUNCATED, Function, FunctionCall, Message, Reply
 from .batched import Conversations
+from .call_forms import read_calls
 from .openai import chat_messages
 
 if TYPE_CHECKING:
     from .decoding import Decoder
 
-_TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
-_MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
-_FENCE = re.compile(r"\A\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*([\[{].*[\]}])\s*(?:```)?\s*\Z", re.DOTALL)
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 _TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))
 """To a context that is too long for the model: empty, unpaid."""
@@ -103,8 +98,9 @@ class LocalModel:
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
     def _reply(self, prompt: Sequence[int], said: Sequence[int]) -> Reply:
-        content, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
-        return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)))
+        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        whole = len(said) < self.max_tokens or said[-1] == self._tokenizer.eos_token_id
+        return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         written = chat_messages(messages)
@@ -176,39 +172,3 @@ def _adapt(model: Any, adapter: str) -> Any:
     if not (Path(adapter) / "adapter_config.json").is_file():
         raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
     return require("peft", "train").PeftModel.from_pretrained(model, adapter)
-
-
-def read_calls(text: str) -> tuple[str, tuple[FunctionCall, ...]]:
-    """Return the text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
-
-    >>> read_calls('I look. <tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>')
-    ('I look.', (FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),))
-    """
-    text = _THOUGHT.sub("", text)
-    tagged = _TAGGED.findall(text)
-    if tagged:
-        return _TAGGED.sub("", text).strip(), tuple(call for document in tagged for call in _calls_in(document, True))
-    marked = _MARKED.search(text)
-    if marked:
-        return text[: marked.start()].strip(), tuple(_calls_in(marked.group(1), True))
-    bare = _FENCE.match(text)
-    calls = _calls_in(bare.group(1), False) if bare else []
-    return ("", tuple(calls)) if calls else (text.strip(), ())
-
-
-def _calls_in(text: str, surely: bool) -> list[FunctionCall]:
-    """Return the calls in a JSON text; where it surely is meant as one but cannot be read, a call without a name."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return [FunctionCall("", text[:2000])] if surely else []
-    found = []
-    for entry in document if isinstance(document, list) else [document]:
-        function = entry.get("function", entry) if isinstance(entry, dict) else None
-        function = function if isinstance(function, dict) else entry
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            arguments = function.get("arguments", function.get("parameters", {}))
-            found.append(FunctionCall(function["name"], arguments))
-        elif surely:
-            found.append(FunctionCall("", "{}"))
-    return found

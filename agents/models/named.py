@@ -47,6 +47,7 @@ _SETTINGS: Mapping[str, type[Settings]] = {"openai": OpenAISettings, "local": _L
 _EXPECTED = {
     "extra_body": "a JSON object",
     "headers": "a JSON object",
+    "calls": "native, json or text",
     "send_seed": "true or false",
     "thinking": "tokens or measured",
 }
@@ -57,6 +58,8 @@ def _read(kind: str, key: str, text: str) -> Any:
     if key == "thinking":  # the one setting that is not the model's: `Measured` stands in front of it
         return TypeAdapter(Literal["tokens", "measured"]).validate_python(text)
     field = _SETTINGS[kind].model_fields[key]
+    if key == "calls":
+        return TypeAdapter(cast(Any, field.annotation)).validate_python(text)
     if key == "temperature" and text in ("none", "null"):
         text = "null"
     if field.annotation in (str, str | None):

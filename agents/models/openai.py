@@ -16,8 +16,9 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,7 +26,21 @@ from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.bounds import Count, Settings
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
-from .base import ACT, ASSISTANT, TOOL, Function, FunctionCall, Message, Reply, reply
+from .base import (
+    ACT,
+    ASSISTANT,
+    FILTERED,
+    MALFORMED,
+    REFUSED,
+    TOOL,
+    TRUNCATED,
+    Function,
+    FunctionCall,
+    Message,
+    Reply,
+    reply,
+)
+from .call_forms import Read, read_calls
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
@@ -47,6 +62,24 @@ _TOO_LONG = re.compile(
     r"|must have less than \d+ tokens|tokens`? must be <= ?\d+",
     re.IGNORECASE,
 )
+_FILTER_CODES = ("content_filter", "content_policy_violation", "data_inspection_failed", "invalid_prompt")
+_FILTER = re.compile(
+    r"content management policy|ResponsibleAIPolicyViolation|"
+    r"\"(code|type)\":\s*\"(content_filter|content_policy_violation|data_inspection_failed|invalid_prompt)\"",
+    re.IGNORECASE,
+)
+_FILTERED: dict[str, Any] = {}
+"""Stands for the refusal of a request by the server's content filter: an outcome of the episode, like a filtered reply."""
+_FINISHED: Mapping[str, str] = {
+    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive"), FILTERED),
+    "refusal": REFUSED,
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), TRUNCATED),
+    **dict.fromkeys(("malformed_function_call", "error"), MALFORMED),
+}
+"""Outcomes by the `finish_reason` of OpenAI and other providers; all others are those of a whole reply."""
+_OF_A_CALL = ("id", "type", "function", "index")
+_READ = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio"})
+"""Fields of a message that are read here; what else a provider adds goes back to it."""
 _OUR_SETTING = re.compile(r"max_(completion_|new_)?tokens\W{0,3} is too large", re.IGNORECASE)
 
 
@@ -83,6 +116,11 @@ class OpenAISettings(Settings):
     extra_body: dict[str, Any] = Field(default={}, description="Further fields of every request, which only some servers have.")
     headers: dict[str, str] = Field(
         default={}, description="Further headers of every request. Keys are not among them: they come from the environment."
+    )
+    calls: Literal["native", "json", "text"] = Field(
+        default="native",
+        description="Form of the calls: in the API's field alone; or, where that is empty, also as JSON anywhere in the text "
+        "(json), or tagged in the text.",
     )
     send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
 
@@ -168,13 +206,15 @@ class OpenAIModel:
         if functions:
             request["tools"] = [function.document() for function in functions]
         answer = self._send(request)
+        if answer is _FILTERED:
+            return Reply(Message(ASSISTANT, ""), Usage(0, 0), FILTERED)
         if answer is None:
             # the context is too long, which is the agent's making: it gets no reply and pays nothing
             return Reply(Message(ASSISTANT, ""), Usage(0, 0))
-        return read_reply(answer, messages, functions)
+        return read_reply(answer, messages, functions, settings.calls)
 
     def _send(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the server's answer; None where it says that the context is too long."""
+        """Return the server's answer; None where the context is too long, `_FILTERED` where a filter refuses it."""
         sdk = self._sdk
         try:
             with self._slots:
@@ -184,6 +224,8 @@ class OpenAIModel:
             status, text = error.status_code, error.response.text.strip()
             if context_is_too_long(status, (error.code, error.type), text):
                 return None
+            if status in (400, 403, 422) and (error.code in _FILTER_CODES or _FILTER.search(text)):
+                return _FILTERED
             problem = f"HTTP {status}: {self._hide(text)}"
             spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
             if spent or (status < 500 and status not in _BUSY):
@@ -275,10 +317,11 @@ def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
                     "id": number,
                     "type": "function",
                     "function": {"name": _NAME.sub("_", str(call.name))[:64] or "unnamed", "arguments": _arguments(call)},
+                    **(call.extra or {}),
                 }
                 for number, call in zip(waiting, message.calls, strict=True)
             ]
-        written.append(entry)
+        written.append(entry | dict(message.extra or {}))
     written += [{"role": "tool", "tool_call_id": number, "content": "not executed"} for number in waiting]
     return written
 
@@ -292,7 +335,9 @@ def _arguments(call: FunctionCall) -> str:
         return "{}"
 
 
-def read_reply(document: dict[str, Any], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
+def read_reply(
+    document: dict[str, Any], messages: Sequence[Message], functions: Sequence[Function], form: str = "native"
+) -> Reply:
     """Return a reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
     choices = document.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
@@ -303,15 +348,40 @@ def read_reply(document: dict[str, Any], messages: Sequence[Message], functions:
     legacy = said.get("function_call")
     if not calls and isinstance(legacy, dict):
         calls = [_read_call({"function": legacy})]
-    found = reply(_content(said.get("content")), calls, messages, functions)
+    content = _content(said.get("content"))
+    found = Read(content, tuple(calls), "native" if calls else "")
+    if not calls and form != "native":
+        written = read_calls(content, lenient=form == "json")
+        found = written if written.form in ("text", form) else found
+    outcome = _outcome(first, said, found)
+    if outcome in (FILTERED, REFUSED):  # what is left of it is not what the model would have said
+        found = Read("")
+    counted = reply(found.content, found.calls, messages, functions)
+    extra: dict[str, Any] = {name: value for name, value in said.items() if name not in _READ and value is not None}
+    if isinstance(said.get("content"), list) and found.content == content:
+        extra["content"] = said["content"]  # parts, of which thoughts may be some
+    said_so = replace(counted.message, extra=extra or None)
     usage = document.get("usage")
     if isinstance(usage, dict):
         details = usage.get("prompt_tokens_details")
         cached = details.get("cached_tokens") if isinstance(details, dict) else 0
         prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         if prompt is not None and completion is not None:
-            return Reply(found.message, Usage(prompt, completion, _count(cached) or 0))
-    return found
+            return Reply(said_so, Usage(prompt, completion, _count(cached) or 0), outcome, found.form)
+    return Reply(said_so, counted.usage, outcome, found.form)
+
+
+def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) -> str:
+    """One of `OUTCOMES` where the reply was filtered, refused, cut off, or cannot be read."""
+    outcome = _FINISHED.get(str(choice.get("finish_reason")).lower(), "")
+    if not outcome and isinstance(message.get("refusal"), str) and message["refusal"].strip():
+        return REFUSED
+    wire = message.get("tool_calls")
+    stray = wire and not (isinstance(wire, list) and all(isinstance(entry, dict) for entry in wire))
+    broken = any(not call.name or call.read() is None for call in read.calls)
+    if not outcome and (stray or broken or not (read.calls or read.content.strip())):
+        return MALFORMED
+    return outcome
 
 
 def _count(value: Any) -> int | None:
@@ -320,10 +390,11 @@ def _count(value: Any) -> int | None:
 
 
 def _read_call(entry: dict[str, Any]) -> FunctionCall:
-    function = entry.get("function")
+    function, number = entry.get("function"), str(entry.get("id") or "")
     if not isinstance(function, dict):
-        return FunctionCall("", "{}", str(entry.get("id") or ""))
-    return FunctionCall(str(function.get("name") or ""), function.get("arguments", "{}"), str(entry.get("id") or ""))
+        return FunctionCall("", "{}", number)
+    extra = {name: value for name, value in entry.items() if name not in _OF_A_CALL and value is not None}
+    return FunctionCall(str(function.get("name") or ""), function.get("arguments", "{}"), number, extra or None)
 
 
 def _content(value: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,11 +52,13 @@ class Proposal:
         plan: The plan; None if the reply is not a plan.
         problem: Why the reply is not a plan.
         usage: Tokens of a language model.
+        replies: Counts of a real model's replies, by the names in `agents.models.base.REPLIES`.
     """
 
     plan: Plan | None
     problem: str = ""
     usage: Usage = NO_USAGE
+    replies: Mapping[str, int] = field(default_factory=dict)
 
 
 class Planner(Protocol):
@@ -108,6 +111,7 @@ class PlanAgent(PlanPlayer):
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         situation = situation_at(seat, seed, complete=True)
         self.proposal = self.planner.propose(situation)
+        self.replies = self.proposal.replies
         self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(situation.task))
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
@@ -124,6 +128,7 @@ class PlanSpeaker(PlanPlayer):
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self.proposal = self.planner.propose(situation_at(seat, seed))
+        self.replies = self.proposal.replies
 
     def act(self, observation: Any, info: dict[str, Any]) -> str:
         plan, usage = self.proposal.plan, self.proposal.usage._asdict()

@@ -41,7 +41,7 @@ class PromptPlanner:
         self._examples: dict[tuple[int, str], str] = {}
 
     def propose(self, situation: Situation) -> Proposal:
-        self._usage = Usage(0, 0)
+        self._usage, self._replies = Usage(0, 0), dict[str, int]()
         self._model.reset(situation.seed)
         messages = [Message(SYSTEM, system_text(situation.evaluator, situation.level))]
         asked = task_text(situation.task, situation.level)
@@ -54,7 +54,7 @@ class PromptPlanner:
                 steps = self._ask([*messages, Message(USER, f"Name the steps as a JSON list of tools.\n\n{asked}")], PLAN)
                 messages.append(Message(USER, f"{STEPS_HEADING} {steps}"))
             plan, problem = read_plan(self._ask([*messages, Message(USER, asked)], ACT))
-        return Proposal(plan, problem, self._usage)
+        return Proposal(plan, problem, self._usage, self._replies)
 
     def _ask(self, messages: Sequence[Message], purpose: str) -> str:
         answer: Reply = self._model.complete(messages, (), purpose)
@@ -64,7 +64,8 @@ class PromptPlanner:
             used.output_tokens + answer.usage.output_tokens,
             used.cached_tokens + answer.usage.cached_tokens,
         )
-        return answer.message.content
+        answer.count_in(self._replies)
+        return "" if answer.outcome else answer.message.content
 
     def _choose(self, situation: Situation, messages: list[Message], asked: str) -> tuple[Plan | None, str]:
         plans, problem = [], ""

@@ -13,7 +13,7 @@ from typing import Any
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import ACT, ASSISTANT, FunctionCall, Reply, reply
-from costgym.agents.models.local import read_calls
+from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.openai import read_reply
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import begin
@@ -72,7 +72,7 @@ class Nonsense:
         elif draw < 0.8:
             kind, said = "server", read_reply(self._document(), messages, functions)
         else:
-            text, calls = read_calls(self._written())
+            text, calls, _ = read_calls(self._written())
             kind, said = "text", reply(text, calls, messages, functions)
         assert said.message.role == ASSISTANT
         self.kinds[kind] += 1

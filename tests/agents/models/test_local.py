@@ -9,7 +9,8 @@ import pytest
 
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
-from costgym.agents.models.local import LocalModel, read_calls
+from costgym.agents.models.call_forms import read_calls
+from costgym.agents.models.local import LocalModel
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import chat, play
@@ -177,7 +178,7 @@ CALL = (FunctionCall("map", {"city": "Lille"}),)
     ],
 )
 def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
-    assert read_calls(text) == (content, calls)
+    assert read_calls(text)[:2] == (content, calls)
 
 
 def test_a_loaded_model_stays_in_its_process(tiny):
