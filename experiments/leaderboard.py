@@ -15,6 +15,7 @@ from .board.board import Leaderboard, Progress
 from .board.run_config import RunConfig, make_run_config
 from .board.submissions import shipped, submission
 from .pages.leaderboard_page import pages_of
+from .play.execution.concurrent import CONCURRENCY
 from .play.execution.engine import Engine
 from .play.files import sole_writer, write_atomically
 from .play.spending import Spending
@@ -29,9 +30,10 @@ def run(
     progress: Progress | None = None,
     engine: Engine | None = None,
     spending: Spending | None = None,
+    concurrency: int = CONCURRENCY,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted; see `board.board.run`."""
-    return board.run(config, out, jobs, progress, engine, spending, pages_of)
+    return board.run(config, out, jobs, progress, engine, spending, pages_of, concurrency)
 
 
 def add(

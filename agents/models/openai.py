@@ -13,11 +13,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -41,6 +40,7 @@ from .base import (
     reply,
 )
 from .call_forms import Read, read_calls
+from .traffic import TRAFFIC, asked_wait_s
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
@@ -109,7 +109,6 @@ class OpenAISettings(Settings):
         description="Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is "
         "kept, up to two minutes; a server that asks for more is not asked again.",
     )
-    concurrency: Count = Field(default=8, description="Requests in flight at once in this process.")
     reasoning_effort: str | None = Field(
         default=None, description='How long a reasoning model thinks, such as "low"; None leaves it to the server.'
     )
@@ -164,12 +163,11 @@ class OpenAIModel:
         for name in chosen.extra_body:
             if name in _OWN_FIELDS:
                 raise ConfigError("model server", f"extra_body: {name!r} is written by the agent")
-        self._slots = threading.BoundedSemaphore(chosen.concurrency)
         self._client = self._sdk.OpenAI(
             api_key=self._key or "none",
             base_url=self.url,
             max_retries=chosen.tries - 1,
-            http_client=self._sdk.DefaultHttpxClient(timeout=chosen.timeout_s, follow_redirects=False),
+            http_client=_http_client(self._sdk, chosen.timeout_s),
         )
         self._headers = {**chosen.headers, **({} if self._key else {"Authorization": self._sdk.omit})}
         # a copy in another process leaves the key behind: it reads it from the environment there
@@ -217,7 +215,7 @@ class OpenAIModel:
         """Return the server's answer; None where the context is too long, `_FILTERED` where a filter refuses it."""
         sdk = self._sdk
         try:
-            with self._slots:
+            with TRAFFIC.request():
                 raw = self._client.chat.completions.with_raw_response.create(**request, extra_headers=self._headers)
             body = raw.http_response.content
         except sdk.APIStatusError as error:
@@ -260,6 +258,21 @@ class OpenAIModel:
 
     def _hide(self, text: str) -> str:
         return self._mask(text)[:MAX_WORDS]
+
+
+@lru_cache(maxsize=8)
+def _http_client(sdk: Any, timeout_s: float) -> Any:
+    """The connections of all models of this process; a wait that a busy server asks for holds for all of them."""
+
+    def sent(request: Any) -> None:
+        TRAFFIC.wait(request.url.netloc)
+
+    def answered(response: Any) -> None:
+        if response.status_code in (429, 503):
+            TRAFFIC.close(response.request.url.netloc, asked_wait_s(response.headers))
+
+    hooks = {"request": [sent], "response": [answered]}
+    return sdk.DefaultHttpxClient(timeout=timeout_s, follow_redirects=False, event_hooks=hooks)
 
 
 def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

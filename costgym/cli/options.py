@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 from ..experiments.play.options import (
     Batch,
     Cache,
+    Concurrency,
     Data,
     Documents,
     Enforcement,
@@ -111,6 +112,7 @@ class ModelOptions(Settings):
     prices: Prices = None
     cache: Cache = None
     batch: Batch = 1
+    concurrency: Concurrency = 8
 
     def keep_replies(self) -> None:
         """Make every process of this run cache a real model's replies in the folder `cache`.
@@ -147,6 +149,15 @@ class SpendingOptions(ModelOptions):
         return Spending(self.model, self.prices, self.spend_limit, announce)
 
 
+def requests_and_cost(spending: Spending) -> str:
+    """What a progress bar says of a real model: its requests in flight, and its cost so far."""
+    from ..agents.models.traffic import TRAFFIC
+    from ..experiments.play.spending import dollars
+
+    requests = f"{TRAFFIC.in_flight} requests in flight, " if TRAFFIC.peak else ""
+    return f"{requests}{dollars(spending.spent_usd)} so far"
+
+
 class WorkerOptions(Settings):
     """The options about where episodes are played."""
 
@@ -154,11 +165,12 @@ class WorkerOptions(Settings):
     engine: Annotated[str, option("local, or ray: a Ray cluster. Results do not depend on it.")] = "local"
     ray_address: Annotated[str | None, option("Running cluster; without it, one is started here.", "HOST:PORT")] = None
 
-    def open(self, model: str = "simulated", batch: int = 1) -> AbstractContextManager[Engine]:
+    def open(self, model: str = "simulated", batch: int = 1, concurrency: int = 8) -> AbstractContextManager[Engine]:
         """Open the engine. Workers get the environment variables of the model.
 
         Args:
             model: its name.
+            concurrency: requests to a model server at once.
             batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
 
         Raises:
@@ -168,8 +180,15 @@ class WorkerOptions(Settings):
 
         from ..agents.models.named import many_at_once, variables_of
         from ..experiments.play.execution.batched import Batched
+        from ..experiments.play.execution.concurrent import Concurrent, on_a_server
         from ..experiments.play.execution.engine import open_engine
 
+        if batch == 1 and on_a_server(model):
+            if self.engine == "local":
+                return nullcontext(Concurrent(concurrency))
+            # an episode asks for one reply at a time, so as many tasks are as many requests
+            jobs = min(self.jobs or concurrency, concurrency)
+            return open_engine(self.engine, jobs, self.ray_address, variables_of(model))
         if batch == 1:
             jobs = self.usual_jobs if self.jobs is None and self.engine == "local" else self.jobs
             return open_engine(self.engine, jobs, self.ray_address, variables_of(model))

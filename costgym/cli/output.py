@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,30 @@ def console() -> Any:
 
 
 class Progress:
-    """Show a progress bar on standard error, or nothing."""
+    """Show a progress bar on standard error, or nothing.
+
+    Attributes:
+        state: says more, as often as the bar is drawn.
+    """
 
     def __init__(self, what: str, quiet: bool) -> None:
         self._what, self._quiet = what, quiet
+        self.state: Callable[[], str] = str
 
     def __enter__(self) -> Progress:
         if not self._quiet:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
+            from rich.text import Text
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            owner = self
+
+            class State(ProgressColumn):
+                def render(self, task: Any) -> Text:
+                    return Text(owner.state())
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), State(), TimeRemainingColumn())
             self._bar = Bar(*columns, console=Console(stderr=True))
             self._task = self._bar.add_task(self._what, total=None)
             self._bar.start()

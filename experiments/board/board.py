@@ -8,6 +8,8 @@ with the same bytes.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +20,15 @@ from typing import Any, NamedTuple
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.models.base import LanguageModel
-from ...agents.registry import make_agent
+from ...agents.models.cached import Cached
+from ...agents.models.named import CACHE_VARIABLE
+from ...agents.registry import make_agent, make_model
 from ...agents.strategies import SearchSettings
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..play.execution.batched import batch_of
-from ..play.execution.engine import Engine, Local, default_jobs
+from ..play.execution.concurrent import CONCURRENCY, Concurrent, engine_for, for_replays
+from ..play.execution.engine import Engine
 from ..play.files import change_together, finish_change, json_text, make_folder, read_json, sole_writer, write_atomically
 from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
 from ..play.results import EpisodeResult
@@ -38,6 +43,8 @@ from .tracks import track_documents, track_of
 
 SUBMISSIONS = "submissions"
 """Folder of the submissions that were added to a run."""
+REPLIES = ".replies"
+"""Folder of a real model's replies while a run goes on."""
 ROWS = "rows.json"
 """File with the rows of a submission."""
 
@@ -74,6 +81,7 @@ def run(
     engine: Engine | None = None,
     spending: Spending | None = None,
     pages: PageMaker | None = None,
+    concurrency: int = CONCURRENCY,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted.
 
@@ -85,6 +93,8 @@ def run(
         engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
         spending: counts what a real model costs, and stops at its limit.
         pages: renders the pages; without it only data are written.
+        concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
+            Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
@@ -99,9 +109,9 @@ def run(
     with sole_writer(folder):
         finish_change(folder)
         write_atomically(folder / "run.json", config.to_json())
-        place = engine or Local(jobs)
+        place = engine or engine_for(config.model, jobs, concurrency)
         # explorers use the simulated model, which a batch of requests to a local model does not speed up
-        experience = experience_text(config, place if batch_of(place) is None else Local(default_jobs()))
+        experience = experience_text(config, for_replays(place))
         results = _finish_episodes(config, folder, experience, place, progress, spending)
         document = publish(folder, summarise_run(config, results, experience), pages=pages)
     return Leaderboard(folder, document)
@@ -288,10 +298,12 @@ def _finish_episodes(
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
-        entries = Entries(config, experience, batch_of(engine))
+        # replies in a cache are kept there anyway
+        journal = folder / REPLIES if isinstance(engine, Concurrent) and not os.environ.get(CACHE_VARIABLE) else None
+        entries = Entries(config, experience, batch_of(engine), journal)
         if spending is not None:
             _expect_spending(spending, config, experience, log.found)
-        if spending is None or spending.limit_usd is None:
+        if spending is None:
             outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
         else:
             singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
@@ -302,7 +314,9 @@ def _finish_episodes(
                 progress(len(log.found), config.episodes)
     if spending is not None:
         spending.check(len(log.found), config.episodes)
-    return log.finish()
+    results = log.finish()
+    shutil.rmtree(folder / REPLIES, ignore_errors=True)
+    return results
 
 
 def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
@@ -354,15 +368,18 @@ class Entries:
         config: configuration of the run.
         experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
         model: the configuration's model, if it is loaded already; by default it is loaded by its name.
+        journal: folder in which the model's replies are kept, each for its own row.
     """
 
-    def __init__(self, config: RunConfig, experience: str | None, model: LanguageModel | None = None) -> None:
-        self.config, self._text, self._model = config, experience, model
+    def __init__(
+        self, config: RunConfig, experience: str | None, model: LanguageModel | None = None, journal: Path | None = None
+    ) -> None:
+        self.config, self._text, self._model, self._journal = config, experience, model, journal
         # a row's agent and environment are kept from one range of its episodes to the next
         self.context = lru_cache(maxsize=4)(self._open)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Entries, (self.config, self._text, self._model)
+        return Entries, (self.config, self._text, self._model, self._journal)
 
     @cached_property
     def _experience(self) -> Experience | None:
@@ -373,10 +390,13 @@ class Entries:
         config = self.config
         place = config.track(track)
         entry = entry_of(name, track)
+        model: str | LanguageModel = self._model or config.model
+        if self._journal is not None:
+            model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}")
         agent = make_agent(
             name,
             place.env if place.env in entry.env_ids else entry.env_id,
-            model=self._model or config.model,
+            model=model,
             experience=self._experience if entry.needs_experience else None,
             search=SearchSettings.chosen(config.search, name.partition("+")[0]),
             btp=BtpSettings(**config.btp) if config.btp else None,

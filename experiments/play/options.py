@@ -45,6 +45,9 @@ SpendLimit = Annotated[
     float | None, option("Stop before a real model's tokens cost more than this; earlier runs count.", "USD")
 ]
 Batch = Annotated[Count, option("Episodes that a greedy local model replies to together, in this process.")]
+Concurrency = Annotated[
+    Count, option("Requests to a model server at once, in the whole run; it is played in this process, whatever --jobs says.")
+]
 Jobs = Annotated[int | None, option("Processes, 1 by default; on a cluster, tasks in flight. Results do not depend on it.")]
 Enforcement = Annotated[str | None, option("What a limit does: refuse, terminate or record; each environment has a default.")]
 Documents = Annotated[str | None, option("Text view: full documents of the tools (the default), or short ones.")]

@@ -242,7 +242,7 @@ def rollout(
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
     place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
-    if spending is None or spending.limit_usd is None:
+    if spending is None:
         played = place.stream(_results, shared, chunks(0, episodes, place))
     else:
         singles = ((agent.name, range(index, index + 1)) for index in range(episodes))

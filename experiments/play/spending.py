@@ -181,7 +181,7 @@ class Spending:
             raise SpendLimitReached(self.spent_usd, self.limit_usd, following, played, episodes)
 
     def _usd(self, row: Hashable, result: EpisodeResult) -> float:
-        return result.figures.get(TOKEN_COST, 0.0) * self._usd_per_unit[row]
+        return result.figures.get(TOKEN_COST, 0.0) * self._usd_per_unit.get(row, 0.0)
 
 
 def dollars(usd: float) -> str:

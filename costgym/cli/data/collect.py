@@ -35,7 +35,10 @@ def collect(
     from ...experiments.play.trajectories.collect import collect as record_episodes
 
     language.keep_replies()
-    with place.open(language.model, language.batch) as engine, Progress(f"recording {agent}", quiet) as progress:
+    with (
+        place.open(language.model, language.batch, language.concurrency) as engine,
+        Progress(f"recording {agent}", quiet) as progress,
+    ):
         player, played = make_player(agent, env, world, seed, language.model, language.prices, at_hand=batch_of(engine))
         path = record_episodes(played, player, episodes, out, seed, progress.update, engine)
     if not quiet:

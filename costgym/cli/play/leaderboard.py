@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from ...experiments.board.run_options import RunOptions
 from ...simulators.bounds import option
 from ...simulators.errors import ConfigError
-from ..options import JsonFile, ManyWorkerOptions, Quiet, SpendingOptions, StoreUrl
+from ..options import JsonFile, ManyWorkerOptions, Quiet, SpendingOptions, StoreUrl, requests_and_cost
 from ..output import Progress, check_store, console, print_list, save_json, save_run
 
 
@@ -57,6 +58,7 @@ def leaderboard(
     from ...experiments.board.store.runs import read_ended
     from ...experiments.leaderboard import Leaderboard, add_shipped, make_run_config, run
     from ...experiments.pages.table import print_table
+    from ...experiments.play.execution.concurrent import for_replays
 
     language.keep_replies()
     if alpha is not None:
@@ -69,10 +71,12 @@ def leaderboard(
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
-    with place.open(asked.model, language.batch) as engine, Progress("playing", quiet) as progress:
+    with place.open(asked.model, language.batch, language.concurrency) as engine, Progress("playing", quiet) as progress:
         spending = language.spending(progress.say)
+        if spending is not None:
+            progress.state = partial(requests_and_cost, spending)
         board = run(config, out, progress=progress.update, engine=engine, spending=spending)
-        if asked.agents is None and add_shipped(out, config, engine):
+        if asked.agents is None and add_shipped(out, config, for_replays(engine)):
             board = Leaderboard(out, read_ended(out))
     save_run(store, out)
     save_json(json_file, board.document)

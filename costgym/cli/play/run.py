@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from ...experiments.play.options import Seed
 from ...simulators.bounds import Count, option
 from ...simulators.errors import ConfigError
-from ..options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions
+from ..options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions, requests_and_cost
 from ..output import Progress, console, save_json
 from ..players import make_player
 
@@ -43,10 +44,11 @@ def run(
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
     language.keep_replies()
     model, prices = language.model, language.prices
-    with place.open(model, language.batch) as engine, Progress(f"playing {agent}", quiet) as progress:
+    with place.open(model, language.batch, language.concurrency) as engine, Progress(f"playing {agent}", quiet) as progress:
         player, played = make_player(agent, env, world, seed, model, prices, usefulness, experience, batch_of(engine))
         spending = language.spending(progress.say) if player.model else None
         if spending is not None:
+            progress.state = partial(requests_and_cost, spending)
             simulated, _ = make_player(agent, env, world, seed, "simulated", None, usefulness, experience)
             expect_spending(spending, played, simulated, episodes, seed)
 

@@ -33,7 +33,7 @@ DEEP = "[" * 3000 + "]" * 3000
 ARGUMENTS = (
     KNOWN | KNOWN.map(json.dumps) | JSON | st.sampled_from([DEEP, "{", "x" * 120_000, '{"city": "c0"}', "", {1, 2}, b"\xff"])
 )
-CALLS = st.builds(FunctionCall, NAMES | st.none() | st.integers() | st.just([{}]), ARGUMENTS, st.text(max_size=4))
+CALLS = st.builds(FunctionCall, NAMES | st.none() | st.integers() | st.just([{}]), ARGUMENTS, st.text(max_size=4), st.none())
 REPLIES = st.builds(
     lambda content, calls: Message("assistant", content, tuple(calls)),
     st.text(max_size=40) | st.sampled_from(["", '{"plan": ["map"]}', '{"plan": [1, {}]}', DEEP, "A", "y" * 50_000]),

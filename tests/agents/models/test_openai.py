@@ -331,7 +331,7 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
     usages = [(1000 + i, 7 * i + 7) for i in range(6)]
     lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
     server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
-    row = run(small_board(), tmp_path / "run").document["rows"][0]
+    row = run(small_board(), tmp_path / "run", concurrency=1).document["rows"][0]
     assert row["model"] == "tiny" and row["void_episodes"] == 0
     assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)
     assert row["average_cost"] * 3 == pytest.approx(sum(100 * p + 400 * c for p, c in usages) / 1e6, rel=1e-12)
@@ -349,7 +349,7 @@ def test_a_refused_request_ends_a_leaderboard_and_scores_nothing(server, monkeyp
     monkeypatch.setenv(URL_VARIABLE, server.url)
     server.answers = [(404, refusal("The model `tiny` does not exist", code="model_not_found"), {})] * 9
     with pytest.raises(ConfigError, match="does not exist"):
-        run(small_board(), tmp_path / "run")
+        run(small_board(), tmp_path / "run", concurrency=1)
     assert not (tmp_path / "run" / "leaderboard.json").exists()
     played = tmp_path / "run" / "episodes.jsonl"
     assert not played.exists() or played.read_text() == ""
@@ -359,7 +359,7 @@ def test_a_server_that_breaks_down_voids_the_episode(server, monkeypatch, tmp_pa
     monkeypatch.setenv(URL_VARIABLE, server.url)
     last = said("", ("finish", {"answer": "?"}))
     server.answers = [last, *[(200, "<html>", {"Content-Type": "text/html"})] * INFRASTRUCTURE_TRIES, last]
-    row = run(small_board(), tmp_path / "run").document["rows"][0]
+    row = run(small_board(), tmp_path / "run", concurrency=1).document["rows"][0]
     assert (row["episodes"], row["void_episodes"]) == (3, 1)
     assert row["void_reasons"] == {"model server: the answer is not a chat completion: '<html>'": 1}
     assert "Void: model server: the answer is not a chat" in (tmp_path / "run" / "index.html").read_text()

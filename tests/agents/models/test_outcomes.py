@@ -154,7 +154,7 @@ def test_outcomes_are_counted_on_a_board_and_never_end_it_or_answer(server: Any,
         answer(content="x", tool_calls=[3]), answer(), finish,  # episode 5: twice, one episode
         finish,  # episode 6
     ]  # fmt: skip
-    ran = run(small_board(7), tmp_path / "board")
+    ran = run(small_board(7), tmp_path / "board", concurrency=1)
     (row,) = ran.document["rows"]
     names = ("filtered", "truncated", "refused", "malformed", "calls_by_form", "void_episodes")
     assert {name: row[name] for name in names} == {
