@@ -187,8 +187,8 @@ class WorkerOptions(Settings):
             if self.engine == "local":
                 return nullcontext(Concurrent(concurrency))
             # an episode asks for one reply at a time, so as many tasks are as many requests
-            jobs = min(self.jobs or concurrency, concurrency)
-            return open_engine(self.engine, jobs, self.ray_address, variables_of(model))
+            tasks = min(self.jobs or concurrency, concurrency)
+            return open_engine(self.engine, tasks, self.ray_address, variables_of(model))
         if batch == 1:
             jobs = self.usual_jobs if self.jobs is None and self.engine == "local" else self.jobs
             return open_engine(self.engine, jobs, self.ray_address, variables_of(model))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -361,6 +362,9 @@ def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: 
     return items
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
 class Entries:
     """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
 
@@ -387,6 +391,10 @@ class Entries:
         return None if self._text is None else Experience.from_jsonl(self._text)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
+            return self._make(track, name, condition)
+
+    def _make(self, track: str, name: str, condition: int) -> RolloutContext:
         config = self.config
         place = config.track(track)
         entry = entry_of(name, track)

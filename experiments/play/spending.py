@@ -66,6 +66,7 @@ class Spending:
         self._table = shipped_prices(name.model) if prices is None else load_prices(prices)
         self._usd_per_unit: dict[Hashable, float] = {}
         self._dearest_usd: dict[Hashable, float] = {}
+        self._met: set[Hashable] = set()  # rows of which the model itself has played an episode
 
     def usd_per_unit(self, world: Mapping[str, Any]) -> float | None:
         """The worth of a unit of a world's currency; None where its tokens are not priced by the table.
@@ -98,6 +99,7 @@ class Spending:
     def add(self, row: Hashable, result: EpisodeResult) -> None:
         """Count an episode that the model played."""
         cost = self._usd(row, result)
+        self._met.add(row)
         self.spent_usd += cost
         self._dearest_usd[row] = max(self._dearest_usd.get(row, 0.0), cost)
 
@@ -140,7 +142,7 @@ class Spending:
         """Play episodes on an engine until the next one might pass the limit; `stopped_before` names its row then.
 
         An episode begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its
-        row so far, be it forecast or played.
+        row so far, be it forecast or played. The first episode of a row is played alone, since a forecast may be far off.
 
         Args:
             engine, work, shared: As `Engine.stream` takes them; `work` makes one item a task.
@@ -151,6 +153,8 @@ class Spending:
         under_way: deque[tuple[Hashable, float]] = deque()
 
         def fits() -> bool:
+            if self.limit_usd is not None and under_way and waiting[0][0] not in self._met:
+                return False
             reserved = sum(usd for _, usd in under_way) + self._dearest_usd.get(waiting[0][0], 0.0)
             return self.limit_usd is None or self.spent_usd + reserved <= self.limit_usd
 

@@ -19,7 +19,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 from skyrl_gym.envs.registration import register, registry
 
-from ....agents.models.local import read_calls
+from ....agents.models.call_forms import read_calls
 from ...play.text_episode import TextWorld, ToolEpisode, text_prompt
 
 ID = "costgym"
@@ -49,7 +49,8 @@ class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
         """Play a reply of the model: its calls, or a reminder if it contains none."""
         assert self.episode is not None, "init comes first"
         self.turns += 1
-        messages = self.episode.say(*read_calls(action))
+        text, calls, _ = read_calls(action)
+        messages = self.episode.say(text, calls)
         done = self.episode.over or self.turns >= self.max_turns
         told = [] if done else [{"role": "user", "content": _wrap(message)} for message in messages]
         return BaseTextEnvStepOutput(observations=told, reward=self.episode.step_reward(), done=done, metadata={})

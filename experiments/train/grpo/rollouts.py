@@ -9,7 +9,7 @@ import torch
 
 from ....agents.models.base import FunctionCall
 from ....agents.models.decoding import Decoder
-from ....agents.models.local import read_calls
+from ....agents.models.call_forms import read_calls
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError
 from ...play.text_episode import ToolEpisode
@@ -87,7 +87,7 @@ class _Played:
 
     def hear(self, said: Sequence[int]) -> bool:
         """Play a reply; return whether the episode goes on."""
-        text, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        text, calls, _ = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
         self._add(said, 1)
         if not calls:
             self.episode.finish(text)  # as the agent `react` takes it

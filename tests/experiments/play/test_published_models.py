@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from costgym.agents.models.local import read_calls
+from costgym.agents.models.call_forms import read_calls
 from costgym.experiments.play import published_models
 from costgym.experiments.play.published_models import CARD, MODELS, fetch_model, unpack
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
@@ -89,7 +89,7 @@ def test_the_chat_template_holds_tools_and_calls_and_replies_are_read_back(tmp_p
     text = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
     assert "\nmap(city: string): Draws. 2 credits.\n" in text and text.endswith("\nhere<|im_end|>\n<|im_start|>assistant\n")
     said = text.split("<|im_start|>assistant\n")[1].partition("<|im_end|>")[0]
-    content, calls = read_calls(said)
+    content, calls, _ = read_calls(said)
     assert content == "" and [(each.name, each.arguments) for each in calls] == [("map", {"city": 'Łódź "N"'})] * 2
     plain = tokenizer.apply_chat_template(messages[1:2], tokenize=False)
     assert plain == "<|im_start|>user\nWhere?<|im_end|>\n"
