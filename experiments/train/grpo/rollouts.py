@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ....agents.models.base import FunctionCall
-from ....agents.models.decoding import Decoder
 from ....agents.models.call_forms import read_calls
+from ....agents.models.decoding import Decoder
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError
 from ...play.text_episode import ToolEpisode

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 from costgym.agents.models.call_forms import read_calls
+from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 from costgym.experiments.play import published_models
 from costgym.experiments.play.published_models import CARD, MODELS, fetch_model, unpack
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
