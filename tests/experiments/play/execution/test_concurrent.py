@@ -19,12 +19,13 @@ import pytest
 from costgym.agents.models.base import USER, Message
 from costgym.agents.models.named import CACHE_VARIABLE
 from costgym.agents.models.openai import URL_VARIABLE, OpenAIModel
-from costgym.agents.models.traffic import Traffic, asked_wait_s
+from costgym.agents.models.traffic import TRAFFIC, Traffic, asked_wait_s
 from costgym.cli.options import WorkerOptions
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
 from costgym.experiments.play.execution.concurrent import Concurrent, engine_for
 from costgym.experiments.play.execution.engine import Local
+from costgym.experiments.play.spending import Spending
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import said
 from tests.helpers.playing import SMALL
@@ -207,3 +208,19 @@ def test_items_come_in_the_order_of_the_tasks_and_an_error_ends_the_stream() -> 
     with pytest.raises(ValueError, match="thirteen"):
         list(Concurrent(3).stream(_double, shared, range(100)))
     assert list(Concurrent(3).stream(_double, shared, ())) == []
+
+
+def test_the_progress_line_says_what_is_in_flight_and_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    from costgym.cli.options import requests_and_cost
+    from costgym.cli.output import Progress
+
+    spending = Spending("openai:gpt-4o-mini-2024-07-18")
+    spending.spent_usd = 0.5
+    with TRAFFIC.request(), TRAFFIC.request():
+        assert requests_and_cost(spending) == "2 requests in flight, $0.5 so far"
+        with Progress("playing", False) as progress:
+            progress.state = lambda: requests_and_cost(spending)
+            progress.update(3, 10)
+    shown = capsys.readouterr().err
+    assert "3/10" in shown and "2 requests in flight" in shown
+    assert TRAFFIC.in_flight == 0
