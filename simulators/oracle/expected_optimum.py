@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 from ..calls import Candidate
 from ..failures import state_chances
+from ..tasks import needed
+from ..tools import READ, WRITE
 from ..world import World
 
 
@@ -61,7 +63,9 @@ class ExpectedOptimumPolicy:
 
     def __init__(self, world: World, number: int, multiplier: float = 0.0) -> None:
         self._slots = world.candidates(number)
-        self._after = [need.after for need in world.tasks[number].needs]
+        needs = world.tasks[number].needs
+        self._after = [need.after for need in needs]
+        self._needed = needed(needs)
         self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
         self.beliefs = [Belief(slot.profile.reliability, slot.slip, slot.persistence) for slot in self._slots]
 
@@ -80,12 +84,15 @@ class ExpectedOptimumPolicy:
         """
         best: tuple[float, int] | None = None
         for need, after in enumerate(self._after):
-            if known[need]:
+            if known[need] or not self._needed[need]:
                 continue
             ranked = sorted(
                 (prices[slot.index] / self.beliefs[slot.index].chance, slot.index)
                 for slot in self._slots
-                if slot.need == need and not shut[slot.index] and self._worth(slot, prices[slot.index], left)
+                if need in slot.needs
+                and slot.role in (READ, WRITE)
+                and not shut[slot.index]
+                and self._worth(slot, prices[slot.index], left)
             )
             if not ranked:
                 return None
