@@ -11,18 +11,22 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .bounds import out_of_bounds
 from .errors import ConfigError
-from .tools import WRITE, Catalog, Tool
+from .tools import WRITE, Catalog, Tool, shown
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
 """Granularities of an instruction, after ToolPlanner, from a plain statement to one that names every API."""
 
 
-@dataclass(frozen=True, slots=True)
+_YOUNGER = ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount")
+"""Fields of a need that recorded worlds do not have."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Need:
     """A fact that the answer must hold.
 
@@ -57,6 +61,10 @@ class Need:
     optional: bool = False
     state: bool = False
     amount: float = 0.0
+
+    def __repr__(self) -> str:
+        # the recorded worlds whose facts are looked for as words do not say so
+        return shown(replace(self, fact_type="") if self.fact_type == "words" else self, _YOUNGER)
 
     @property
     def required(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -15,6 +15,13 @@ KEY = "idempotency_key"
 """Argument by which tools that support it recognise a repeated request."""
 _YOUNGER = ("slip", "persistence")
 """Fields of a profile that recorded worlds do not have."""
+
+
+def shown(record: Any, younger: Collection[str]) -> str:
+    """Show all fields of a dataclass but younger ones at their defaults, so that the digests of recorded worlds stay."""
+    values = [(spec, getattr(record, spec.name)) for spec in fields(record)]
+    parts = (f"{spec.name}={value!r}" for spec, value in values if spec.name not in younger or value != spec.default)
+    return f"{type(record).__name__}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,10 +81,7 @@ class ToolProfile:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
 
     def __repr__(self) -> str:
-        """Show all fields but younger ones that are not set, so that the digests of recorded worlds stay."""
-        values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
-        shown = (f"{name}={value!r}" for name, value in values.items() if value is not None or name not in _YOUNGER)
-        return f"ToolProfile({', '.join(shown)})"
+        return shown(self, _YOUNGER)
 
     def latency_at(self, level: int) -> float:
         """Median duration at a size level, seconds; levels beyond the measured ones take the last."""
@@ -111,7 +115,7 @@ class Effect:
             raise InvalidProfile(f"settles_s: expected 0 to 86,400 seconds, got {self.settles_s!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Tool:
     """A callable function (ToolBench calls it an API, and its provider a tool).
 
@@ -136,6 +140,9 @@ class Tool:
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
+
+    def __repr__(self) -> str:
+        return shown(self, ("effect",))
 
     def documentation(self) -> dict[str, Any]:
         """The function in the form that chat models take: name, description, parameters."""
