@@ -455,10 +455,9 @@ def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     e = state.episodes[i]
     row = e.task
     answered, clean = met(tables, state, i) if rules.writes else (e.known & tables.required[row], True)
-    found = bits(answered)
     _, luck, _, _ = uniforms(e.seed, tables.number[row], np.int64(tables.slot_count[row]))
-    e.strict = found > 0 and answered == tables.required[row] and clean
-    e.judged = luck < tables.pass_chance[row, found] and clean
+    e.strict = answered > 0 and answered == tables.required[row] and clean
+    e.judged = luck < tables.pass_chance[row, bits(answered)] and clean
     _end(tables, rules, state, i, 0)
 
 
