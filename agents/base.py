@@ -14,6 +14,7 @@ PLANS = "costgym/OpenCATP-v0"
 PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
+SESSION = "costgym/MarketplaceSession-v0"
 
 
 class Agent(ABC):

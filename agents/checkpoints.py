@@ -9,13 +9,13 @@ stranger can be opened: at worst it is refused.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..simulators.errors import DataError, require
+from ..simulators.files import sync_folder, sync_tree
 
 FOLDER = "checkpoints"
 POLICY, OPTIMIZER, STATE = "policy.safetensors", "optimizer.safetensors", "state.json"
@@ -64,12 +64,11 @@ def save_checkpoint(
         for name, tensors in ((POLICY, weights), (OPTIMIZER, training)):
             files.save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, part / name)
         (part / STATE).write_text(json.dumps({"step": step, **state}) + "\n", encoding="utf-8")
-        for path in (*part.iterdir(), part):
-            _sync(path)
+        sync_tree(part)
         for old in [whole] if whole.exists() else []:
             old.rename(old.with_suffix(".old" + _PART))
         part.rename(whole)
-        _sync(whole.parent)
+        sync_folder(whole.parent)
         for old in [each for each in checkpoints(run)[:-_KEPT] if each != whole]:
             old.rename(old.with_suffix(_PART))  # so that no half of it is taken for a checkpoint
     except (OSError, _safetensors_error()) as error:
@@ -87,17 +86,6 @@ def _clear(run: Path) -> None:
     """Remove what a process that was killed, or a disk that was full, left of a checkpoint."""
     for left in (run / FOLDER).glob(f"*{_PART}"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, outlast a power cut."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows has no such call for folders
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _safetensors_error() -> type[Exception]:

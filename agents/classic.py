@@ -54,6 +54,19 @@ class RandomAgent(Agent):
         return chances
 
 
+class DoNothingAgent(Agent):
+    """Ends every episode at once: the score below which a policy would better not have acted."""
+
+    name = "do-nothing"
+    env_id = NUMERIC
+
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._finish = int(seat.action_space.n) - 1  # type: ignore[attr-defined]
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return self._finish
+
+
 class OrderedAgent(Agent):
     """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.
 

@@ -9,7 +9,6 @@ from ..envs.marketplace import MarketplaceEnv
 from ..simulators.errors import ConfigError
 from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
 from ..simulators.oracle.optimum import WAIT, optimum
-from ..simulators.status import Status
 from .base import DECISION, NUMERIC, Agent
 from .seat import Seat, WorldSeat
 
@@ -54,7 +53,9 @@ class OracleAgent(Agent):
 
 
 class ExpectedOptimumAgent(Agent):
-    """Knows the reliabilities of the tools, not the episode's luck: what perfect experience would be worth.
+    """Knows how reliable, slow and limited every tool is, not the episode's luck: what perfect experience would be worth.
+
+    See `simulators.oracle.expected_optimum` for where it is exact and where a lower bound of the best informed policy.
 
     Args:
         multiplier: what a unit of price costs it beyond its share of the Quality of Plan, as a Lagrange multiplier does.
@@ -71,33 +72,15 @@ class ExpectedOptimumAgent(Agent):
         self._view = numeric_env(seat, self.name)
         self._episode = self._view._playing()
         self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number, self.multiplier)
-        self._seen = 0
-        self._shut = [False] * len(self._episode.candidates)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view
         wait = view.wait_action
         if wait is not None and (episode.in_flight or (episode._done and info["action_mask"][wait])):
             return wait
-        self._learn()
-        left = info["budget_remaining_price"]
-        if all(episode.known) or info["budget_remaining_calls"] < 1:
-            return view.finish_action
-        # the policy knows reliabilities, but it sees prices, budget and bans as any agent does
-        prices = [episode.quote(slot.index) for slot in episode.candidates]
-        shut = [closed or slot in episode.banned for slot, closed in enumerate(self._shut)]
-        chosen = self._policy.choose(episode.known, prices, left, shut)
+        self._policy.learn(episode)
+        chosen = self._policy.choose(episode)
         return view.finish_action if chosen is None else view.action_of(chosen)
-
-    def _learn(self) -> None:
-        """Take in the calls that have ended. An outage tells nothing of a tool; a refusal for its limits shuts it."""
-        calls = self._episode.calls
-        for call in calls[self._seen :]:
-            if call.status in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):
-                self._shut[call.slot] = True
-            elif call.k and call.status is not Status.OUTAGE:
-                self._policy.learn(call.slot, call.status in (Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA))
-        self._seen = len(calls)
 
 
 class RightDecisionsAgent(Agent):

@@ -18,19 +18,21 @@ from .btp.experience import Experience
 from .btp.plan import BtpSettings
 from .btp.usefulness import Usefulness
 from .btp.usefulness_model import load_usefulness
-from .classic import CheapestAgent, GreedyAgent, RandomAgent
+from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
-from .deer.agent import DeerAgent, RandomDecider, RuleAgent
+from .deer.agent import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent
 from .deer.deciders import SimulatedDecider
+from .index import BayesIndexAgent
 from .llm.agent import LlmAgent
 from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
 from .models.simulated import is_simulated, read_rates
 from .opencatp.base import PlanAgent, Planner, PlanSpeaker
-from .opencatp.calling import PlanCaller, RandomCaller
+from .opencatp.calling import IdleCaller, PlanCaller, RandomCaller
 from .opencatp.planners import PromptPlanner
 from .opencatp.rules import (
+    CheapestPlanner,
     ClairvoyantPlanner,
     ExpectedOptimumPlanner,
     FixedPlanner,
@@ -39,6 +41,7 @@ from .opencatp.rules import (
 )
 from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
+from .sessions.table import session_entries
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
@@ -185,13 +188,24 @@ _AGENTS = (
     _policy("idempotent", "prefers tools with an idempotency key, and repeats on the same tool", IdempotentAgent),
     _policy("cheapest", "for each missing fact the cheapest tool that serves it", CheapestAgent),
     _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
+    _policy(
+        "bayes-index", "the lowest price over the chance of success, inferred from adverts and its own calls", BayesIndexAgent
+    ),
+    _policy("do-nothing", "ends the episode at once", DoNothingAgent),
     _policy("oracle", "the optimum: knows the tools' luck", OracleAgent, privileged=True),
-    _policy("oracle-informed", "knows the tools' true reliability, not their luck", ExpectedOptimumAgent, privileged=True),
+    _policy(
+        "oracle-informed",
+        "knows each tool's true reliability, speed and limits, not its luck",
+        ExpectedOptimumAgent,
+        privileged=True,
+    ),
+    *session_entries(_policy),
     AgentEntry(
         "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
     ),
     _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
     _policy("random", "decides at random", RandomDecider, DECISION),
+    _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
     _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
     _strategy("react", "reason and act, one chain", ReAct),
     _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
@@ -218,6 +232,8 @@ _AGENTS = (
     _planner("fixed-none", "no restorer", lambda _: FixedPlanner("fixed-none", restore=False)),
     _planner("random", "a random walk through the planning language", lambda _: RandomPlanner(), calls=False),
     _policy("random", "calls allowed tools at random", RandomCaller, PLAN_CALLS),
+    _policy("do-nothing", "ends the episode at once", IdleCaller, PLAN_CALLS),
+    _planner("do-nothing", "the cheapest plan that the language allows", lambda _: CheapestPlanner(), calls=False),
     _planner("zero-shot", "a language model asked for the plan", _prompted),
     _planner("few-shot", "the same after worked examples", _prompted),
     _planner("hugginggpt", "the same after finding the steps", _prompted),

@@ -13,11 +13,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from ..simulators.draws import stable_integer
 from ..simulators.episode import Episode
-from ..simulators.errors import ConfigError, EpisodeOver, UnknownName
+from ..simulators.errors import ConfigError, CostGymError, EpisodeOver, UnknownName
 from ..simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
     calls_by_name = False
     """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
+    computes_limits = False
+    """Without a budget an episode has limits of its own, which are computed; the attribute `budget` holds what was given."""
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
@@ -306,11 +309,13 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     # -- forks ------------------------------------------------------------------------------------------------------------
 
-    def fork(self) -> Self:
+    def fork(self, seed: int | None = None) -> Self:
         """An independent copy in the middle of the same episode, for planning; it shares the immutable world.
 
-        What follows is the same in both for the same actions, and in later episodes too: a fork knows the episode's luck.
-        `copy.deepcopy` of the environment, or of wrappers around it, does the same.
+        Args:
+            seed: None shares the future: what follows is the same in both for the same actions, and in later episodes too, so a
+                search over such forks knows the episode's luck. A number keeps the past and draws the future again, which
+                honest planning needs; see `simulators.redraw`. `copy.deepcopy` shares the future.
         """
         twin = copy(self)
         # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world
@@ -320,7 +325,13 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
                 twin.__dict__[name] = value.fork() if hasattr(value, "fork") else value.copy()
         twin._np_random = deepcopy(self._np_random)
         twin.action_space = deepcopy(self.action_space)
+        if seed is not None:
+            twin._np_random = np.random.Generator(np.random.Philox(seed))
+            twin._redraw(seed)
         return twin
+
+    def _redraw(self, seed: int) -> None:
+        """Draw again what has not happened in the present episode; nothing to do where there is no chance."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.fork()
@@ -357,6 +368,27 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
             print(text)
             return None
         return text
+
+
+class InvalidAction(CostGymError, gym.error.InvalidAction):
+    """An action is not in the action space. One that the mask forbids is, and is refused instead."""
+
+
+def checked_action(action: Any, count: int) -> int:
+    """A discrete action as an int.
+
+    Args:
+        action: what an agent chose.
+        count: number of actions.
+
+    Raises:
+        InvalidAction: it is not a whole number from 0 to `count` - 1.
+    """
+    if isinstance(action, np.ndarray) and action.ndim == 0:
+        action = action[()]
+    if isinstance(action, int | np.integer) and not isinstance(action, bool) and 0 <= action < count:
+        return int(action)
+    raise InvalidAction(f"action: expected a whole number from 0 to {count - 1}, got {action!r:.60}")
 
 
 def with_step_limit(spec: EnvSpec | None, limit: int | None) -> EnvSpec | None:

@@ -24,6 +24,7 @@ from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage
 from .actions import count_tokens
+from .base import checked_action
 from .decision_worlds import build_world
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
@@ -301,12 +302,14 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
+        action = checked_action(action, self.k + 3)
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info()
         self._steps += 1
-        action = int(action)
         if not self._due(episode, action):
-            self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL, "this action is not open at this stage").status
+            banned = self.searched and action - FIRST_CALL in episode.banned
+            status = Status.BANNED if banned else Status.FORBIDDEN
+            self._status = episode.submit(-1, None, status, "this action is not open at this stage").status
         elif self._payable(episode, action):
             self._decide(episode, action)
         elif action in (ANSWER, self.none_action):

@@ -20,6 +20,7 @@ from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tasks import needed
 from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
+from .base import checked_action
 from .seats import NumericSeat, prices_of
 from .templates import Phase, PhaseKey, Template
 from .tool_world import ToolEnv
@@ -79,8 +80,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     `info["action_mask"]` is true for the calls that can bring a fact which is missing and whose arguments are known, and always
     for `finish`. Calls of banned tools and, under `enforcement="refuse"`, of tools that the budget cannot pay are masked too.
-    `mask="legal"` also lets calls through that can bring nothing. A call of a banned or unaffordable tool, or of a row without
-    a candidate, is refused, which takes a moment (`gateway_s`, 0.05 s by default) and costs nothing. No action raises an error.
+    `mask="legal"` also lets calls through that can bring nothing. An action that the mask forbids is refused: it takes a moment
+    (`gateway_s`, 0.05 s by default), costs nothing, ends nothing, and `info["status"]` says why. An action outside the space
+    raises `gymnasium.error.InvalidAction`.
 
     With `concurrent=True` action `max_tools` is `wait` (go to the next call that ends, or to the next visible event of the
     world), `finish` is action `max_tools` + 1, and `wait` is masked while there is nothing to wait for.
@@ -206,6 +208,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         for name, value in (("concurrent", concurrent), ("compiled", compiled)):
             if not isinstance(value, bool):
                 raise ConfigError(name, f"expected true or false, got {value!r}")
+        if max_tools is not None and (isinstance(max_tools, bool) or not isinstance(max_tools, int) or max_tools < 1):
+            raise ConfigError("max_tools", f"expected a positive whole number or None, got {max_tools!r}")
         if mask not in (None, *MASKS):
             raise UnknownName("mask", str(mask), MASKS)
         if enforcement is None and not concurrent:
@@ -349,19 +353,23 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        number = checked_action(action, self.finish_action + 1)
         # compiled code plays for as long as nobody asks for what only the event-driven world knows
         if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.play(int(action))
+            return self._compiled.play(number)
         episode = self._episode if self._compiled is None and self._episode is not None else self._playing()
+        action = number
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
-        action = int(action)
         if action == self.finish_action:
             episode.finish()
         elif action == self.wait_action:
-            self._receive(episode, episode.wait())
-        elif 0 <= action < self._callable:
+            if episode.in_flight or episode._done:
+                self._receive(episode, episode.wait())
+            else:
+                self._last_status = episode.submit(-1, None, Status.FORBIDDEN).status
+        elif action < self._callable:
             self._call(episode, action)
         else:
             self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
@@ -372,7 +380,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def _call(self, episode: Episode, row: int) -> None:
         slot = self._slots[row]
-        call = episode.submit(slot)
+        # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
+        call = episode.submit(slot, None, None if self._mask[row] else Status.FORBIDDEN)
         if call.k:
             count = episode.counts[slot]
             self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +14,10 @@ from .base import BaseEnv, with_step_limit
 
 NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")
 """Arguments of the native batch that no single environment has."""
+
+
+GYM_ARGUMENTS = tuple(name for name in inspect.signature(gym.make).parameters if name not in ("id", "kwargs"))
+"""Arguments of `gymnasium.make` itself."""
 
 
 def _known() -> list[str]:
@@ -32,7 +37,22 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
+    check_arguments(env_id, kwargs, GYM_ARGUMENTS)
     return gym.make(env_id, **kwargs)
+
+
+def check_arguments(env_id: str, given: Iterable[str], others: Sequence[str]) -> None:
+    """Check the names of an environment's arguments.
+
+    Raises:
+        UnknownName: it has no argument of that name, and neither does the function that makes it.
+    """
+    if env_id not in _known():
+        return  # someone else's environment
+    known = [*parameters_of(env_id), *others]
+    for name in given:
+        if name not in known:
+            raise UnknownName(f"argument of {env_id}", name, known)
 
 
 def make_vec(

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ..simulators.decision.examples import Example
 from ..simulators.decision.examples import examples as labelled
-from ..simulators.identity import Same
 from ..simulators.status import LOOKS_OK, Status
-from ..simulators.tools import Catalog, Tool, ToolCard
+from ..simulators.tools import Catalog, Same, Tool, ToolCard
 
 if TYPE_CHECKING:
     from ..simulators.opencatp.scoring.evaluation import Evaluator

@@ -15,7 +15,9 @@ from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
+from ..simulators.marketplace.tasks import LARGE_SPLIT
 from ..simulators.quality import quality_of_plan
+from ..simulators.redraw import redraw
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
@@ -65,7 +67,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `scenario` | The world: a name of `costgym scenarios`, a YAML file, a mapping, a `Scenario`, or a list of these. |
     | `data` | The folder that a scenario of kind `toolbench`, `mgtoolbench` or `tooldeer` reads. |
     | `split` | Tasks that `reset` draws from: `"train"`, `"test"`; of generated worlds also `"train-large"`, `"unseen"`. |
-    | `budget` | Limits by resource, such as `{"price": 20}`. `None` takes the scenario's limits, `{}` means no limits. |
+    | `budget` | Limits: `{"price": 20}`, `"price=20"` or `20`. `None` takes the scenario's limits, `{}` means no limits. |
     | `enforcement` | What a limit does: `"terminate"`, `"refuse"` or `"record"`. `None` takes the scenario's choice. |
     | `grading` | What counts as success: `"strict"` (every fact) or `"judge"` (a simulated lenient judge). |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
@@ -118,7 +120,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         scenario: Named | Sequence[Named] = "marketplace",
         data: str | None = None,
         split: str = "train",
-        budget: dict[str, float] | None = None,
+        budget: dict[str, float] | str | float | None = None,
         enforcement: Enforcement | None = None,
         grading: str = "strict",
         cost: str = "price",
@@ -149,8 +151,13 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         unseen = self.split == UNSEEN
         self.scenario = scenario
         self.world = (scenario.unseen() if unseen else scenario).build()
-        self.numbers = self.world.tasks.numbers("test" if unseen else self.split)
-        self.budget = scenario.limits() if self._given_budget is None else Budget.from_mapping(self._given_budget)
+        try:
+            self.numbers = self.world.tasks.numbers("test" if unseen else self.split)
+        except UnknownName:
+            generated = isinstance(scenario.source, MarketplaceSource)
+            known = (*self.world.tasks.splits, *((LARGE_SPLIT, UNSEEN) if generated else ()))
+            raise UnknownName("split", str(self.split), known) from None
+        self.budget = scenario.limits() if self._given_budget is None else Budget.one(self._given_budget, "budget")
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
 
@@ -218,6 +225,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if self.episode is None:
             raise no_episode()
         return self.episode
+
+    def _redraw(self, seed: int) -> None:
+        if self.episode is not None:
+            redraw(self.episode, seed)
 
     # -- figures ---------------------------------------------------------------------------------------------------------
 

@@ -260,6 +260,8 @@ def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
                 episode.advance(seconds)
             case ("think", usage):
                 episode.think(usage)
+            case ("redraw", again, seed):  # the function itself is logged: it knows more of the world than this module may
+                again(episode, seed)
             case ("finish", answer, gave_up):
                 episode.finish(answer, gave_up)
 

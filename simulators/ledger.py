@@ -95,8 +95,8 @@ class Budget:
         return [cls.from_mapping(limits) for limits in combined]
 
     @classmethod
-    def one(cls, limits: str | Mapping[str, float], where: str = "--budget") -> Budget:
-        """Read the limits of one budget, as text such as ``price=20;seconds=60`` or by resource.
+    def one(cls, limits: str | float | Mapping[str, float], where: str = "--budget") -> Budget:
+        """Read the limits of one budget: by resource, as text such as ``price=20;seconds=60``, or a number, the price.
 
         Args:
             limits: The limits.
@@ -105,8 +105,12 @@ class Budget:
         Raises:
             ConfigError: They have another form, there are several for a resource, or one is not a positive number.
         """
-        if not isinstance(limits, str):
+        if isinstance(limits, int | float) and not isinstance(limits, bool):
+            return cls(price=limits)
+        if isinstance(limits, Mapping):
             return cls.from_mapping(limits)
+        if not isinstance(limits, str):
+            raise ConfigError(where, f'expected limits such as {{"price": 20}}, "price=20" or 20, got {limits!r:.60}')
         parsed = cls.parse(limits)
         if len(parsed) != 1:
             raise ConfigError(where, f"expected one limit per resource, got {limits!r}")

@@ -231,3 +231,16 @@ class Catalog(Sequence[Tool]):
     @property
     def providers(self) -> list[str]:
         return sorted({tool.provider for tool in self._tools})
+
+
+class Same:
+    """The key of a cache that stands for an object by its identity, and keeps it alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

@@ -5,7 +5,8 @@ The event-driven and the batched simulator both follow these rules:
 1.  Time is float64 seconds from 0 at the start of an episode. What happens at the same time happens in the order of its
     causes.
 2.  Gateway. A call is checked before it runs. A refusal is a typed status, takes `gateway_s`, costs no price and counts
-    only in `attempts`.
+    only in `attempts`. An action that an environment's mask forbids is refused in the same way, as `forbidden` where nothing
+    else is wrong with it, and ends nothing.
 3.  Rate limit and quota. A tool admits `rate_limit` calls per sliding window and `quota` per episode; past it the call is
     refused.
 4.  Slots. A tool runs `concurrency` calls at once; the others wait in submission order. Waiting costs time, not money.
@@ -37,6 +38,9 @@ The event-driven and the batched simulator both follow these rules:
     entity from `settles_s` after the end of the first call that made it. A check tells how many effects are seen; an undo takes
     back one that is seen, and else answers with no data. A wanted state counts as known once a call has told of it. Calls that
     are cut off take no effect. The grade looks at the final state first: every wanted effect once, and no other.
+14. Sessions (`sessions`). The queries of a session share clock, ledger, instances, rate windows and quotas. Regimes of tools
+    and their prices change between queries by their own draws, never by what the agent did. Tools of a provider share its
+    outages. A right answer passes the present query and is remembered; a remembered fact is right as long as it lives.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
 from ...simulators.decision.examples import Example
 from ..base import DECISION, Agent
-from ..classic import RandomAgent
+from ..classic import DoNothingAgent, RandomAgent
 from ..seat import DecisionSeat
 from .deciders import Decider, DeciderHandle, RuleDecider
 
@@ -63,3 +63,12 @@ class RandomDecider(RandomAgent):
     """Any decision that the mask allows, each as likely."""
 
     env_id = DECISION
+
+
+class DirectAnswerer(DoNothingAgent):
+    """Answers every query at once: the least that can be done."""
+
+    env_id = DECISION
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return ANSWER

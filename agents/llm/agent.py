@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...envs.actions import encode_action
-from ...simulators.identity import Same
+from ...simulators.tools import Same
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
 from ..seat import TextSeat

@@ -99,8 +99,8 @@ class PlanPlayer(Agent):
 class PlanAgent(PlanPlayer):
     """Writes a planner's plan into `costgym/OpenCATP-v0`, one token an action.
 
-    A plan that the masks do not admit is written up to the first token that is not allowed; none at all ends at once. Either
-    way the environment answers as it does to every invalid plan.
+    A plan that the masks do not admit is written up to the first token that is not allowed, which is then offered until the
+    steps are used up; so is the end where there is no plan. Either way the plan is not finished, and counts as invalid.
     """
 
     env_id = PLANS
@@ -111,7 +111,10 @@ class PlanAgent(PlanPlayer):
         self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(situation.task))
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
-        return self._actions.pop(0) if self._actions else END
+        action = self._actions[0] if self._actions else END
+        if self._actions and info["action_mask"][action]:
+            self._actions.pop(0)
+        return action
 
 
 class PlanSpeaker(PlanPlayer):

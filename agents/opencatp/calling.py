@@ -10,7 +10,7 @@ from ...envs.opencatp.calls import CALLS, TOOL_FEATURES
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, PlanStep
 from ..base import PLAN_CALLS
-from ..classic import RandomAgent
+from ..classic import DoNothingAgent, RandomAgent
 from ..seat import Seat
 from .base import PlanPlayer, situation_at
 
@@ -44,5 +44,11 @@ class PlanCaller(PlanPlayer):
 
 class RandomCaller(RandomAgent):
     """Any action that the mask allows, each as likely."""
+
+    env_id = PLAN_CALLS
+
+
+class IdleCaller(DoNothingAgent):
+    """Ends every episode at once."""
 
     env_id = PLAN_CALLS

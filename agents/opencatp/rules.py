@@ -107,6 +107,17 @@ class FixedPlanner:
         return Proposal(chain_plan(task, chain if _possible(task, chain) else suggested(task)[:1]))
 
 
+class CheapestPlanner:
+    """The cheapest plan that makes an output of every wanted kind: the least that can be done."""
+
+    name, model = "do-nothing", ""
+
+    def propose(self, situation: Situation) -> Proposal:
+        task, level = situation.task, situation.level
+        plans = [chain_plan(task, chain) for chain in ((), *((tool,) for tool in USUAL_ORDER)) if _possible(task, chain)]
+        return Proposal(min(plans, key=lambda plan: situation.evaluator.cost(plan, level)[0]))
+
+
 class RandomPlanner:
     """A random walk through the planning language: every allowed token alike."""
 

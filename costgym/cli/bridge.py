@@ -142,6 +142,7 @@ def bounds_of(annotation: Any, metadata: Sequence[Any] = ()) -> list[str]:
     """The bounds of a number in words, from the type and what is written beside it; [] where they go without saying."""
     found: dict[type, float] = {}
 
+    # bounds may stand at any depth: Annotated[int | None, ...] has them outside, Annotated[int, Ge(1)] | None inside
     def look(kind: Any, beside: Sequence[Any]) -> None:
         for each in beside:
             if isinstance(each, FieldInfo):
@@ -197,6 +198,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*places: Any, **values: Any) -> Any:
         values |= dict(zip(shown, places, strict=False))
+        # only what was given reaches the model, so that it can tell that from its defaults (`Settings.given`)
         given = {name: value for name, value in values.items() if value is not None}
         made = {}
         for name, (kind, usual, own) in parts.items():

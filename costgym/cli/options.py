@@ -93,7 +93,10 @@ class WorldOptions(Settings):
         else:
             texts = {"scenario": self.scenario, "prices": prices}
             made |= {name: str(value) for name, value in texts.items() if value is not None}
-            made = {"tasks": "all", **made, "outcomes": self.data}
+            if "tasks" in known:
+                made = {"tasks": "all", **made, "outcomes": self.data}
+            elif self.data is not None:
+                raise ConfigError("--data", f"{env_id} reads no folder")
         for name in made:
             if name not in known:
                 others = f"has no such option; choose another environment with --env: {env_id} takes {', '.join(sorted(known))}"

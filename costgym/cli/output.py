@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 def save_json(file: Path | None, document: Any) -> None:
     """Write figures to the file of `--json`, if one was named."""
     if file is not None:
-        from ..experiments.play.files import write_atomically
+        from ..experiments.play.files import json_text, write_atomically
 
-        write_atomically(file, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(file, json_text(document))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()) -> None:

@@ -72,7 +72,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `alpha` | Weight of the score against the price, strictly between 0 and 1. |
     | `profile` | What tools cost: a name, a file of `costgym opencatp profile`, what such a file holds, or a `Profile`. |
     | `level` | Gives every sample at this size level, 0 to 3. `None`: at the sample's own. |
-    | `budget` | Limits by resource, such as `{"price": 0.2}`. `None`: no limits. |
+    | `budget` | Limits: `{"price": 0.2}`, `"price=0.2"` or `0.2`. `None`: no limits. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `success_score` | The score from which an episode counts as a success. |
     | `outcomes` | File of an outcome table. `None`: the table that comes with the package. |
@@ -130,7 +130,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         alpha: float = 0.5,
         profile: str | Path | Mapping[str, Any] | Profile = "v100",
         level: int | None = None,
-        budget: dict[str, float] | None = None,
+        budget: dict[str, float] | str | float | None = None,
         cost: str = "price",
         success_score: float = 0.5,
         outcomes: str | None = None,
@@ -159,7 +159,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.each_sample = samples == "each"
         self._live = None if backend is None else self._live_tools(backend, weights, download, device)
         self.level, self.success_score = level, success_score
-        self._set_up(split, Budget.from_mapping(budget or {}), cost, render_mode)
+        self._set_up(split, Budget.one({} if budget is None else budget, "budget"), cost, render_mode)
         self._task: OpenCATPTask | None = None
         self.sample = self.size_level = self._draw = 0
         self._seed: int | None = None

@@ -15,6 +15,8 @@ from ...simulators.ledger import Enforcement
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
+from ...simulators.status import Status
+from ..base import checked_action
 from .base import TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
@@ -52,8 +54,9 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 46 | `finish` | Hand in the outputs. |
 
     `info["action_mask"]` is true for calls of tools that were not called yet on artefacts that exist, and always for `finish`.
-    Under `enforcement="refuse"` calls that the rest of the budget cannot pay are masked too. An action outside the mask is
-    refused: the step counts, but nothing is called, takes time or costs anything.
+    Under `enforcement="refuse"` calls that the rest of the budget cannot pay are masked too. An action that the mask forbids is
+    refused: it costs nothing, takes the world's `gateway_s` (none here), ends nothing, and `info["status"]` says why. The step
+    counts. An action outside the space raises `gymnasium.error.InvalidAction`.
 
     With `concurrent=True` action 46 is `wait` (go to the end of the next call), which is allowed while a call runs, and
     `finish` is action 47; calls that still run then are cut off and charged for the time they ran.
@@ -159,6 +162,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | key | type | meaning |
     | --- | --- | --- |
     | `action_mask` | bool array | Which actions are allowed, one entry for each. |
+    | `status` | int | Whether the action was taken (0) or refused, as in `Status`. |
 
     ## Version history
 
@@ -235,20 +239,27 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._tools[:, :4] = self._tool_costs()
         self._sources = np.zeros((len(TOOLS), 1 + len(TOOLS)), np.float32)
         self._steps = 0
+        self._status = Status.OK
         return self._observe(), self._info()
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        task = self.task
+        task, action = self.task, checked_action(action, self.finish_action + 1)
         if self._over:
             return self._observe(), 0.0, True, False, self._info()
         self._steps += 1
-        action, episode, before = int(action), self._episode, self._episode.ledger.price
+        episode, before = self._episode, self._episode.ledger.price
+        self._status = Status.OK
         gained = 0.0
         if action == self.finish_action:
             episode.stop()
+        elif not self.action_masks()[action]:
+            episode.refuse()
+            self._status = Status.FORBIDDEN
+            if action < len(CALLS) and self._is_open(*CALLS[action]):
+                self._status = Status.OVER_BUDGET
         elif action == self.wait_action:
             episode.wait_for_end()
-        elif 0 <= action < len(CALLS) and self._callable(*CALLS[action]):
+        else:
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
@@ -268,10 +279,9 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._return += reward
         return self._observe(), reward, self._over, truncated, self._info()
 
-    def _callable(self, tool: str, source: str) -> bool:
-        episode = self._episode
-        there = episode.call_of(tool) is None and episode.is_ready(source)
-        return there and (not self._refuses or tool in self._payable())
+    def _is_open(self, tool: str, source: str) -> bool:
+        """Return whether a call could be made, whatever it costs."""
+        return self._episode.call_of(tool) is None and self._episode.is_ready(source)
 
     def _payable(self) -> set[str]:
         """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""
@@ -326,6 +336,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def _info(self) -> dict[str, Any]:
         info = self._figures(self._used())
         info["action_mask"] = self.action_masks()
+        info["status"] = int(self._status)
         return info
 
     def action_text(self, action: int | np.integer[Any]) -> str:

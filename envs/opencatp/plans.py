@@ -14,6 +14,8 @@ from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
 from ...simulators.plan import TASK_INPUT, Plan, PlanStep, longest_path
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
+from ...simulators.status import Status
+from ..base import checked_action
 from ..tpl import (
     ACTION_NAMES,
     ACTION_TOKENS,
@@ -62,7 +64,9 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 13 to 22 | `after` a tool | The current tool depends on that tool's output. |
 
     `info["action_mask"]` allows the tokens after which a valid plan can still be finished within `max_tokens`, so no allowed
-    choice leads into a dead end. An action outside the mask makes the plan invalid and ends the episode.
+    choice leads into a dead end. A token that the mask forbids is refused: nothing is written, it costs nothing, takes the
+    world's `gateway_s` (none here), ends nothing, and `info["status"]` says so. The step counts. An action outside the space
+    raises `gymnasium.error.InvalidAction`.
 
     ## Observation space
 
@@ -131,7 +135,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     With `reward="incremental"` each tool brings -(1 - alpha) × (its price) / `max_price` and `EOP` brings alpha × score, so
     the undiscounted return is the Quality of Plan. With `reward="cumulative"`, as published, the price of all tools so far is
-    charged again at every token. An invalid plan brings -0.5 in place of a score.
+    charged again at every token. A plan that is not finished is invalid and brings -0.5 in place of a score.
 
     ## Starting state
 
@@ -141,9 +145,8 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     ## Episode end
 
-    * Termination: `EOP`, an action outside the mask, or a plan that passes a limit of the budget. After the last two the plan
-      has no score.
-    * Truncation: never; a plan has at most `max_tokens` tokens.
+    * Termination: `EOP`, or a plan that passes a limit of the budget, which leaves it without a score.
+    * Truncation: `max_tokens` steps were taken, which only refused tokens can use up: a plan has at most as many tokens.
 
     A step after the end changes nothing and is rewarded with 0.
 
@@ -159,6 +162,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | key | type | meaning |
     | --- | --- | --- |
     | `action_mask` | bool array | Which actions are allowed, one entry for each. |
+    | `status` | int | Whether the token was written (0) or refused, as in `Status`. |
 
     ## Version history
 
@@ -217,20 +221,23 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._price, self._seconds, self._calls = 0.0, 0.0, 0
         self._written: dict[str, tuple[str, ...]] = {}  # the tools so far, each with its dependencies
         self._durations = {tool: self.profile.seconds(tool, self.size_level) for tool in TOOLS}
-        self._refused: int | None = None
+        self._steps = self._forbidden = 0
+        self._status = Status.OK
         self._current = -1
         self._input_named = False
         return self._observe(), self._info()
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self._playing()
+        action = checked_action(action, N_ACTIONS)
         if self._over:
             return self._observe(), 0.0, True, False, self._info()
-        action, state = int(action), self._state
-        if not 0 <= action < N_ACTIONS or not state.legal >> action & 1:
-            self._over, self._refused = True, action
-            self._return += INVALID_PLAN_REWARD
-            return self._observe(), INVALID_PLAN_REWARD, True, False, self._info()
+        state = self._state
+        self._steps += 1
+        self._status = Status.OK if state.legal >> action & 1 else Status.FORBIDDEN
+        if self._status is Status.FORBIDDEN:
+            self._forbidden += 1
+            return self._unfinished(0.0)
         at = len(state.tokens)
         written = state.push(action)
         for token in state.tokens[at:]:
@@ -251,7 +258,18 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         if self.reward == "cumulative":
             charged = cumulative_reward(0.0, self._price, False, self.alpha, max_price=self.max_price)
             reward = written * charged + gained
-        return self._observe(), reward, self._over, False, self._info()
+        if not self._over:
+            return self._unfinished(reward)
+        return self._observe(), reward, True, False, self._info()
+
+    def _unfinished(self, reward: float) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """What a step returns after which the plan goes on; one that is not finished in `max_tokens` steps is invalid."""
+        truncated = self._steps >= self.max_tokens
+        if truncated:
+            self._over = True
+            self._return += INVALID_PLAN_REWARD
+            reward += INVALID_PLAN_REWARD
+        return self._observe(), reward, False, truncated, self._info()
 
     def _apply(self, action: int) -> float:
         """Update the features after an action; return the price it added, USD."""
@@ -309,19 +327,20 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def _info(self) -> dict[str, Any]:
         info = self._figures(self._used())
         info["action_mask"] = self.action_masks()
+        info["status"] = int(self._status)
         return info
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
 
-    def fork(self) -> Self:
-        twin = super().fork()
+    def fork(self, seed: int | None = None) -> Self:
+        twin = super().fork(seed)
         twin._states = {}  # one writer each; the next reset makes its own
         return twin
 
     @property
     def step_limit(self) -> int:
-        return self.max_tokens  # a step writes a token
+        return self.max_tokens  # a step writes a token, or is refused
 
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
@@ -330,8 +349,9 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         """The episode of the plan so far: each tool starts at the end of its dependencies, and an invalid plan is cancelled."""
         steps = [PlanStep(tool, after) for tool, after in self._written.items()]
         price, _, tokens, _ = self._used()
-        refused = None if self._refused is None else f"{self.action_text(self._refused)} may not follow there"
-        return self._played(PlayedPlan(steps, tokens, refused, self._valid or not self._over), price)
+        late = self._over and self._steps >= self.max_tokens and not self._valid and self._exceeded is None
+        refusal = f"the plan was not finished within {self.max_tokens} steps" if late else None
+        return self._played(PlayedPlan(steps, tokens, refusal, self._valid or not self._over, self._forbidden), price)
 
     def _template(self) -> npt.NDArray[np.float32]:
         found = self._templates.get(self.size_level)

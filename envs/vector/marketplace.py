@@ -21,7 +21,7 @@ from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows, replaced
 from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
-from ..base import LimitedSpec
+from ..base import InvalidAction, LimitedSpec
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
 from .checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from .info import COUNTS, FIGURES, figures_info
@@ -286,12 +286,16 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             actions: (N,) integers. An action outside the mask has the same effect as in the scalar environment.
 
         Raises:
-            ConfigError: the shape or the type of `actions` is wrong.
+            ConfigError: the shape of `actions` is wrong.
+            InvalidAction: an action is outside the space.
             EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
         """
         numbers = np.asarray(actions)
-        if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
+        if numbers.shape != (self.num_envs,):
             raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
+        count = int(self.single_action_space.n)  # type: ignore[attr-defined]
+        if not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0 or numbers.max() >= count:
+            raise InvalidAction(f"actions: expected whole numbers from 0 to {count - 1}, got {numbers.dtype} {numbers!r:.60}")
         if not self._begun.all():
             raise EpisodeOver("no episode has begun; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():

@@ -137,9 +137,8 @@ class CompiledEpisode:
     def play(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
         """Play an action, as `MarketplaceEnv.step` does."""
         assert self._lane is not None and self._actions is not None
-        number = action if 0 <= action < len(self._lane.mask) else -1
-        self._actions.append(number)
-        result = self._lane.play(number)
+        self._actions.append(action)
+        result = self._lane.play(action)
         self.goes_on = not (result[2] or result[3])
         return result
 

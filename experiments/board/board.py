@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,11 +24,12 @@ from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..play.execution.batched import batch_of
 from ..play.execution.engine import Engine, Local, default_jobs
-from ..play.files import change_together, finish_change, make_folder, sole_writer, write_atomically
+from ..play.files import change_together, finish_change, json_text, make_folder, read_json, sole_writer, write_atomically
 from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
 from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
+from ..play.trajectories.format import relocated
 from .conditions import condition_key, currency_of, rank_rows
 from .rows import columns_of
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
@@ -140,33 +142,26 @@ def publish(
     found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
     if added is not None:
         found[added.name] = added.rows
+    # in the order of their names, so that the bytes do not tell in which order they were added
     whole = with_submissions(document, [found[name] for name in sorted(found)])
     with change_together(folder) as draft:
-        (draft / "leaderboard.json").write_text(document_text(whole), encoding="utf-8")
+        (draft / "leaderboard.json").write_text(json_text(whole), encoding="utf-8")
         for name, text in ({} if pages is None else pages(whole)).items():
             (draft / name).write_text(text, encoding="utf-8")
         if added is not None:
             place = draft / SUBMISSIONS / added.name
             place.mkdir(parents=True)
             added.fill(place)
-            (place / ROWS).write_text(rows_text(added.rows), encoding="utf-8")
+            (place / ROWS).write_text(json_text(added.rows), encoding="utf-8")
     return whole
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a submission in a run's folder; raises DataError if they cannot be read."""
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is not valid JSON ({error})") from error
+    rows = read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(path, "expected a list of rows")
     return rows
-
-
-def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The content of a submission's `rows.json`."""
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
 def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -178,11 +173,6 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
     """
     rows = [row for row in document["rows"] if "submission" not in row]
     return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
-
-
-def document_text(document: Mapping[str, Any]) -> str:
-    """The content of the file `leaderboard.json`."""
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None) -> dict[str, Any]:
@@ -242,11 +232,7 @@ def check_owner(manifest: str, folder: Path) -> None:
         if unexpected:
             raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
         return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, "is not the configuration of a run; choose another folder") from error
-    wanted = json.loads(manifest)
+    found, wanted = read_json(path), json.loads(manifest)
     if found != wanted:
         names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
         differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
@@ -269,22 +255,16 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
         return None
     from ..play.experience import past_uses
 
-    source = track.scenario.get("source")
-    document = dict(track.scenario)
-    if data is not None and isinstance(source, dict) and source.get("data"):
-        document["source"] = {**source, "data": data}
+    document = relocated(track.scenario, data)
     return past_uses(parse_scenario(document, "run.json"), config.experience, engine, keep=keep)
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
-    return any(_needs_experience(agent, track.name) for agent in track.agents)
-
-
-def _needs_experience(agent: str, track: str) -> bool:
-    try:
-        return entry_of(agent, track).needs_experience
-    except UnknownName:
-        return False  # a client of `costgym serve` played it
+    for agent in track.agents:
+        with suppress(UnknownName):  # a client of `costgym serve` played it
+            if entry_of(agent, track.name).needs_experience:
+                return True
+    return False
 
 
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -180,3 +181,11 @@ def rank_rows(
         )
 
     return sorted(rows, key=place)
+
+
+def by_condition(
+    rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], grading: str | None = None
+) -> list[list[Mapping[str, Any]]]:
+    """`rank_rows` in one list for each condition."""
+    ranked = rank_rows(rows, document, grading)
+    return [list(group) for _, group in itertools.groupby(ranked, key=lambda row: row_key(row, document))]

@@ -24,6 +24,7 @@ _SHOWN = {
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
         "pass_rate", "regret", "average_tokens",
     ),
+    "value_share": ("value_share", "average_cost", "average_seconds", "tool_error_rate"),
 }  # fmt: skip
 """The metrics of a leaderboard by the one that ranks, which comes first."""
 

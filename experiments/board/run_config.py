@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -23,6 +22,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.version import __version__
 from ..play.experience import ExperienceSettings
+from ..play.files import json_text
 from .conditions import PASS_RATE, Condition, ordered
 from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
@@ -81,7 +81,7 @@ class TrackConfig(BaseModel):
             **self.settings.get(env_id, {}),
             **varied,
             "split": self.split,
-            "budget": dict(condition.budget),
+            "budget": dict(condition.budget) or (None if class_of(self.env).computes_limits else {}),
         }
         env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
         base_env(env).check_world(scenario)
@@ -163,7 +163,7 @@ class RunConfig(BaseModel):
 
     def to_json(self) -> str:
         """The content of `run.json`."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+        return json_text(self.model_dump(mode="json"))
 
     @property
     def digest(self) -> str:
@@ -337,12 +337,14 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         if world.prices and found.tokens is None and read_model_name(asked.model) is None:
             found = load_prices().price(found, world.prices)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+    elif "profile" not in kind.WORLD_ARGUMENTS:
+        made = {}
     else:
         made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
         if fits and asked.data is not None:
             settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
     budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
-    limits = list(budgets) if budgets is not None and not isinstance(budgets, str) else _limits(budgets)
+    limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
     by_track: dict[str, list[str]] = {}
     for name in agents:
         by_track.setdefault(_tracks_with(world, name)[0], []).append(name)
@@ -378,10 +380,6 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
             )
         )
     return tracks
-
-
-def _limits(text: str | None) -> list[Budget]:
-    return [Budget()] if text is None else Budget.parse(text)
 
 
 def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

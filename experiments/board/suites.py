@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, TEXT
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, SESSION, TEXT
 from ...agents.models.simulated import is_simulated
 from ...agents.registry import find_agent
 from ...agents.zoo.cards import is_zoo, zoo_names
@@ -30,6 +30,14 @@ _ENFORCED = {ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUME
 """A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
 _PLANS = {ALL_VIEWS: {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
 """Every sample is an episode; calls may run side by side."""
+_VISION: dict[str, Any] = {
+    "env": PLAN_CHAT,
+    "tracks": ("plans",),
+    "settings": _PLANS,
+    "vary": {"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+    "ranked_by": "quality_of_plan",
+}
+"""What every world of vision planners has."""
 _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
 
@@ -92,6 +100,10 @@ class Suite:
     worlds: tuple[SuiteWorld, ...]
 
 
+def _with_every_access(*strategies: str) -> list[str]:
+    return [f"{strategy}{access}" for strategy in strategies for access in ("", "+btp", "+ecoact")]
+
+
 _ALL = (
     Suite(
         "quick",
@@ -99,15 +111,8 @@ _ALL = (
         (
             SuiteWorld(
                 (
-                    *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
-                    "toolplanner",
-                    "random",
-                    "cheapest",
-                    "greedy",
-                    "zoo:ppo",
-                    "zoo:lagrangian",
-                    "oracle-informed",
-                    "oracle",
+                    *_with_every_access(*_STRATEGIES), "toolplanner", "random", "cheapest", "greedy",
+                    "zoo:ppo", "zoo:lagrangian", "oracle-informed", "oracle",
                 ),
                 "price=15,30,60",
                 160,
@@ -119,11 +124,7 @@ _ALL = (
             SuiteWorld(
                 ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"),
                 episodes=120,
-                env=PLAN_CHAT,
-                tracks=("plans",),
-                settings=_PLANS,
-                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
-                ranked_by="quality_of_plan",
+                **_VISION,
             ),
             SuiteWorld(
                 ("deer", "deer-rule", "zoo:deer"),
@@ -141,17 +142,7 @@ _ALL = (
         "the default's agents on a grid of failures, rate limits and latencies: what faults cost (fault_robustness)",
         (
             SuiteWorld(
-                (
-                    *(
-                        f"{strategy}{access}"
-                        for strategy in ("react", "dfsdt", "plan-act")
-                        for access in ("", "+btp", "+ecoact")
-                    ),
-                    "random",
-                    "cheapest",
-                    "greedy",
-                    "oracle-informed",
-                ),
+                (*_with_every_access("react", "dfsdt", "plan-act"), "random", "cheapest", "greedy", "oracle-informed"),
                 "price=30;seconds=60",
                 60,
                 scenario="marketplace",
@@ -244,26 +235,31 @@ _ALL = (
         (
             SuiteWorld(
                 (
-                    "oracle",
-                    "oracle-informed",
-                    "greedy",
-                    "hydra",
-                    "hugginggpt",
-                    "few-shot",
-                    "zero-shot",
-                    "fixed-all",
-                    "fixed-none",
-                    "random",
+                    "oracle", "oracle-informed", "greedy", "hydra", "hugginggpt", "few-shot", "zero-shot", "fixed-all",
+                    "fixed-none", "random",
                 ),
-                env=PLAN_CHAT,
-                tracks=("plans",),
-                settings=_PLANS,
-                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
-                ranked_by="quality_of_plan",
+                **_VISION,
             ),
         ),
     ),
-)
+    Suite(
+        "sessions",
+        "sessions of a hundred queries under one budget: memory, pacing and exploration beside each other",
+        (
+            SuiteWorld(
+                (
+                    "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
+                    "informed-paced",
+                ),
+                episodes=300,
+                env=SESSION,
+                tracks=("sessions",),
+                settings={"*": {"enforcement": "refuse"}},
+                ranked_by="value_share",
+            ),
+        ),
+    ),
+)  # fmt: skip
 SUITES = {suite.name: suite for suite in _ALL}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ _ALL = (
         "Search or answer",
         "Agents decide whether a query needs a tool at all, and whether one that was found fits.",
         (DECISION,),
+    ),
+    Track(
+        "sessions",
+        "Sessions",
+        "Agents see numbers and answer a session of queries with one budget: which tools work must be found out, and drifts.",
+        (SESSION,),
     ),
 )
 TRACKS = {track.name: track for track in _ALL}

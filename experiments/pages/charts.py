@@ -26,19 +26,9 @@ MAX_TICKS = 10  # of a panel; more would overlap
 SERIES = 12  # colours that pages have, --c0 to --c11
 LONGEST_NAME = 28  # characters
 FIXED_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#A06000",
-    "#56B4E9",
-    "#7B3294",
-    "#5A5D63",
-    "#117A8B",
-    "#8C5A2B",
-    "#5B8C00",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63", "#117A8B", "#8C5A2B", "#5B8C00",
     "#C2187A",
-)
+)  # fmt: skip
 """Of pictures that stand alone; after Okabe and Ito's palette, which colour-blind people can tell apart."""
 
 # Stand-ins that become the page's own colours.
@@ -114,7 +104,7 @@ def lines(
             axes.set_xticks(list(ticks))
         if bottom is not None:
             axes.set_ylim(bottom=bottom)
-        _name_at_the_end(figure, axes, series)
+        _name_at_the_end(axes, series)
     return _svg(figure, name)
 
 
@@ -124,9 +114,7 @@ def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log
         for each in series:
             axes.scatter(each.xs, each.ys, s=26, color=_COLOURS[each.colour % SERIES], marker=_marker(each.colour), zorder=3)
         if log_x:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+            _make_logarithmic(axes)
         axes.margins(x=0.12, y=0.12)
         _name_the_points(figure, axes, series)
     return _svg(figure, name)
@@ -157,13 +145,8 @@ def curve(
             axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
         if limit is not None:
             axes.axhline(limit, color=_COLOURS[1], lw=1.1, ls="--")
-            place: dict[str, Any] = {
-                "xy": (1, limit),
-                "xycoords": ("axes fraction", "data"),
-                "xytext": (0, 2),
-                "textcoords": "offset points",
-            }
-            axes.annotate(f"limit {limit:g}", **place, ha="right", va="bottom", color=_COLOURS[1])
+            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "bottom"}
+            axes.annotate(f"limit {limit:g}", (1, limit), (0, 2), ha="right", color=_COLOURS[1], **place)
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     return _svg(figure, name)
@@ -192,9 +175,7 @@ def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) ->
             shares = [(number + 1) / len(values) for number in range(len(values))]
             style = {"lw": 3.2, "alpha": 0.45} if index == 0 else {"lw": 1.3, "ls": (0, (4, 2))}
             axes.step(values, shares, where="post", color=_COLOURS[index], **style)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+        _make_logarithmic(axes)
         axes.set_ylim(0, 1.02)
     return _svg(figure, name)
 
@@ -242,7 +223,7 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
                 at = sorted({x for each in panel.series for x in each.xs})
                 if len(at) <= MAX_TICKS:  # else matplotlib places them
                     axes.set_xticks(at)
-                _name_at_the_end(figure, axes, panel.series)
+                _name_at_the_end(axes, panel.series)
         figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     text = store.getvalue()
     for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *FIXED_COLOURS), strict=True):
@@ -272,6 +253,13 @@ def _marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
 
 
+def _make_logarithmic(axes: Axes) -> None:
+    """Make the x axis logarithmic, with plain numbers at each power of ten and at twice and five times it."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+
+
 def _thousands(value: float) -> str:
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
@@ -285,21 +273,26 @@ def _short_name(name: str) -> str:
     return last if len(last) <= LONGEST_NAME else f"{last[: LONGEST_NAME - 1]}…"
 
 
-def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
+def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
     """Write names at the right edge, moved apart where they would overlap."""
     low, high = axes.get_ylim()
+    # the height of a line of text, in units of the axis
     step = (high - low) * 1.25 * FONT_SIZE / (72 * HEIGHT * 0.72)
     wanted = sorted((max(each.ys[-1], low), each.name, each.colour) for each in series)
+    # each is pushed up from the one below where they overlap; then all move down if the topmost left the frame
     places: list[float] = []
     for y, _, _ in wanted:
         places.append(max(y, places[-1] + step) if places else y)
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for (_, name, colour), place in zip(wanted, places, strict=True):
-        axes.annotate(
-            _short_name(name), (1.02, place - overflow), xycoords=("axes fraction", "data"), va="center", annotation_clip=False,
-            color=_COLOURS[colour % SERIES],
-        )  # fmt: skip
-    del figure
+        _annotate(axes, name, colour, (1.02, place - overflow), xycoords=("axes fraction", "data"), annotation_clip=False)
+
+
+Point = tuple[float, float]
+
+
+def _annotate(axes: Axes, name: str, colour: int, at: Point, offset: Point | None = None, **style: Any) -> Any:
+    return axes.annotate(_short_name(name), at, offset, va="center", color=_COLOURS[colour % SERIES], **style)
 
 
 def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
@@ -312,10 +305,8 @@ def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
     for each in series:
         offsets = ((7, 0, "left"), (-7, 0, "right"), (6, 7, "left"), (6, -7, "left"), (-6, 7, "right"), (-6, -7, "right"))
         for dx, dy, side in (*offsets, (0, 10, "center"), (0, -10, "center")):
-            text = axes.annotate(
-                _short_name(each.name), (each.xs[0], each.ys[0]), (dx, dy), textcoords="offset points", ha=side, va="center",
-                color=_COLOURS[each.colour % SERIES],
-            )  # fmt: skip
+            point = each.xs[0], each.ys[0]
+            text = _annotate(axes, each.name, each.colour, point, (dx, dy), textcoords="offset points", ha=side)
             box = text.get_window_extent(renderer).extents
             inside = frame.x0 - 2 <= box[0] and box[2] <= frame.x1 + 2 and frame.y0 <= box[1] and box[3] <= frame.y1
             if inside and not any(box[0] < t[2] and box[2] > t[0] and box[1] < t[3] and box[3] > t[1] for t in taken):
@@ -323,10 +314,7 @@ def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
                 break
             text.remove()
         else:
-            axes.annotate(
-                _short_name(each.name), (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points", va="center",
-                color=_COLOURS[each.colour % SERIES],
-            )  # fmt: skip
+            _annotate(axes, each.name, each.colour, (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points")
 
 
 def _svg(figure: Figure, name: str) -> Markup:
@@ -340,9 +328,11 @@ def _svg(figure: Figure, name: str) -> Markup:
     ElementTree.register_namespace("", _SVG[1:-1])
     ElementTree.register_namespace("xlink", _XLINK[1:].partition("}")[0])
     root = ElementTree.fromstring(store.getvalue())
+    # matplotlib gives an id to everything; only those that something refers to are needed
     referred = set(re.findall(r"url\(#([^)]+)\)", store.getvalue())) | {
         node.attrib[_XLINK][1:] for node in root.iter() if _XLINK in node.attrib
     }
+    # made from the content: charts of one page do not collide, and the same chart has the same bytes
     own = "c" + hashlib.blake2b(f"{name}\n{store.getvalue()}".encode(), digest_size=4).hexdigest() + "-"
     for parent in list(root.iter()):
         for child in list(parent):

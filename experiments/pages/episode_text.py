@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...envs.base import BaseEnv
@@ -72,26 +72,28 @@ def timeline_text(chart: Chart) -> str:
     used: dict[str, str] = {}
     for row in chart.rows:
         for lane in range(row.lanes):
-            cells = [" "] * TIMELINE_COLUMNS
-            for bar in (bar for bar in row.bars if bar.lane == lane):
-                for meaning, begin, end in _parts(bar):
-                    used[meaning] = MARKS[meaning]
-                    first = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * begin / chart.span_s))
-                    last = max(first + 1, round(TIMELINE_COLUMNS * end / chart.span_s))
-                    cells[first:last] = [MARKS[meaning]] * (min(last, TIMELINE_COLUMNS) - first)
-            lines.append(f"  {short(row.name, width) if lane == 0 else '':<{width}}  [{''.join(cells)}]")
+            own = [part for bar in row.bars if bar.lane == lane for part in _parts(bar)]
+            used |= {meaning: MARKS[meaning] for meaning, _, _ in own}
+            cells = _cells([(MARKS[meaning], begin, end) for meaning, begin, end in own], chart.span_s)
+            lines.append(f"  {short(row.name, width) if lane == 0 else '':<{width}}  [{cells}]")
     if chart.outages:
-        cells = [" "] * TIMELINE_COLUMNS
-        for begin, end in chart.outages:
-            first = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * begin / chart.span_s))
-            last = min(TIMELINE_COLUMNS, max(first + 1, round(TIMELINE_COLUMNS * end / chart.span_s)))
-            cells[first:last] = "#" * (last - first)
-        lines.append(f"  {'(outage of all)':<{width}}  [{''.join(cells)}]")
+        cells = _cells([("#", begin, end) for begin, end in chart.outages], chart.span_s)
+        lines.append(f"  {'(outage of all)':<{width}}  [{cells}]")
     for marker in chart.markers:
         at = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * marker.at_s / chart.span_s))
         lines.append(f"  {'':<{width}}   {' ' * at}^ {marker.text}")
     lines.append("  " + "   ".join(f"{mark} {meaning}" for meaning, mark in used.items()))
     return "\n".join(lines)
+
+
+def _cells(spans: Iterable[tuple[str, float, float]], whole_s: float) -> str:
+    """Draw spans of time to scale, each at least one character wide, so that no call vanishes; later ones lie on top."""
+    cells = [" "] * TIMELINE_COLUMNS
+    for mark, begin, end in spans:
+        first = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * begin / whole_s))
+        last = min(TIMELINE_COLUMNS, max(first + 1, round(TIMELINE_COLUMNS * end / whole_s)))
+        cells[first:last] = mark * (last - first)
+    return "".join(cells)
 
 
 def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ..board.conditions import condition_label, rank_rows, ranking_metric, row_key, shown_first
+from ..board.conditions import by_condition, condition_label, ranking_metric, row_key, shown_first
 from ..board.rows import columns_of, is_ranked, shown_name
 from ..play.metric_registry import Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
@@ -35,23 +34,22 @@ def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
 def ranked_groups(track: Mapping[str, Any]) -> list[list[Row]]:
     """Return the ranked rows of each condition, best first; conditions without any are left out."""
     grading = _grading(track)
-    rows = [row for row in rank_rows(track.get("rows") or [], track, grading) if is_ranked(row)]
-    return [list(group) for _, group in itertools.groupby(rows, key=lambda row: row_key(row, track))]
+    rows = [row for row in track.get("rows") or [] if is_ranked(row)]
+    return by_condition(rows, track, grading)
 
 
 def within_noise(group: Sequence[Row], metric: str) -> list[Row]:
     """Return the rows that cannot be told from the first: its figure lies within their 95 % interval, or theirs within
     its own."""
-    best = figure(group[0], metric)
-    ends = interval(group[0], metric)
-    found = []
-    for row in group[1:]:
+    best, ends = figure(group[0], metric), interval(group[0], metric)
+
+    def alike(row: Row) -> bool:
         value, own = figure(row, metric), interval(row, metric)
         if best is None or value is None:
-            continue
-        if (own is not None and own[0] <= best <= own[1]) or (ends is not None and ends[0] <= value <= ends[1]):
-            found.append(row)
-    return found
+            return False
+        return (own is not None and own[0] <= best <= own[1]) or (ends is not None and ends[0] <= value <= ends[1])
+
+    return [row for row in group[1:] if alike(row)]
 
 
 def _best_of(group: Sequence[Row], track: Mapping[str, Any], several: bool) -> str:
@@ -117,18 +115,13 @@ def gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for group in ranked_groups(track):
         by_agent = {str(row["agent"]): row for row in group}
-        additions = sorted({name.split("+", 1)[1] for name in by_agent if "+" in name and name.split("+", 1)[0] in by_agent})
+        parts = [name.partition("+") for name in by_agent]
+        additions = sorted({added for base, plus, added in parts if plus and base in by_agent})
         for addition in additions:
-            pairs = [
-                (by_agent[name.split("+", 1)[0]], row)
-                for name, row in by_agent.items()
-                if "+" in name and name.split("+", 1)[1] == addition and name.split("+", 1)[0] in by_agent
-            ]
-            row: dict[str, Any] = {
-                "addition": f"+{addition}",
-                "condition": condition_label(group[0], track),
-                "strategies": len(pairs),
-            }
+            bases = {name: base for name in by_agent for base, _, added in [name.partition("+")] if added == addition}
+            pairs = [(by_agent[base], by_agent[name]) for name, base in bases.items() if base in by_agent]
+            label = condition_label(group[0], track)
+            row: dict[str, Any] = {"addition": f"+{addition}", "condition": label, "strategies": len(pairs)}
             for grading in GRADINGS:
                 prefix = "judged_" if grading == "judge" else ""
                 passes = f"{prefix}pass_rate_under_budget"

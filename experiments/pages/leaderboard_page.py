@@ -18,10 +18,10 @@ from ...simulators.ledger import RESOURCES
 from ..board.conditions import (
     PASS_RATE,
     budget_label,
+    by_condition,
     condition_label,
     condition_places,
     currency_of,
-    rank_rows,
     ranking_metric,
     row_key,
     settings_of,
@@ -40,7 +40,7 @@ from ..board.rows import (
     void_reasons,
 )
 from ..board.tracks import TRACKS, track_documents, track_files
-from ..play.metric_registry import REGISTRY, Metric, Row, figure, interval, plain, written
+from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .agent_notes import describe, papers_behind
 from .findings import finding, gains
@@ -125,8 +125,8 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     grading = leaderboard.get("grading")
     if grading not in GRADINGS:
         grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
-    rows = rank_rows(leaderboard.get("rows") or [], leaderboard, grading)
-    groups = [list(group) for _, group in itertools.groupby(rows, key=lambda row: row_key(row, leaderboard))]
+    groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
+    rows = [row for group in groups for row in group]
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = columns_of(leaderboard)
@@ -210,7 +210,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     """Return place in the whole order and rank within the condition, by the identity of the row."""
     found: dict[int, tuple[int, str]] = {}
     place = itertools.count()
-    for _, group in itertools.groupby(rank_rows(rows, leaderboard, grading), key=lambda row: row_key(row, leaderboard)):
+    for group in by_condition(rows, leaderboard, grading):
         rank = itertools.count(1)
         for row in group:
             found[id(row)] = (next(place), str(next(rank)) if is_ranked(row) else "–")
@@ -367,10 +367,9 @@ def _figure(row: Row, metric: Metric, key: str, peers: Sequence[Row], main: bool
         strip = {"low": low, "high": high, "at": 100 * min(1.0, max(0.0, value))}
     return {
         "grading": grading,
-        "value": written(value, metric.kind),
+        **cell(row, key, metric.kind),
         "best": value is not None and not is_reference(row) and _is_best(row, metric, key, peers),
         "strip": strip,
-        "ends": None if ends is None else [written(end, metric.kind) for end in ends],
     }
 
 

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -81,10 +82,9 @@ class Series(NamedTuple):
 
 def series(lines: Sequence[Line]) -> list[Series]:
     """List the figures of a curve, the telling ones first. A multiplier that is always 0 is left out."""
-    names = list(dict.fromkeys(name for line in lines for name in line if name not in _HIDDEN))
-    known = [name for name in SERIES if name in names]
+    names = {name for line in lines for name in line} - set(_HIDDEN)
     found = []
-    for name in [*known, *sorted(set(names) - set(known))]:
+    for name in [*(name for name in SERIES if name in names), *sorted(names - SERIES.keys())]:
         points = [(line["step"], line[name]) for line in lines if name in line]
         if name == "multiplier" and not any(value for _, value in points):
             continue
@@ -251,22 +251,15 @@ def _range(values: Sequence[float], whole: Sequence[float]) -> tuple[float, floa
 
 def _thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Reduce a curve to at most `MAX_POINTS` points, each the mean of its neighbours."""
-    each = max(1, math.ceil(len(steps) / MAX_POINTS))
-    starts = range(0, len(steps), each)
-    return (
-        [steps[min(start + each, len(steps)) - 1] for start in starts],
-        [sum(values[start : start + each]) / len(values[start : start + each]) for start in starts],
-    )
+    size = max(1, math.ceil(len(steps) / MAX_POINTS))
+    groups = [slice(start, start + size) for start in range(0, len(steps), size)]
+    return [steps[group][-1] for group in groups], [fmean(values[group]) for group in groups]
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
     """Return the running mean over a twentieth of all points to either side, as far as there are any."""
     reach = len(values) // 20
-    found = []
-    for place in range(len(values)):
-        window = values[max(0, place - reach) : place + reach + 1]
-        found.append(sum(window) / len(window))
-    return found
+    return [fmean(values[max(0, at - reach) : at + reach + 1]) for at in range(len(values))]
 
 
 def _facts(run: Path) -> list[tuple[str, Any]]:
@@ -279,13 +272,9 @@ def _facts(run: Path) -> list[tuple[str, Any]]:
         return []
     settings = document.get("settings")
     facts = {**(settings if isinstance(settings, Mapping) else {}), **document}
-    shown = []
-    for name in _FACTS:
-        value = facts.get(name)
-        value = value.get("name") if isinstance(value, Mapping) else value
-        if isinstance(value, str | int | float) and value != "":
-            shown.append((name.capitalize(), value))
-    return shown
+    named = ((name, value.get("name") if isinstance(value, Mapping) else value) for name, value in facts.items())
+    known = {name: value for name, value in named if isinstance(value, str | int | float) and value != ""}
+    return [(name.capitalize(), known[name]) for name in _FACTS if name in known]
 
 
 def _short(value: float) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ..board.conditions import CALM, budget_label, condition_label, currency_of, ranking_metric
 from ..board.rows import is_void, shown_name
-from ..play.metric_registry import Row, figure, interval, plain, written
+from ..play.metric_registry import Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part
 
@@ -37,7 +37,11 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
         blocks.append(
             {
                 "budget": budget_label(dict(budget), currency_of(track)) if len(budgets) > 1 else "",
-                "agents": sorted((_agent(each, levels, metric, track) for each in found), key=_kept, reverse=True),
+                "agents": sorted(
+                    (_agent(each, levels, metric, track) for each in found),
+                    key=lambda agent: float(agent["kept"]),
+                    reverse=True,
+                ),
             }
         )
     columns = [*({"title": _level(name, levels[name][-1])} for name in CALM if len(levels[name]) > 1), {"title": "All of them"}]
@@ -88,7 +92,7 @@ def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: s
     asked = [{**CALM, name: hardest[name]} for name in varied] + [hardest]
     kept = [by_level.get(tuple(each[name] for name in CALM)) for each in asked]
     field = _field(track)
-    cells = [{"value": written(None if row is None else figure(row, field), "rate"), "ends": _ends(row, field)} for row in kept]
+    cells = [cell(row or {}, field, "rate") for row in kept]
     last = None if kept[-1] is None else figure(kept[-1], field)
     return {
         "name": shown_name(rows[0]),
@@ -109,15 +113,6 @@ def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: s
             for latency in levels["latency"]
         ],
     }
-
-
-def _kept(agent: Mapping[str, Any]) -> float:
-    return float(agent["kept"])
-
-
-def _ends(row: Row | None, field: str) -> list[str]:
-    ends = None if row is None else interval(row, field)
-    return [] if ends is None else [written(end, "rate") for end in ends]
 
 
 def _cell(row: Row | None, metric: str) -> dict[str, Any]:

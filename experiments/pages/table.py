@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, rank_rows, row_key
+from ..board.conditions import PASS_RATE, budget_label, by_condition, condition_label, currency_of
 from ..board.rows import (
     MAX_REASONS,
     badge,
@@ -30,6 +30,7 @@ from ..play.metrics import GRADINGS
 ALWAYS_SHOWN = {
     PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
     "quality_of_plan": {"quality_of_plan", "score", "average_cost"},
+    "value_share": {"value_share", "average_cost"},
 }
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 MIN_NAME = 12  # characters of an agent's name
@@ -85,10 +86,9 @@ def print_track(leaderboard: Mapping[str, Any], console: Console) -> None:
     if not rows:
         console.print("no rows yet")
         return
-    ranked = rank_rows(rows, leaderboard, grading)
-    groups = [list(group) for _, group in itertools.groupby(ranked, key=lambda row: row_key(row, leaderboard))]
-    names = {id(row): _name(row) for row in ranked}
-    columns = _fitting(leaderboard, ranked, grading, max(map(len, names.values())), console.width)
+    groups = by_condition(rows, leaderboard, grading)
+    names = {id(row): _name(row) for row in rows}
+    columns = _fitting(leaderboard, rows, grading, max(map(len, names.values())), console.width)
     for group in groups:
         console.print(Text(f"\n{condition_label(group[0], leaderboard)}", style="italic"))
         for line in _lines(group, names, columns, grading, console.width):

@@ -308,6 +308,7 @@ def _collected(
     uses = sum(map(_uses_in, lines))
     shared = (scenario.model_dump_json(), settings, usefulness)
     place = engine or Local()
+    # closed as soon as there are enough uses, so that workers do not play episodes that nobody needs
     stream = place.stream(_explore, shared, chunks(len(lines), most, place))
     with contextlib.closing(cast("Generator[str, None, None]", stream)):
         for line in stream:

@@ -1,45 +1,40 @@
-"""Write files atomically: after a crash there is either the old file or the new one."""
+"""The files of runs: drafts that take their place whole, changes of several files at once, append-only lines, and locks."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import glob
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ...simulators.errors import ConfigError, DataError
+from ...simulators.files import (
+    REMEDIES,
+    cannot_write,
+    draft_of,
+    remove,
+    remove_drafts,
+    sync,
+    sync_folder,
+    sync_tree,
+    write_atomically,
+    writing,
+)  # fmt: skip
+
+__all__ = [
+    "LOCK", "NEXT", "LineFile", "cannot_write", "change_together", "finish_change", "finished_file", "finished_folder",
+    "has_tail", "iter_lines", "json_text", "keep_lines", "make_folder", "read_json", "read_lines", "reading", "remove",
+    "remove_drafts", "sole_writer", "sync", "write_atomically", "writing",
+]  # fmt: skip
 
 LONGEST_LINE = 64 * 2**20
 """Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
-
-
-_REMEDIES = {
-    errno.ENOSPC: "make room on the disk and run the same command again",
-    errno.EDQUOT: "make room on the disk and run the same command again",
-    errno.EIO: "check the disk and run the same command again",
-    errno.EFBIG: "raise the limit on the size of files and run the same command again",
-}
-
-
-def cannot_write(path: object, error: OSError) -> DataError:
-    """The error for a file that cannot be written: which one, why, and what to do."""
-    remedy = _REMEDIES.get(error.errno or 0, "choose another place, or make this one writable")
-    return DataError(path, f"cannot be written: {error.strerror or error}; {remedy}")
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Name the file in errors of the file system, which do not name it where a write fails; raises DataError."""
-    try:
-        yield
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:
@@ -53,44 +48,24 @@ def make_folder(folder: Path, option: str = "--out") -> None:
         missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
         folder.mkdir(parents=True, exist_ok=True)
         for each in missing:
-            _sync_folder(each.parent)
+            sync_folder(each.parent)
     except OSError as error:
-        if error.errno in _REMEDIES:
+        if error.errno in REMEDIES:
             raise cannot_write(folder, error) from error
         raise ConfigError(option, f"{folder} cannot be a folder: {error.strerror}") from error
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file's content in one step; what was written outlasts a power cut."""
-    if not path.name:
-        raise DataError(path, "is not a file name; choose one")
-    draft = _draft_of(path)
+def json_text(document: object) -> str:
+    """A document as every JSON file of a run or a submission holds it; their digests and comparisons rest on these bytes."""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON document that the caller checks; raises DataError where there is none."""
     try:
-        if path.is_char_device() or path.is_fifo():
-            # written to and not replaced: a file in its place would take /dev/null from the whole machine
-            with path.open("wb") as store:
-                store.write(content if isinstance(content, bytes) else content.encode())
-            return
-        remove_drafts(path)
-        with draft.open("wb") as store:
-            store.write(content if isinstance(content, bytes) else content.encode())
-            store.flush()
-            os.fsync(store.fileno())
-        draft.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    except UnicodeEncodeError as error:
-        raise DataError(
-            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
-        ) from None
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def _draft_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(path, f"is not valid JSON ({error})") from error
 
 
 @contextmanager
@@ -126,13 +101,13 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     make_folder(path.parent)
     remove_drafts(path)
-    draft = _draft_of(path)
+    draft = draft_of(path)
     remove(draft)
     try:
         yield draft
-        _sync(draft)
+        sync_tree(draft)
         _put(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -144,6 +119,7 @@ def _put(draft: Path, path: Path) -> None:
     """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
     if not path.is_dir():
         draft.replace(path)
+    # the exchange leaves no moment without the folder; elsewhere the old one waits under another name (`_put_back`)
     elif not _exchange(draft, path):
         aside = _aside(path)
         remove(aside)
@@ -180,58 +156,6 @@ def _put_back(path: Path) -> None:
         _aside(path).rename(path)
 
 
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def remove_drafts(path: Path) -> None:
-    """Remove the drafts of `path` that processes left behind when they were killed."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        owner = draft.name.removesuffix(".tmp").rpartition(".")[2]
-        if owner.isdecimal() and not _alive(int(owner)):
-            remove(draft)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True  # another user's, or a system that cannot say
-    return True
-
-
-def sync(path: Path) -> None:
-    """Make a file, or all that is in a folder, outlast a power cut; raises DataError, which names it."""
-    with writing(path):
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir():
-        for part in path.iterdir():
-            _sync(part)
-        _sync_folder(path)
-        return
-    with path.open("rb") as store:
-        os.fsync(store.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # Windows has no such call for folders
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 NEXT = ".next"
 """A change of several files that is decided and may not be in place yet."""
 
@@ -250,7 +174,7 @@ def change_together(folder: Path) -> Iterator[Path]:
     try:
         draft.mkdir()
         yield draft
-        _sync(draft)
+        sync_tree(draft)
         draft.rename(folder / NEXT)
     except OSError as error:
         raise cannot_write(folder, error) from error
@@ -277,7 +201,7 @@ def finish_change(folder: Path) -> None:
                     remove(place)
                 each.replace(place)
         for each in sorted(touched):
-            _sync_folder(each)
+            sync_folder(each)
         shutil.rmtree(decided)
     except OSError as error:
         problem = f"a change that was begun cannot be finished: {error.strerror or error}"

@@ -90,6 +90,11 @@ _ALL = (
         higher_is_better=True, compares=True,
     ),
     Metric("score", "Task score", "", "signed", "Mean score of the outputs, 0 to 1, whatever the cost.", higher_is_better=True),
+    Metric(
+        "value_share", "Value", "%", "rate",
+        "Value of the queries that a session answers rightly, as a share of the value of all its queries.",
+        higher_is_better=True, compares=True,
+    ),
     Metric("regret", "Regret", "", "signed", "Mean plan score of the best possible episode less the agent's own."),
     Metric("average_seconds", "Time", "s", "number", "Mean simulated time of an episode."),
     Metric(
@@ -170,6 +175,12 @@ def written(value: float | None, kind: str) -> str:
     if text.startswith("-") and not text.strip("-0.,"):
         text = text[1:]
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def cell(row: Row, key: str, kind: str) -> dict[str, Any]:
+    """A figure as it is written, and the ends of its interval; None for those where it has none."""
+    ends = interval(row, key)
+    return {"value": written(figure(row, key), kind), "ends": None if ends is None else [written(end, kind) for end in ends]}
 
 
 def plain(text: object) -> str:

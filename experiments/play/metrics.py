@@ -56,6 +56,7 @@ METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
 _WORLD_FIGURES = {
     "score": "score",
+    "value_share": "value_share",
     "plan_validity": "plan_valid",
     "average_seconds_one_by_one": "seconds_one_by_one",
     "unsupported_answers": "unsupported_answer",
@@ -333,36 +334,6 @@ def paired_difference(
         ci95=(_tidy(float(low[0])) or 0.0, _tidy(float(high[0])) or 0.0),
         p_value=swap_p_value((a_num, a_den), (b_num, b_den), common, seed, resamples),
     )
-
-
-def btp_metrics(queries: Sequence[Mapping[str, Any]], budget: float) -> dict[str, float]:
-    """AC, RFBC, PBC and PR of recorded runs of BTP's evaluation.
-
-    Only executed calls of known functions have a cost. A query counts as solved if it has more passing than failing votes and
-    its only step is not `finish`, or if it was judged unsolvable.
-
-    Args:
-        queries: each with `costs` by function, `calls` (`function`, `result`), `votes_passed`, `votes_failed`,
-            `only_finish_step`, `unsolvable_votes`, `solvable_votes`.
-        budget: limit of the summed cost of a query.
-
-    Source: BTP, section 3.1.
-    """
-    results = []
-    for index, query in enumerate(queries):
-        paid = [query["costs"].get(call["function"], 0) for call in query["calls"] if call["result"] == "executed"]
-        solved = query["votes_passed"] > query["votes_failed"] and not query["only_finish_step"]
-        solved = solved or query["unsolvable_votes"] > query["solvable_votes"]
-        results.append(
-            EpisodeResult(
-                agent="recorded", model=None, env="recorded", task=str(index), episode=index, seed=0, budget={"price": budget},
-                strict=solved, judged=solved, share=float(solved), price=sum(paid), seconds=0.0, tokens=0, calls=len(paid),
-                attempts=len(query["calls"]), errors={}, errors_by_status={}, exceeded="price" if sum(paid) > budget else None,
-            )
-        )  # fmt: skip
-    row = summarise(results, resamples=1)
-    names = {"AC": "average_cost", "RFBC": "budget_failure_rate", "PBC": "pass_rate_under_budget", "PR": "pass_rate"}
-    return {short: row[name] for short, name in names.items()}
 
 
 def _by_episode(results: Iterable[EpisodeResult]) -> dict[int, EpisodeResult]:

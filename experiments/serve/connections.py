@@ -49,10 +49,11 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
 
         def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
             super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
-            self._head, self._reading = _Timer(limits.read_s), _Timer(limits.write_s)
+            self._head, self._reading = _Timer(limits.timeout_s), _Timer(limits.timeout_s)
 
         def pause_writing(self) -> None:
             super().pause_writing()  # type: ignore[misc]
+            # aborted, not closed: closing would wait for the very client that does not read
             self._reading.start(self.transport.abort)
 
         def resume_writing(self) -> None:
@@ -72,6 +73,7 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
             self._head.start(self.transport.abort)
 
         def data_received(self, data: bytes) -> None:
+            # only the head of a request is timed here; `Gate` has a time-out for its body
             if self.cycle is None or self.cycle.response_complete:
                 self._head.start(self.transport.abort)
             super().data_received(data)
@@ -121,9 +123,10 @@ class Gate:
             return
         most, body = self._limits.request_bytes, bytearray()
         try:
+            # an announced length is refused before a byte of the body is read
             if int(headers.get(b"content-length", "0")) > most:
                 raise OverflowError
-            async with asyncio.timeout(self._limits.read_s):
+            async with asyncio.timeout(self._limits.timeout_s):
                 async for part in Request(scope, receive).stream():
                     body += part
                     if len(body) > most:
@@ -131,7 +134,7 @@ class Gate:
         except (OverflowError, ValueError):
             await refuse(413, f"a request may have {most} bytes", "TOO_LARGE")
         except TimeoutError:
-            await refuse(408, f"the request did not arrive within {self._limits.read_s:g} s", "TOO_SLOW")
+            await refuse(408, f"the request did not arrive within {self._limits.timeout_s:g} s", "TOO_SLOW")
         except ClientDisconnect:
             pass
         else:

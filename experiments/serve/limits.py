@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import Annotated
 
-from ...simulators.errors import ConfigError, CostGymError
+from pydantic import Field
+
+from ...simulators.bounds import Settings, option
+from ...simulators.errors import CostGymError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Host names under which only its own machine reaches a server."""
@@ -20,37 +23,33 @@ def sessions_of_a_client(host: str, sessions: int) -> int:
     return 0 if host in LOOPBACK else max(1, sessions // 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of clients.
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-    Attributes:
-        sessions: greatest number of open sessions.
-        idle_s: time without use after which a session is closed, seconds.
-        request_bytes: largest size of a request or message, bytes.
-        rate: requests per second of one session, with bursts of the same number.
-        openings: new sessions per second.
-        read_s: time that a client has to send a request, seconds.
-        write_s: time that a client has to read an answer, seconds.
-        client_sessions: greatest number of open sessions of one client address; 0 for no limit of its own.
+
+class Limits(Settings):
+    """Limits of clients: the options of `costgym serve` about them, and what no option changes.
+
+    Raises:
+        ConfigError: a limit is not a positive finite number.
     """
 
-    sessions: int = 256
-    idle_s: float = 600.0
-    request_bytes: int = 256 * 1024
-    rate: float = 2000.0
-    openings: float = 200.0
-    read_s: float = 10.0
-    write_s: float = 10.0
-    client_sessions: int = 0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "client_sessions" and type(value) is int and value == 0:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-                raise ConfigError(f"limit {field.name}", f"expected a positive finite number, got {value!r}")
+    sessions: Annotated[int, option("Maximum number of open sessions.", gt=0)] = 256
+    idle_s: Annotated[Seconds, option("Idle time after which a session is closed.", "SECONDS", "--idle")] = 600.0
+    request_bytes: Annotated[int, option("Maximum size of a request.", "BYTES", "--max-request", gt=0)] = 256 * 1024
+    rate: Annotated[Seconds, option("Requests per second of one session.")] = 2000.0
+    openings: Seconds = 200.0
+    """New sessions per second, of all clients together."""
+    timeout_s: Annotated[Seconds, option("Time for a client to send a request or read an answer.", "SECONDS", "--timeout")] = (
+        10.0
+    )
+    client_sessions: Annotated[
+        int | None,
+        option(
+            "Maximum number of open sessions of one client address, 0 for any number; by default a quarter of --sessions, "
+            "or any number if only this machine is served.",
+            ge=0,
+        ),
+    ] = None
 
 
 class Refused(CostGymError):

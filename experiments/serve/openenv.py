@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
@@ -22,17 +21,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...envs.base import base_env
 from ...simulators.bounds import unreadable
-from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
-from .sessions import Session, Sessions, number_at, task_numbers
+from .sessions import Session, Sessions
 from .wire import openapi, schemas
 
 LOGGER = logging.getLogger("uvicorn.error")
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
 GOING_AWAY, TRY_LATER = 1001, 1013
-MOST_TASKS = 10_000
-"""Greatest number of tasks in one answer."""
 
 
 class OpenEnv:
@@ -61,12 +57,6 @@ class OpenEnv:
             Route("/state", answering(self.state)),
             Route("/close", answering(self.close), methods=["POST"]),
             WebSocketRoute("/ws", self.socket),
-            Route("/list_environments", answering(self.environments)),
-            Route("/{env}/splits", answering(self.splits)),
-            Route("/{env}/tasks", answering(self.tasks), methods=["POST"]),
-            Route("/{env}/num_tasks", answering(self.count), methods=["POST"]),
-            Route("/{env}/task", answering(self.task), methods=["POST"]),
-            Route("/{env}/task_range", answering(self.tasks), methods=["POST"]),
         ]
 
     # -- about the environment -------------------------------------------------------------------------------------------
@@ -134,49 +124,6 @@ class OpenEnv:
         session = self._named(request, body)
         self.sessions.close(session)
         return {"session_id": session.name, "closed": True}
-
-    # -- tasks -----------------------------------------------------------------------------------------------------------
-
-    async def environments(self, request: Request, body: dict[str, Any]) -> Any:
-        return [self.name]
-
-    async def splits(self, request: Request, body: dict[str, Any]) -> Any:
-        self._numbers(request, {})
-        found = []
-        for split, kind in {"train": "train", "valid": "validation", "test": "test"}.items():
-            with suppress(CostGymError, KeyError, ValueError):
-                task_numbers(self.sessions.example, split)
-                found.append({"name": split, "type": kind})
-        return found
-
-    async def count(self, request: Request, body: dict[str, Any]) -> Any:
-        return {"num_tasks": len(self._numbers(request, body))}
-
-    async def task(self, request: Request, body: dict[str, Any]) -> Any:
-        index: Any = body.get("index")
-        return {"task": self._describe(number_at(self._numbers(request, body), index, 400), index)}
-
-    async def tasks(self, request: Request, body: dict[str, Any]) -> Any:
-        numbers = self._numbers(request, body)
-        start, stop = (body.get(name) for name in ("start", "stop"))
-        for bound in (start, stop):
-            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
-                raise Refused(f"start and stop: expected whole numbers, got {bound!r:.60}")
-        chosen = list(enumerate(numbers))[start:stop][:MOST_TASKS]
-        return {"tasks": [self._describe(number, index) for index, number in chosen], "env_name": self.name}
-
-    def _numbers(self, request: Request, body: dict[str, Any]) -> list[int]:
-        """The numbers of the tasks of the split in a request."""
-        if request.path_params["env"].lower() != self.name.lower():
-            raise Refused(f"unknown environment {request.path_params['env']!r:.60}; this is {self.name}", status=404)
-        return task_numbers(self.sessions.example, body.get("split"))
-
-    def _describe(self, number: int, index: int) -> dict[str, Any]:
-        world: Any = self.sessions.example.unwrapped
-        if hasattr(world, "world"):
-            task = world.world.tasks[number]
-            return {"index": index, "task": task.id, "number": number, "query": task.query}
-        return {"index": index, "task": number, "number": number, "query": world.tasks[index].description}
 
     # -- episodes over a WebSocket ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -13,7 +13,7 @@ import numpy as np
 from ...envs.base import NO_OPTIONS, Instance, base_env
 from ...simulators.bounds import unreadable
 from ...simulators.errors import ConfigError
-from ..play.files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
+from ..play.trajectories.collect import open_collection
 from ..play.trajectories.format import Header, Trajectory
 from ..play.trajectories.record import digest, trajectory_of
 
@@ -58,19 +58,7 @@ class Recorder:
             raise ConfigError("--record-as", problem)
         self.agent, self._held = agent, ExitStack()
         self._header = Header.of(env, env_id)
-        make_folder(folder, "--record")
-        self._held.enter_context(sole_writer(folder))
-        path = folder / "trajectories.jsonl"
-        first = next(iter_lines(path), None) if path.exists() else None
-        if first is None:
-            write_atomically(path, self._header.to_json() + "\n")
-        elif first != self._header.to_json():
-            self._held.close()
-            raise ConfigError(
-                "--record", f"{path} contains episodes of another scenario or other settings; choose another folder"
-            )
-        self.episodes = keep_lines(path, 2**62) - 1
-        self._store = self._held.enter_context(closing(LineFile(path)))
+        self._store, self.episodes = self._held.enter_context(open_collection(folder, self._header, "--record"))
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +78,7 @@ class Recorder:
 
     def close(self) -> None:
         """Sync the file, close it and free the folder."""
-        with self._held:
-            sync(self._store.path)
+        self._held.close()
 
 
 class Tape:

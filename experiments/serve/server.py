@@ -134,7 +134,7 @@ def server_of(service: Service) -> Server:
             ws_per_message_deflate=False,
             h11_max_incomplete_event_size=LONGEST_HEAD,
             limit_concurrency=4 * service.limits.sessions + 64,
-            timeout_keep_alive=max(1, int(service.limits.read_s)),
+            timeout_keep_alive=max(1, int(service.limits.timeout_s)),
             timeout_graceful_shutdown=SHUTDOWN_S,
             access_log=False,
             log_level="warning",

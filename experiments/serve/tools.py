@@ -32,7 +32,7 @@ from .connections import replayed
 from .limits import Limits, Refused
 from .openenv import PlainResponse, client_of, read_json
 from .sessions import Session, Sessions
-from .wire import LARGEST_SEED, seen_status
+from .wire import LARGEST_SEED, seen
 
 if TYPE_CHECKING:
     from ...envs.chat import MarketplaceChatEnv
@@ -227,8 +227,10 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
         return _result(session, json.dumps({**_standing(session), **prices}), {"prices": env.quotes()})
     if not session.playing:
         return _result(session, "the episode has ended; connect again for another", {}, failed=True)
+    # a candidate that is named like one of our own tools was listed with a prefix, which the world does not know
     whole = name.removeprefix(PREFIX)
     asked = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
+    # a step may play several calls and pass time: the cost of this one is what log, ledger and clock gain
     before = len(env._playing().calls)
     price, at_s = env._playing().ledger.price, env._playing().now_s
     answer = session.act(json.dumps({"name": asked, "arguments": dict(arguments)}))
@@ -238,7 +240,7 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
     calls = episode.calls[before:]
     failed = False
     if calls:
-        figures["status"] = seen_status(calls[-1].status.label)
+        figures["status"] = seen(calls[-1].status).label
         failed = calls[-1].status not in LOOKS_OK
         if not text:
             text = episode.content(calls[-1])

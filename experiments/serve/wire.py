@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...envs.seats import without_verdicts
 from ...simulators.bounds import first_problem
 from ...simulators.errors import UnknownName
 from ...simulators.status import LOOKS_OK, Status
@@ -84,23 +85,16 @@ def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
 
     The status of a call is the one that its caller sees: an answer that is empty or irrelevant is an answer.
     """
-    found = {name: plain(value) for name, value in info.items()}
-    if isinstance(found.get("status"), int) and found["status"] in _HIDDEN:
-        found["status"] = int(Status.OK)
-    if "statuses" in found:
-        found["statuses"] = ",".join(map(seen_status, found["statuses"].split(",")))
-    if "results" in found:
-        found["results"] = [{**result, "status": seen_status(result["status"])} for result in found["results"]]
+    told = without_verdicts(dict(info)) if "statuses" in info else info
+    found = {name: plain(value) for name, value in told.items()}
+    if "status" in found:
+        found["status"] = int(seen(Status(found["status"])))
     return found
 
 
-_HIDDEN = frozenset(map(int, LOOKS_OK))
-_HIDDEN_LABELS = frozenset(status.label for status in LOOKS_OK)
-
-
-def seen_status(label: str) -> str:
-    """The status of a call as its caller sees it, by its label."""
-    return Status.OK.label if label in _HIDDEN_LABELS else label
+def seen(status: Status) -> Status:
+    """The status of a call as its caller sees it."""
+    return Status.OK if status in LOOKS_OK else status
 
 
 def plain(value: Any) -> Any:
@@ -110,6 +104,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.ndarray):
+        # JSON has no infinity; nearly all arrays are finite, and need no look at each value
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             return [plain(each) for each in value.tolist()]
         return value.astype(int).tolist() if value.dtype.kind == "b" else value.tolist()

@@ -25,7 +25,7 @@ NOTHING = -(1 << 30)
 PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
 """Numbers of the limit that was passed, in the order of `ledger.RESOURCES`; 0 for none."""
 
-UNKNOWN_TOOL = int(Status.UNKNOWN_TOOL)
+UNKNOWN_TOOL, FORBIDDEN = int(Status.UNKNOWN_TOOL), int(Status.FORBIDDEN)
 _OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER_BUDGET)
 _WRONG, _NO_DATA = int(Status.WRONG_ARGUMENTS), int(Status.NO_DATA)
 _RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)

@@ -22,7 +22,7 @@ from .vocabulary import Capability, Category, vocabulary
 
 PROVIDERS_PER_CAPABILITY = 4
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
-_SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
+SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
 SPREADS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 """Spreads of a call's duration around its tool's median. There are few, because each needs a table of quantiles."""
 _VERBS = ("get", "fetch", "lookup", "query", "")
@@ -241,7 +241,7 @@ def draw_profile(
     cold = u[0] < rules.cold_share
     return ToolProfile(
         fee=float(fee),
-        latency_s=tuple(round(median_s * factor, 4) for factor in _SIZE_FACTORS),
+        latency_s=tuple(round(median_s * factor, 4) for factor in SIZE_FACTORS),
         latency_spread=spread,
         cpu_cons_mb=rules.memory_mb[int(u[2] * len(rules.memory_mb))],
         cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),

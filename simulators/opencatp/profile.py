@@ -30,9 +30,9 @@ from typing import Any
 import yaml
 
 from ..errors import DataError, InvalidProfile, UnknownName
+from ..files import write_atomically
 from ..plan import Plan, longest_path
 from ..pricing import FaasPricing
-from .files import replace_file
 from .levels import LEVELS
 from .tools import TOOLS
 
@@ -190,7 +190,7 @@ def _read_file(path: Path) -> Profile:
 
 def save_profile(profile: Profile, path: str | Path) -> None:
     """Write a profile as JSON, which `load_profile` reads."""
-    replace_file(Path(path), (json.dumps(profile_record(profile), indent=1) + "\n").encode())
+    write_atomically(Path(path), (json.dumps(profile_record(profile), indent=1) + "\n").encode(), parents=True)
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:

@@ -143,12 +143,14 @@ class PlayedPlan(NamedTuple):
         tokens: The tokens that it took to write it.
         refusal: The reason why it was turned down; None where it was not.
         valid: Whether its calls count; those of a plan that was turned down are cancelled, though paid.
+        forbidden: Tokens that were refused while it was written.
     """
 
     steps: Sequence[PlanStep]
     tokens: int = 0
     refusal: str | None = None
     valid: bool = True
+    forbidden: int = 0
 
 
 class PlanEpisode(Episode):
@@ -179,6 +181,12 @@ class PlanEpisode(Episode):
                 break
         return ended
 
+    def refuse(self) -> None:
+        """Refuse an action that the mask forbids: it takes a moment, costs nothing and is no call."""
+        self.log.append(("refuse",))
+        self.ledger.attempts += 1
+        self._advance(self.world.gateway_s)
+
     def stop(self) -> None:
         """End the episode. Calls that run are cut off and charged for the part that ran."""
         if not self.over:
@@ -193,6 +201,8 @@ class PlanEpisode(Episode):
         """Run a plan: each tool as soon as everything that it depends on has ended. The calls are kept in the order written."""
         if plan.tokens:
             self.write(plan.tokens)
+        for _ in range(plan.forbidden):
+            self.refuse()
         if plan.refusal is not None:
             self.submit(-1, None, Status.MALFORMED, plan.refusal)
         waiting = list(plan.steps)
@@ -217,6 +227,8 @@ class PlanEpisode(Episode):
         for entry in list(log):
             if entry[0] == "write":
                 self.write(entry[1])
+            elif entry[0] == "refuse":
+                self.refuse()
             else:
                 super().replay([entry])
 

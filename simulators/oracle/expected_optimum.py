@@ -1,114 +1,148 @@
-"""The best policy that knows the tools' reliabilities, but not the episode's luck.
+"""The informed policy: it knows how every tool behaves on average, but not the episode's luck.
 
-Each tool's latent state (alive, degraded, dead) has a belief that starts from its reliability and is updated by Bayes' rule
-after every call. Among the tools that serve a need the one with the lowest ``price / P(next call works)`` is called. A failure
-only ever lowers the chance of a tool's next call, so this one-step index is its Gittins index, and calling by it has the least
-expected cost for one need.
+Each tool has a `Belief` that starts from its true reliability, knows how often the time-out cuts its calls off, and is updated
+by Bayes' rule after every call. Among the tools that serve a need the one with the lowest ``expected price / P(the next call
+brings the answer)`` is called. A failure only ever lowers the chance of a tool's next call, so this one-step ratio is the
+tool's Gittins index, and calling by it has the least expected cost for one need without limits.
+
+Where it stands to the best policy with this knowledge:
+
+* **Exact** for one need under a price per call, without limits that bind and without outages.
+* **A lower bound** otherwise: it is a policy, so the best one is at least as good. With several needs, only their order and the
+  moment to give up are rules of thumb; under a limit, it never makes a call after which the rest of the needs could not be
+  paid any more, but does not plan which tools fit the limit best; outages are waited out by calling on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import NamedTuple
 
 from ..calls import Candidate
-from ..failures import state_chances
+from ..episode import Episode
 from ..tasks import needed
 from ..tools import READ, WRITE
 from ..world import World
+from .belief import Belief, cut_share, expected_price
+
+_SLACK = 1e-9
 
 
-class Belief:
-    """The belief about one tool's latent state in one episode."""
+class Offer(NamedTuple):
+    """A call that could be made next.
 
-    __slots__ = ("_chances", "_persistence", "last", "states")
+    Attributes:
+        slot: Of the tool.
+        need: Index of the need that it serves.
+        quote: Price in the catalogue.
+        price: Expected price.
+        chance: Chance that the call brings the fact.
+    """
 
-    def __init__(self, reliability: float, slip: float, persistence: float) -> None:
-        alive, degraded = state_chances(reliability, slip)
-        self.states = [alive, degraded, max(0.0, 1.0 - alive - degraded)]
-        self._chances = (1.0 - slip, 0.5, slip)
-        self._persistence = persistence
-        self.last: bool | None = None
+    slot: int
+    need: int
+    quote: float
+    price: float
+    chance: float
 
-    def _next(self, state: int) -> float:
-        chance, pull = self._chances[state], self._persistence
-        if self.last is None:
-            return chance
-        return chance + pull * (1.0 - chance) if self.last else chance - pull * chance
 
-    @property
-    def chance(self) -> float:
-        """Chance that the next call works."""
-        return sum(share * self._next(state) for state, share in enumerate(self.states))
+def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence[bool], left: float, loss: float) -> int | None:
+    """Choose the slot to call next by the lowest expected price over chance, or None to stop.
 
-    def learn(self, worked: bool) -> None:
-        """Take a call's outcome into account."""
-        weights = [share * (self._next(s) if worked else 1.0 - self._next(s)) for s, share in enumerate(self.states)]
-        total = sum(weights)
-        if total > 0:
-            self.states = [weight / total for weight in weights]
-        self.last = worked
+    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: needs that will
+    probably fail are tried before money is spent on others.
+
+    Args:
+        offers: Calls that may be made.
+        missing: The needs whose facts are missing.
+        ready: For each need whether its arguments are known.
+        left: Price that may still be spent.
+        loss: What a unit of price costs beside a pass.
+    """
+    by_need: dict[int, list[Offer]] = {need: [] for need in missing}
+    for offer in offers:
+        if offer.need in by_need and offer.quote <= left and offer.chance > 0.0 and offer.price * loss <= offer.chance:
+            by_need[offer.need].append(offer)
+    if not all(by_need.values()):
+        return None
+    cheapest = {need: min(offer.quote for offer in found) for need, found in by_need.items()}
+    reserved = sum(cheapest.values())
+    if reserved > left + _SLACK:
+        return None
+    best: tuple[float, int] | None = None
+    for need, found in by_need.items():
+        if not ready[need]:
+            continue
+        # a call after which the other needs cannot be paid any more is worth nothing
+        spare = left - (reserved - cheapest[need]) + _SLACK
+        ranked = sorted((offer.price / offer.chance, offer.slot, offer.chance) for offer in found if offer.quote <= spare)
+        missed = 1.0
+        for _, _, chance in ranked:
+            missed *= 1.0 - chance
+        urgency = ranked[0][0] / max(missed, 1e-12)
+        if best is None or urgency < best[0]:
+            best = (urgency, ranked[0][1])
+    return None if best is None else best[1]
 
 
 class ExpectedOptimumPolicy:
-    """Chooses the next call of one episode.
-
-    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: needs that will
-    probably fail are tried before money is spent on others. It gives up where no tool of a need is worth its price any more.
+    """Chooses the next call of one episode; see the module on how good that is.
 
     Args:
-        world: The world whose reliabilities and failure model are known.
+        world: The world whose reliabilities, durations, limits and failure model are known.
         number: The task.
         multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 
     def __init__(self, world: World, number: int, multiplier: float = 0.0) -> None:
+        self._world = world
         self._slots = world.candidates(number)
-        needs = world.tasks[number].needs
-        self._after = [need.after for need in needs]
-        self._needed = needed(needs)
         self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
-        self.beliefs = [Belief(slot.profile.reliability, slot.slip, slot.persistence) for slot in self._slots]
+        self._needed = needed(world.tasks[number].needs)
+        self._serving = [spec for spec in self._slots if spec.needs and spec.role in (READ, WRITE)]
+        self.beliefs = {spec.index: Belief.of(spec, world.failures) for spec in self._serving}
+        self._seen = 0
 
-    def learn(self, slot: int, worked: bool) -> None:
-        """Take a call's outcome into account."""
-        self.beliefs[slot].learn(worked)
+    def learn(self, episode: Episode) -> None:
+        """Take the calls that have ended since the last time into account."""
+        calls = episode.calls
+        for call in calls[self._seen :]:
+            if call.k and call.slot in self.beliefs:
+                self.beliefs[call.slot].learn(call.status)
+        self._seen = len(calls)
 
-    def choose(self, known: Sequence[bool], prices: Sequence[float], left: float, shut: Sequence[bool]) -> int | None:
-        """Choose the slot to call next, or None to stop.
+    def choose(self, episode: Episode) -> int | None:
+        """Choose the slot to call next in an episode with nothing in flight, or None to stop."""
+        missing = [need for need, known in enumerate(episode.known) if self._needed[need] and not known]
+        remaining = episode.remaining()
+        if not missing or remaining.get("calls", inf) < len(missing):
+            return None
+        ready = [all(episode.known[before] for before in after) for after in (need.after for need in episode.needs)]
+        seconds = remaining.get("seconds", inf)
+        admitted = [spec for spec in self._serving if admits(episode, spec)]
+        offers = (self._offer(episode, spec, need, seconds) for spec in admitted for need in spec.needs)
+        return choose_call(offers, missing, ready, remaining.get("price", inf), self._loss)
 
-        Args:
-            known: For each need whether its fact is known.
-            prices: What a call of each slot costs now.
-            left: Price that may still be spent.
-            shut: Slots that cannot be called (banned, over quota).
-        """
-        best: tuple[float, int] | None = None
-        for need, after in enumerate(self._after):
-            if known[need] or not self._needed[need]:
-                continue
-            ranked = sorted(
-                (prices[slot.index] / self.beliefs[slot.index].chance, slot.index)
-                for slot in self._slots
-                if need in slot.needs
-                and slot.role in (READ, WRITE)
-                and not shut[slot.index]
-                and self._worth(slot, prices[slot.index], left)
-            )
-            if not ranked:
-                return None
-            if not all(known[before] for before in after):
-                continue
-            missed = 1.0
-            for _, slot in ranked:
-                missed *= 1.0 - self.beliefs[slot].chance
-            urgency = ranked[0][0] / max(missed, 1e-12)
-            if best is None or urgency < best[0]:
-                best = (urgency, ranked[0][1])
-        return None if best is None else best[1]
+    def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
+        belief, world = self.beliefs[spec.index], self._world
+        idle = episode._idle[spec.index]
+        loads = bool(spec.profile.cold_start_s) and not (idle and episode.now_s - idle[-1] <= spec.profile.keep_alive_s)
+        load_s = spec.profile.cold_start_s if loads else 0.0
+        chance = belief.chance
+        if seconds - load_s < spec.profile.timeout_s:  # the limit ends the episode before the time-out would end the call
+            chance = belief.works * (1.0 - cut_share(spec, seconds - load_s))
+        quote = episode.quote(spec.index)
+        price = expected_price(spec, belief, quote, world.bill_failures, load_s if world.bill_cold_start else 0.0)
+        return Offer(spec.index, need, quote, price, chance)
 
-    def _worth(self, slot: Candidate, price: float, left: float) -> bool:
-        chance = self.beliefs[slot.index].chance
-        return price <= left and chance > 0 and price * self._loss <= chance
+
+def admits(episode: Episode, spec: Candidate) -> bool:
+    """Return whether a call would pass the gateway now: no ban, and room in its quota and its rate limit's window."""
+    if spec.index in episode.banned or (spec.profile.quota and episode.counts[spec.index] >= spec.profile.quota):
+        return False
+    window = episode._windows[spec.index] if spec.profile.rate_limit else None
+    return window is None or sum(at > episode.now_s - spec.profile.window_s for at in window) < spec.profile.rate_limit
 
 
 def expected_optimum_policy(world: World, number: int, multiplier: float = 0.0) -> ExpectedOptimumPolicy:

@@ -21,7 +21,7 @@ pytest.importorskip("mcp", reason="the extra `serve` is not installed")
         ("--env costgym/No-v0", "unknown environment"),
         ("--port 99999", "--port"),
         ("--seed -1", "--seed"),
-        ("--idle 0", "positive finite number"),
+        ("--idle 0", "--idle: expected a number greater than 0"),
         ("--budget price=1,2", "one limit per resource"),
         ("--env costgym/OpenCATP-v0 --scenario storm", "no such option"),
         ("--env costgym/OpenCATPCalls-v0 --stdio", "MCP is text"),

@@ -13,6 +13,8 @@ import pytest
 import costgym
 from costgym.envs import decision, marketplace
 from costgym.envs.opencatp import base, calls, plans
+from costgym.envs.sessions import features
+from costgym.simulators.sessions.rules import SessionRules
 from docs.extensions.environments import _facts, arrays, environment_class, parameters, sections, shared_rows
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
@@ -23,6 +25,9 @@ COLUMNS = {
     ("costgym/Marketplace-v0", "tools"): marketplace.TOOL_FEATURES,
     ("costgym/Marketplace-v0", "needs"): marketplace.NEED_FEATURES,
     ("costgym/Marketplace-v0", "resources"): marketplace.RESOURCE_FEATURES,
+    ("costgym/MarketplaceSession-v0", "tools"): features.tool_features(SessionRules(), "counts"),
+    ("costgym/MarketplaceSession-v0", "query"): features.query_features(SessionRules()),
+    ("costgym/MarketplaceSession-v0", "resources"): features.RESOURCE_FEATURES,
     ("costgym/OpenCATP-v0", "task"): base.TASK_FEATURES,
     ("costgym/OpenCATP-v0", "tools"): plans.TOOL_FEATURES,
     ("costgym/OpenCATP-v0", "progress"): plans.PROGRESS_FEATURES,

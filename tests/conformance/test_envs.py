@@ -19,6 +19,7 @@ NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
 REFUSING = [name for name in NUMERIC if "enforcement" in parameters_of(name)]
 TIGHT: dict[str, list[dict[str, float]]] = {
     "costgym/Marketplace-v0": [{"price": 5.0}, {"price": 9.0, "calls": 1.5}],
+    "costgym/MarketplaceSession-v0": [{"price": 20.0}, {"price": 30.0, "calls": 5.5}],
     "costgym/OpenCATPCalls-v0": [{"price": 0.05}, {"seconds": 0.9}, {"price": 0.1, "calls": 2.5}],
     "costgym/DecisionAware-v0": [{"price": 0.2}, {"price": 2.0}, {"tokens": 100}, {"tokens": 500, "calls": 0.5}],
 }

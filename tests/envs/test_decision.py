@@ -97,7 +97,7 @@ def test_only_the_open_actions_of_a_stage_do_something(env: DecisionAwareEnv) ->
     info = begin(env, CALL)
     assert np.flatnonzero(info["action_mask"]).tolist() == [ANSWER, SEARCH]
     observation, _, terminated, _, info = env.step(FIRST_CALL)
-    assert not terminated and not info["searched"] and info["status"] == int(Status.UNKNOWN_TOOL)
+    assert not terminated and not info["searched"] and info["status"] == int(Status.FORBIDDEN)
     assert observation["action_mask"].tolist() == info["action_mask"].astype(float).tolist()
     env.step(SEARCH)
     assert np.flatnonzero(env.action_masks()).tolist() == [*range(FIRST_CALL, FIRST_CALL + 5), env.none_action]

@@ -54,7 +54,7 @@ def leaderboard(
         again = sum(row["verified"] == "rerun" for row in rows)
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
-    from ...experiments.board.submissions.submission import ended
+    from ...experiments.board.store.runs import read_ended
     from ...experiments.leaderboard import Leaderboard, add_shipped, make_run_config, run
     from ...experiments.pages.table import print_table
 
@@ -73,7 +73,7 @@ def leaderboard(
         spending = language.spending(progress.say)
         board = run(config, out, progress=progress.update, engine=engine, spending=spending)
         if asked.agents is None and add_shipped(out, config, engine):
-            board = Leaderboard(out, ended(out))
+            board = Leaderboard(out, read_ended(out))
     save_run(store, out)
     save_json(json_file, board.document)
     if not quiet:

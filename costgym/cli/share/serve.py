@@ -9,27 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from ...experiments.play.options import Seed
+from ...experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
 from ...simulators.bounds import Settings, option
 from ...simulators.errors import ConfigError, require
 from ..options import WorldOptions
-
-
-class SessionOptions(Settings):
-    """The options about the clients of a server."""
-
-    sessions: Annotated[int, option("Maximum number of open sessions.")] = 256
-    idle: Annotated[float, option("Idle time after which a session is closed.", "SECONDS")] = 600.0
-    max_request: Annotated[int, option("Maximum size of a request.", "BYTES")] = 256 * 1024
-    rate: Annotated[float, option("Requests per second of one session.")] = 2000.0
-    timeout: Annotated[float, option("Time for a client to send a request or read an answer.", "SECONDS")] = 10.0
-    client_sessions: Annotated[
-        int | None,
-        option(
-            "Maximum number of open sessions of one client address, 0 for any number; by default a quarter of --sessions, "
-            "or any number if only this machine is served.",
-            ge=0,
-        ),
-    ] = None
 
 
 class RecordOptions(Settings):
@@ -42,7 +25,7 @@ class RecordOptions(Settings):
 
 def serve(
     world: WorldOptions,
-    bounds: SessionOptions,
+    limits: Limits,
     recording: RecordOptions,
     env: Annotated[str, option("An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
     seed: Seed = 0,
@@ -59,13 +42,9 @@ def serve(
     for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
     from ...envs.registration import describe, make
-    from ...experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
 
-    of_a_client = bounds.client_sessions
-    if of_a_client is None:
-        of_a_client = 0 if stdio else sessions_of_a_client(host, bounds.sessions)
-    times = {"read_s": bounds.timeout, "write_s": bounds.timeout}
-    limits = Limits(bounds.sessions, bounds.idle, bounds.max_request, bounds.rate, **times, client_sessions=of_a_client)
+    if limits.client_sessions is None and not stdio:
+        limits = limits.model_copy(update={"client_sessions": sessions_of_a_client(host, limits.sessions)})
     record = recording.record
     with ExitStack() as held:
         recorder: Any = None

@@ -281,10 +281,17 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
     if action == out.mask.shape[1] - 1:
         world.finish(tables, rules, state, i)
     elif action == width and view.concurrent:
-        return _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
+        if e.records > 0 or e.news > 0:
+            return _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
+        world.refuse(tables, rules, state, i)
+        e.status = world.FORBIDDEN
     elif 0 <= action < min(tables.slot_count[e.task], width):
         slot = np.int64(view.slots[e.task, action])
-        refusal = world.submit(tables, rules, state, i, slot)
+        if view.serves[e.task, action] & _wanted(view, e):
+            refusal = world.submit(tables, rules, state, i, slot)
+        else:  # it can bring nothing; bans and limits are the gateway's to tell
+            world.refuse(tables, rules, state, i)
+            refusal = world.FORBIDDEN
         s = state.slots[i, slot]
         if refusal >= 0:
             e.status = refusal
@@ -297,6 +304,12 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
         world.refuse(tables, rules, state, i)
         e.status = world.UNKNOWN_TOOL
     return touched if view.concurrent else _settle(tables, rules, state, view, out, i, touched)
+
+
+@inlined
+def _wanted(view: Any, e: Any) -> Any:
+    """Bits of the needs, as in `View.serves`, for which a call can bring something."""
+    return np.uint8(np.uint64(e.seen_ready) & ~e.seen_known) | _UNSEEN_NEED if view.useful else _ANY_NEED
 
 
 @inlined
@@ -407,7 +420,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     resources[i, 7] = min(e.price * view.scale, view.highest)
 
     mask, at_start, epoch = out.mask, view.mask, np.int64(e.epoch)
-    wanted = np.uint8(np.uint64(e.seen_ready) & ~e.seen_known) | _UNSEEN_NEED if view.useful else _ANY_NEED
+    wanted = _wanted(view, e)
     spent_so_far, limit = world.spent_and_limit(rules, e)
     for row in range(width):  # without a branch, so that several rows are done at once
         covered = spent_so_far + view.dues[task, epoch, row] <= limit

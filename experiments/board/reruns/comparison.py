@@ -212,6 +212,7 @@ def _compared(
         trials.append(max(count, 1.0))
         errors.append(float(np.nanvar(values)) if known.any() else 0.0)
     if share:
+        # pooled, because both sides are one agent if the claim is honest; never 0, so that flawless rows can be compared
         pooled = (means[0] * trials[0] + means[1] * trials[1]) / sum(trials)
         errors = [max(pooled * (1.0 - pooled), 1e-9)] * 2
     chance = sum(each / count for each, count in zip(errors, trials, strict=True))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import ConfigError, DataError
-from ...play.files import iter_lines
+from ...play.files import iter_lines, read_json
 from ...play.metric_registry import plain
 from ...play.results import EpisodeResult
 from ...play.trajectories.verify import BROKEN
@@ -93,7 +93,9 @@ def read_run(folder: str | Path) -> Run:
         DataError: a file in it cannot be read.
     """
     place = Path(folder)
-    manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
+    document, manifest = read_ended(place), read_json(place / "run.json")
+    if not isinstance(manifest, dict):
+        raise DataError(place / "run.json", "is not what a leaderboard run writes")
     with as_written(place):
         entries = tuple(entry_of(row, document, place) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
@@ -101,26 +103,25 @@ def read_run(folder: str | Path) -> Run:
     return Run(run_id(manifest), manifest, document, place, entries, lambda: _episodes(place, entries))
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / name
-    if not path.is_file():
-        ended = "has not ended; run the leaderboard again to finish it" if (folder / "run.json").is_file() else "holds no run"
-        raise ConfigError("--run", f"{folder} {ended} (there is no {name})")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is not valid JSON ({error})") from error
-    if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
-        raise DataError(path, "is not what a leaderboard run writes")
-    return document
+def read_ended(folder: Path) -> dict[str, Any]:
+    """The content of a run's `leaderboard.json`, as far as all who use it rely on it.
 
-
-def _has_rows(document: Mapping[str, Any]) -> bool:
-    """The document has rows that pages can show."""
-    rows, kinds = document.get("rows"), {"agent": str, "budget": dict}
-    return isinstance(rows, list) and all(
+    Raises:
+        ConfigError: the folder holds no run, or one that has not ended.
+        DataError: it cannot be read, or is not what a run writes.
+    """
+    path = folder / "leaderboard.json"
+    missing = next((name for name in ("run.json", path.name) if not (folder / name).is_file()), None)
+    if missing is not None:
+        ended = "holds no run" if missing == "run.json" else "has not ended; run the leaderboard again to finish it"
+        raise ConfigError("--run", f"{folder} {ended} (there is no {missing})")
+    document = read_json(path)
+    rows, kinds = document.get("rows") if isinstance(document, dict) else None, {"agent": str, "budget": dict}
+    if not isinstance(rows, list) or not all(
         isinstance(row, dict) and all(isinstance(row.get(name), kind) for name, kind in kinds.items()) for row in rows
-    )
+    ):
+        raise DataError(path, "is not what a leaderboard run writes")
+    return dict(document)
 
 
 def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path | None) -> RunEntry:

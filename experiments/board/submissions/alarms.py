@@ -83,7 +83,9 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
         result: of the episode.
     """
     better = int(result.regret is not None and result.regret < -ROUNDING)
-    task = frozenset({result.task if world.world is not None else str(world.task.task_id)})  # of all its samples
+    task = frozenset(
+        {result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))}
+    )  # of all its samples
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)
@@ -165,5 +167,6 @@ def alarms(signs: Signs, track: str = "") -> list[str]:
 def _at_least(passed: int, trials: int, share: float) -> float:
     """The chance of so many passes or more in independent trials."""
     odds = math.log(share), math.log1p(-share)
+    # in logarithms, since the binomial coefficients of some hundred tasks overflow
     ways = (math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(passed, trials + 1))
     return math.fsum(math.exp(way + k * odds[0] + (trials - k) * odds[1]) for k, way in enumerate(ways, passed))

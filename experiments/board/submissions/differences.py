@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import DataError
-from ...play.files import LOCK, NEXT, has_tail, iter_lines
+from ...play.files import LOCK, NEXT, has_tail, iter_lines, json_text
 from ...play.results import EpisodeResult
 from ...play.trajectories.format import decode_once
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL
-from ..board import document_text
 from ..conditions import row_key
 from .manifest import MANIFEST, MAX_PROBLEMS, Submission
 
@@ -93,6 +92,7 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
         found = decode_once(text)
     except (DataError, ValueError, RecursionError) as error:
         return [f"{path.name}: is not valid JSON ({error})"]
+    # as a file holds it: tuples become lists there, and all keys texts
     derived = json.loads(json.dumps(wanted))
     if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
         return [f"{path.name}: is not what a leaderboard run writes"]
@@ -101,7 +101,7 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
         if name != "rows" and _json(derived.get(name)) != _json(found.get(name)):
             problems.append(f"{path.name}, {name}: {_said(derived.get(name), found.get(name))}")
     problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, found["rows"])]
-    if not problems and text != document_text(wanted):
+    if not problems and text != json_text(wanted):
         problems.append(f"{path.name}: {NOT_AS_WRITTEN}")
     return problems[:MAX_PROBLEMS]
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....simulators.errors import DataError
+from ...play.files import json_text
 from ...play.trajectories.format import decode_once
 from ..run_config import RowConfig, RunConfig
 from ..run_log import trajectory_path
@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
 
 def manifest_text(manifest: Submission) -> str:
     """`manifest.json` as it is written."""
-    return json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+    return json_text(manifest.model_dump(mode="json"))
 
 
 def manifest_digest(manifest: Submission) -> str:

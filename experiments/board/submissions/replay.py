@@ -124,6 +124,7 @@ def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: 
     files = [CheckedFile(row) for row in rows]
     checked = 0
     for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
+        # findings come in the order of the files, so all earlier files are through
         while checked < found.file:
             yield files[checked].finished()
             checked += 1
@@ -166,6 +167,7 @@ def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
         model: str | None = None
         begun = False
         for some in numbered(lines):
+            # closed meanwhile by what replay found in its first lines: the others would not be listed
             if entry.closed:
                 break
             if not begun:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
 from ..run_config import RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
-from ..store.runs import as_written
+from ..store.runs import as_written, read_ended
 from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import digest_of, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
@@ -55,7 +54,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
     for agent in agents or ():
         if agent not in config.agents:
             raise UnknownName("agent of the run", agent, config.agents)
-    document = ended(source)
+    document = read_ended(source)
     wanted = [row for row in config.rows() if agents is None or row.agent in agents]
     rows = [row for row in wanted if not is_privileged(row)]
     if (agents is not None and len(rows) < len(wanted)) or not rows:
@@ -69,7 +68,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
         entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
         files.append({**entry, "digest": digest_of(source / path)})
     packed = {(row.track.name, row.agent) for row in rows}
-    claimed = [row for row in document["rows"] if "submission" not in row and (row["track"], row["agent"]) in packed]
+    claimed = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})
@@ -78,29 +77,6 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
     with finished_folder(out) as draft:
         _copy(source, manifest, draft)
     return out
-
-
-def ended(run: Path) -> dict[str, Any]:
-    """The content of a run's `leaderboard.json`.
-
-    Raises:
-        ConfigError: the run has not ended.
-        DataError: it cannot be read.
-    """
-    path = run / "leaderboard.json"
-    if not path.is_file():
-        raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is not valid JSON ({error})") from error
-    rows = document.get("rows") if isinstance(document, dict) else None
-    named = isinstance(rows, list) and all(
-        isinstance(row, dict) and isinstance(row.get("agent"), str) and isinstance(row.get("track"), str) for row in rows
-    )
-    if not named:
-        raise DataError(path, "is not what a leaderboard run writes")
-    return dict(document)
 
 
 def add(
@@ -142,7 +118,7 @@ def add(
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     with reading(board):
-        ended(board)
+        read_ended(board)
         check_name(board, manifest)
     different = differences(config, manifest.run)
     if different:
@@ -169,7 +145,7 @@ def add(
     with sole_writer(board), as_written(board):
         finish_change(board)
         check_name(board, manifest)  # another process may have added one since
-        publish(board, ended(board), Addition(manifest.name, rows, fill), pages)
+        publish(board, read_ended(board), Addition(manifest.name, rows, fill), pages)
     return rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ....agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS
+from ....agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION
 
 Kind = Literal["rule", "online", "constrained", "offline"]
 
@@ -20,18 +20,26 @@ class Method:
         kind: a rule learns nothing; online methods learn in the environment; constrained ones under a limit on the mean cost as
             well; offline ones from recorded episodes alone.
         what: one line.
+        home: the only environment that has it; "" for one that others may have too.
     """
 
     name: str
     kind: Kind
     what: str
+    home: str = ""
 
 
 _ALL = (
+    Method("do-nothing", "rule", "ends every episode at once, or as cheaply as it can"),
     Method("random", "rule", "random actions under the mask"),
     Method("cheapest", "rule", "for each missing fact the cheapest tool"),
     Method("greedy", "rule", "for each missing fact the best advertised value for its price"),
-    Method("oracle-informed", "rule", "knows the tools' true reliability: the bound that returns are normalised by"),
+    Method("bayes-index", "rule", "the lowest price over the chance of success, inferred from adverts and its own calls"),
+    Method(
+        "paced", "rule", "in sessions, an index by a belief for each query, under a shadow price that follows spending", SESSION
+    ),
+    Method("optimistic", "rule", "in sessions, paced, with memory and an upper confidence bound", SESSION),
+    Method("oracle-informed", "rule", "knows how reliable, slow and limited each tool is: what returns are normalised by"),
     Method("ppo", "online", "sb3-contrib's MaskablePPO, default settings but a discount of 1"),
     Method(
         "ppo-tools", "online", "`costgym train ppo`: MaskablePPO on the native batch, with a network that reads tools as a set"
@@ -63,10 +71,18 @@ class Offer:
 
 LIMIT_SHARE = 0.6
 """Limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit."""
-_PLANNERS = {name: name for name in ("random", "greedy", "oracle-informed")}
+_RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
+_PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
 OFFERS = {
-    NUMERIC: Offer({name: name for name, method in METHODS.items() if method.kind == "rule"}, 7.0),
-    DECISION: Offer({"random": "random", "greedy": "deer-rule", "oracle-informed": "oracle"}, 2.0),
+    NUMERIC: Offer({name: name for name in _RULES}, 7.0),
+    SESSION: Offer(
+        {
+            **{name: name for name in ("do-nothing", "random", "greedy", "bayes-index", "paced", "optimistic")},
+            "oracle-informed": "informed-paced",
+        },
+        30.0,
+    ),
+    DECISION: Offer({"do-nothing": "do-nothing", "random": "random", "greedy": "deer-rule", "oracle-informed": "oracle"}, 2.0),
     PLAN_CALLS: Offer(_PLANNERS, 0.07),
     PLANS: Offer(_PLANNERS, 0.07),
     PLAN_CHAT: Offer(_PLANNERS, 0.07, discrete=False),

@@ -66,7 +66,7 @@ def left_out(methods: Sequence[str], envs: Sequence[str]) -> list[str]:
     """Say which methods are not run in which environments, and why: a line for each environment and reason."""
     lines = []
     for env in envs:
-        reasons = {name: reason for name in methods if (reason := lacks(env, name)) is not None}
+        reasons = {name: reason for name in methods if METHODS[name].home in ("", env) and (reason := lacks(env, name))}
         for why in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name, reason in reasons.items() if reason == why)
             lines.append(f"{env} is played without {names}: {why}")

@@ -45,6 +45,8 @@ _BOARD_POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; scr
 MAX_QUERY_CHARS = 300  # of a query that the list of episodes shows
 
 Progress = Callable[[int, int], None]
+Count = Callable[[int], None]
+"""Called with the number of episodes that were written."""
 
 
 def build(
@@ -76,7 +78,14 @@ def build(
         raise ConfigError("--episodes", f"expected a number of at least 0, got {most}")
     place = Path(out)
     total = sum(_expected(run, most) for run in runs)
-    count = _Count(progress, total)
+    done = 0
+
+    def count(episodes: int) -> None:
+        nonlocal done
+        done = min(done + episodes, total)
+        if progress is not None:
+            progress(done, total)
+
     with _replacing(place) as draft:
         (draft / "assets").mkdir()
         for name, parts in _ASSETS.items():
@@ -95,22 +104,12 @@ def build(
     return place / "index.html"
 
 
-class _Count:
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def more(self, episodes: int) -> None:
-        self._done += episodes
-        if self._progress is not None:
-            self._progress(min(self._done, self._total), self._total)
-
-
 def _expected(run: Run, most: int | None) -> int:
     counts = [int(entry.row.get("episodes") or 0) for entry in run.entries if entry.file]
     return sum(count if most is None else min(count, most) for count in counts)
 
 
-def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | None, most: int | None, count: _Count) -> None:
+def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | None, most: int | None, count: Count) -> None:
     assets = f"{prefix}assets"
     (folder / "data").mkdir()
     grading = run.document.get("grading")
@@ -161,7 +160,7 @@ def _write_details(
     folder: Path,
     data: str | None,
     most: int | None,
-    count: _Count,
+    count: Count,
     queries: dict[str, str],
     images: SceneImages,
 ) -> tuple[int, int]:
@@ -181,7 +180,7 @@ def _write_details(
         for detail in piece:
             if detail["query"]:
                 queries.setdefault(f"{entry.row.get('track', '')} {detail['task']}", detail["query"][:MAX_QUERY_CHARS])
-        count.more(len(piece))
+        count(len(piece))
     return written, agreed
 
 

@@ -54,39 +54,10 @@ def navigation(here: str, prefix: str, several: bool) -> Markup:
     return part("site-bar.html", links=links, here=here)
 
 
-def _page(
-    kind: str,
-    title: str,
-    bar: Markup,
-    assets: str,
-    body: Markup,
-    scripts: Sequence[str] = (),
-    styles: str = "",
-    policy: str = POLICY,
-) -> str:
-    """Render a document.
-
-    Args:
-        kind: for its scripts.
-        title: its heading in the browser.
-        bar: navigation.
-        assets: where style and scripts lie.
-        body: header and main.
-        scripts: that it needs, besides the common one.
-        styles: CSS that it needs, besides the common one.
-        policy: what it may load.
-    """
-    return render(
-        "site.html",
-        policy=policy,
-        title=title,
-        page=kind,
-        bar=bar,
-        body=body,
-        assets=assets,
-        scripts=scripts,
-        styles=Markup(styles),
-    )
+def _page(kind: str, title: str, bar: Markup, assets: str, body: Markup, **given: Any) -> str:
+    """Render a document around a body; `given` are scripts, styles or a policy other than usual."""
+    usual = {"policy": POLICY, "scripts": (), "styles": Markup("")}
+    return render("site.html", page=kind, title=title, bar=bar, assets=assets, body=body, **{**usual, **given})
 
 
 def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
@@ -117,14 +88,14 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
 def episodes_page(run: Run, bar: Markup, assets: str) -> str:
     """Render the list of episodes; the script fills it."""
     scripts = ["data/run.js", f"{assets}/episodes.js"]
-    return _page("episodes", f"Episodes: {title_of(run)}", bar, assets, part("site-episodes.html"), scripts)
+    return _page("episodes", f"Episodes: {title_of(run)}", bar, assets, part("site-episodes.html"), scripts=scripts)
 
 
 def episode_page(run: Run, bar: Markup, assets: str, images: bool = False) -> str:
     """Render the viewer; the script shows the episode that the address names. It may show images only where a run has some."""
     scripts = ["data/run.js", f"{assets}/gantt.js", f"{assets}/episode.js"]
     policy = f"{POLICY}; img-src data:" if images else POLICY
-    return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts, policy=policy)
+    return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts=scripts, policy=policy)
 
 
 def agent_page(
@@ -177,7 +148,7 @@ def agent_page(
         curves=curves,
         curves_note=CURVES_NOTE,
     )
-    return _page("agent", f"{agent}: {title_of(run)}", bar, assets, body, styles=asset("curves.css") if curves else "")
+    return _page("agent", f"{agent}: {title_of(run)}", bar, assets, body, styles=Markup(asset("curves.css") if curves else ""))
 
 
 def _replay_fact(group: Sequence[RunEntry], replayed: Mapping[str, tuple[int, int]]) -> str:
@@ -229,19 +200,13 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, st
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
                 "p": p_text(pair.adjusted_p, pair.floor),
-                "said": _said(pair),
+                "said": ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "not significant",
             }
             for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
         ]
         if rows:
             tables.append({"entry": entry.id, "label": condition_label(entry.row, run.document), "rows": rows})
     return tables
-
-
-def _said(pair: Comparison) -> str:
-    if not pair.significant:
-        return "not significant"
-    return "ahead" if pair.ahead > 0 else "behind"
 
 
 def _where(row: Mapping[str, Any], run: Run) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -14,7 +13,7 @@ from ...board.conditions import condition_label, currency_of
 from ...board.rows import columns_of, is_reference, shown_name
 from ...board.store.runs import Run, RunEntry
 from ...board.tracks import track_documents
-from ...play.metric_registry import figure, interval, written
+from ...play.metric_registry import cell, written
 from ...play.results import EpisodeResult
 from ...play.statistics import intervals, swap_p_values
 from ..html import part
@@ -70,6 +69,7 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
     rivals = [entry for entry in group if not is_reference(entry.row) and results.get(entry.id)]
     played = {entry.id: {r.episode: r for r in results[entry.id][:MAX_EPISODES] if not r.void} for entry in rivals}
     worlds = {r.episode: (r.task, r.seed) for r in played[rivals[0].id].values()} if rivals else {}
+    # in another world a pair would compare luck and not agents
     rivals = [
         e for e in rivals if all(worlds.get(i, world) == world for i, r in played[e.id].items() for world in [(r.task, r.seed)])
     ]
@@ -146,13 +146,6 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison])
     kind = ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "open"
     said = f"{p_text(pair.adjusted_p, pair.floor)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
     return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p, pair.floor)}
-
-
-def cell(row: Mapping[str, Any], metric: str, kind: str) -> dict[str, Any]:
-    """Write a figure with the ends of its interval."""
-    ends = interval(row, metric)
-    shown = None if ends is None else [written(end, kind) for end in ends]
-    return {"value": written(figure(row, metric), kind), "ends": shown}
 
 
 def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:

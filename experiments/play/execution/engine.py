@@ -72,6 +72,7 @@ class Local:
 
     def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:
         supply = iter(tasks)
+        # a single task is done here, since starting a process may take longer than the task
         first = list(itertools.islice(supply, 2))
         supply = itertools.chain(first, supply)
         if self.jobs == 1 or len(first) < 2:
@@ -88,6 +89,7 @@ class Local:
             while True:
                 try:
                     for task in itertools.islice(tasks, TASKS_PER_WORKER * self.jobs - len(under_way)):
+                        # entered as lost first: if the pool breaks in `submit`, the task is repeated like the others
                         under_way.append((task, _LOST))
                         under_way[-1] = (task, pool.submit(_do, task))
                     if not under_way:
@@ -101,6 +103,7 @@ class Local:
                         ) from error
                     pool.shutdown(wait=True)
                     pool = _pool(self.jobs, work, shared)
+                    # what had ended before the pool broke is kept, and only the rest is done again
                     again = [(task, future if _done(future) else pool.submit(_do, task)) for task, future in under_way]
                     under_way = deque(again)
                     continue

@@ -15,11 +15,11 @@ entry of these is 0 and belongs to no action.
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import string
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -34,9 +34,10 @@ from ....agents.base import Agent
 from ....envs.wrappers import DictLayout, FlattenObservation
 from ....simulators.errors import ConfigError, UnknownName, require
 from ....simulators.ledger import RESOURCES
+from ..execution.ray_cluster import variables
 from ..files import finished_folder, write_atomically
 from ..trajectories.format import Header
-from ..trajectories.replay import ReplayedEpisode, Step, readable, replayed
+from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
 STORAGES = ("hdf5", "arrow", "parquet")
 BATCH_STEPS = 5_000
@@ -121,8 +122,6 @@ def _lift(written: Path, draft: Path) -> None:
     """Move the dataset's files up into the draft folder and remove the folders in between."""
     inner = draft.with_name(draft.name + ".in")
     written.rename(inner)
-    import shutil
-
     shutil.rmtree(draft)
     inner.rename(draft)
 
@@ -142,6 +141,17 @@ def _write(
     buffers: list[Any] = []
     agents: set[str] = set()
     held = 0
+
+    def flush() -> None:
+        nonlocal dataset, held
+        dataset = dataset or _create(minari, dataset_id, storage, played, data, contents)
+        if storage == "hdf5":
+            _append(dataset, buffers)
+        else:
+            dataset.update_dataset_from_buffer(list(buffers))
+        buffers.clear()
+        held = 0
+
     for count, played in enumerate(replayed(path, data), 1):
         first = first or played.header
         if played.header.seal != first.seal:
@@ -150,14 +160,13 @@ def _write(
         buffers.append(_buffer(minari, played, characters, contents))
         held += len(played.steps)
         if held >= BATCH_STEPS:
-            dataset = _flush(minari, dataset, buffers, dataset_id, storage, played, data, contents)
-            buffers, held = [], 0
+            flush()
         if progress is not None:
             progress(count)
     if first is None:
         raise ConfigError("--format", f"{path} contains no episode")
     if buffers:
-        dataset = _flush(minari, dataset, buffers, dataset_id, storage, played, data, contents)
+        flush()
     folder = Path(dataset.storage.data_path)
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     for kind, space in (("observation", played.env.observation_space), ("action", played.env.action_space)):
@@ -166,25 +175,6 @@ def _write(
     metadata["algorithm_name"] = ", ".join(sorted(agents))
     metadata["dataset_size"] = round(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6, 1)
     write_atomically(folder / "metadata.json", json.dumps({**metadata, **contents.metadata}))
-
-
-def _flush(
-    minari: Any,
-    dataset: Any,
-    buffers: Sequence[Any],
-    dataset_id: str,
-    storage: str,
-    played: ReplayedEpisode,
-    data: str | None,
-    contents: Contents,
-) -> Any:
-    if dataset is None:
-        dataset = _create(minari, dataset_id, storage, played, data, contents)
-    if storage == "hdf5":
-        _append(dataset, buffers)
-    else:
-        dataset.update_dataset_from_buffer(list(buffers))
-    return dataset
 
 
 def _create(minari: Any, dataset_id: str, storage: str, played: ReplayedEpisode, data: str | None, contents: Contents) -> Any:
@@ -311,15 +301,6 @@ def _info(values: list[Any]) -> Any:
     return [readable(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
 
 
-def steps_of(env: gym.Env[Any, Any], seed: int, options: dict[str, Any], actions: Sequence[Any]) -> Iterator[Step]:
-    """Replay an exported episode from its data in Minari."""
-    observation, info = env.reset(seed=seed, options=options)
-    yield Step(None, observation, 0.0, False, False, info)
-    for action in actions:
-        observation, reward, terminated, truncated, info = env.step(action)
-        yield Step(action, observation, float(reward), terminated, truncated, info)
-
-
 def check_minari(dataset_id: str, root: str | Path | None = None) -> list[str]:
     """Check a dataset written by `to_minari`: replay every episode in the recovered environment and return the problems found.
 
@@ -341,7 +322,7 @@ def check_minari_at(folder: Path) -> list[str]:
     records = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
     for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
         options = {name: int(value) for name, value in record["options"].items()}
-        steps = list(steps_of(env, int(record["seed"]), options, [_native(action) for action in episode.actions]))
+        steps = list(actions_replayed(env, int(record["seed"]), options, map(_native, episode.actions)))
         problem = _differs(steps, episode)
         if problem:
             problems.append(f"episode {episode.id}: {problem}")
@@ -353,12 +334,11 @@ def _native(action: Any) -> Any:
 
 
 def _differs(steps: Sequence[Step], episode: Any) -> str:
-    if [step.reward for step in steps[1:]] != list(map(float, episode.rewards)):
-        return "rewards differ from the replay's"
-    if [step.terminated for step in steps[1:]] != list(map(bool, episode.terminations)):
-        return "terminations differ from the replay's"
-    if [step.truncated for step in steps[1:]] != list(map(bool, episode.truncations)):
-        return "truncations differ from the replay's"
+    rewards, ends, cuts = zip(*((step.reward, step.terminated, step.truncated) for step in steps[1:]), strict=True)
+    pairs = {"rewards": (rewards, float), "terminations": (ends, bool), "truncations": (cuts, bool)}
+    for name, (wanted, kind) in pairs.items():
+        if list(wanted) != list(map(kind, getattr(episode, name))):
+            return f"{name} differ from the replay's"
     column = _column([step.observation for step in steps], set())
     if isinstance(column, dict):
         same = all(np.array_equal(column[name], episode.observations[name]) for name in column)
@@ -372,18 +352,6 @@ def _differs(steps: Sequence[Step], episode: Any) -> str:
     return ""
 
 
-@contextmanager
-def datasets_in(root: str | Path | None) -> Iterator[None]:
+def datasets_in(root: str | Path | None) -> AbstractContextManager[None]:
     """Set Minari's folder of datasets temporarily, since Minari has no argument for it."""
-    if root is None:
-        yield
-        return
-    before = os.environ.get("MINARI_DATASETS_PATH")
-    os.environ["MINARI_DATASETS_PATH"] = str(Path(root).resolve())
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["MINARI_DATASETS_PATH"]
-        else:
-            os.environ["MINARI_DATASETS_PATH"] = before
+    return nullcontext() if root is None else variables({"MINARI_DATASETS_PATH": str(Path(root).resolve())})

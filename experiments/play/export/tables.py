@@ -142,16 +142,9 @@ def _begin(
 def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the rows of an episode."""
     recorded = played.recorded
-    same = {
-        "episode": recorded.episode,
-        "agent": recorded.agent,
-        "model": recorded.model,
-        "task": recorded.task,
-        "number": recorded.number,
-        "seed": recorded.seed,
-        "options": json.dumps(recorded.options),
-        "passed": played.passed,
-    }
+    names = ("episode", "agent", "model", "task", "number", "seed")
+    same = {name: getattr(recorded, name) for name in names}
+    same |= {"options": json.dumps(recorded.options), "passed": played.passed}
     before = played.steps[0]
     for index, step in enumerate(played.steps[1:]):
         row = {**same, "step": index, "reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
@@ -187,16 +180,9 @@ def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) ->
     if played is None:
         raise ConfigError("--format", "there is no episode to export")
     first: Step = played.steps[0]
-    columns = {
-        "episode": pa.int64(),
-        "step": pa.int32(),
-        "agent": pa.string(),
-        "model": pa.string(),
-        "task": pa.string(),
-        "number": pa.int32(),
-        "seed": pa.int64(),
-        "options": pa.string(),
-    }
+    texts = dict.fromkeys(("agent", "model", "task"), pa.string())
+    columns = {"episode": pa.int64(), "step": pa.int32(), **texts, "number": pa.int32(), "seed": pa.int64()}
+    columns["options"] = pa.string()
     shapes: dict[str, list[int]] = {}
     for name in ("observation", "next_observation") if next_observation else ("observation",):
         if isinstance(first.observation, dict):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,14 @@ def collect(
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
     context = RolloutContext(env, agent)
     header = context.header
-    folder = Path(out)
-    make_folder(folder)
-    path = folder / "trajectories.jsonl"
-    with sole_writer(folder):
-        if not _check_owner(path, header, agent.name, seed):
-            write_atomically(path, header.to_json() + "\n")
-        kept = keep_lines(path, episodes + 1) - 1
-        with closing(LineFile(path)) as store:
-            place = engine or Local()
-            lines = place.stream(_lines, (context, seed), chunks(kept, episodes, place))
-            for done, line in enumerate(lines, kept + 1):
-                store.append(line)
-                if progress is not None:
-                    progress(done, episodes)
-        sync(path)
-    return path
+    with open_collection(Path(out), header, by=(agent.name, seed), most=episodes + 1) as (store, kept):
+        place = engine or Local()
+        lines = place.stream(_lines, (context, seed), chunks(kept, episodes, place))
+        for done, line in enumerate(lines, kept + 1):
+            store.append(line)
+            if progress is not None:
+                progress(done, episodes)
+    return store.path
 
 
 def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
@@ -79,15 +72,39 @@ def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
         yield trajectory.sealed_json(header)
 
 
-def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:
-    """Return whether the file already has a header; raises ConfigError if it belongs to another collection."""
-    first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
-    if first is None:
-        return False
-    if first != header.to_json():
-        raise ConfigError("--out", f"{path} holds a collection with another scenario or other settings; choose another folder")
-    if second is not None:
-        played = parse_trajectory(second, path, 2)
-        if (played.agent, played.seed) != (agent, seed):
-            raise ConfigError("--out", f"{path} holds a collection with another agent or seed; choose another folder")
-    return True
+@contextmanager
+def open_collection(
+    folder: Path, header: Header, option: str = "--out", by: tuple[str, int] | None = None, most: int = sys.maxsize
+) -> Iterator[tuple[LineFile, int]]:
+    """Open a collection to append to, and lock its folder meanwhile; afterwards, what was written outlasts a power cut.
+
+    Args:
+        folder: where the collection is, or begins.
+        header: of its episodes.
+        option: the command's option, named in errors.
+        by: agent and first seed of the whole collection; None where several play.
+        most: lines that are kept, the header among them.
+
+    Yields:
+        The file, and the number of its episodes.
+
+    Raises:
+        ConfigError: the folder holds another collection, or another process writes to it.
+    """
+    make_folder(folder, option)
+    path = folder / "trajectories.jsonl"
+    with sole_writer(folder):
+        first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
+        if first is None:
+            write_atomically(path, header.to_json() + "\n")
+        elif first != header.to_json():
+            problem = f"{path} holds a collection with another scenario or other settings; choose another folder"
+            raise ConfigError(option, problem)
+        if second is not None and by is not None:
+            played = parse_trajectory(second, path, 2)
+            if (played.agent, played.seed) != by:
+                raise ConfigError(option, f"{path} holds a collection with another agent or seed; choose another folder")
+        kept = keep_lines(path, most) - 1  # without a line that a crash cut off, which would spoil the next one
+        with closing(LineFile(path)) as store:
+            yield store, kept
+        sync(path)

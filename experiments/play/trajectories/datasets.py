@@ -189,23 +189,10 @@ def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
 
 def _as_trajectory(rows: list[dict[str, Any]]) -> Trajectory:
     """Build the trajectory to replay from an episode's rows."""
-    first = rows[0]
-    return Trajectory(
-        agent=first["agent"],
-        model=first["model"],
-        episode=first["episode"],
-        task=first["task"],
-        number=first["number"],
-        seed=first["seed"],
-        options=json.loads(first["options"]),
-        actions=[row["action"] for row in rows],
-        rewards=[],
-        observations=[],
-        calls=[],
-        charges=[],
-        truncated=bool(rows[-1]["truncated"]),
-        final={},
-    )
+    same = {name: rows[0][name] for name in ("agent", "model", "episode", "task", "number", "seed")}
+    played = {"options": json.loads(rows[0]["options"]), "actions": [row["action"] for row in rows]}
+    unknown: dict[str, Any] = {"rewards": [], "observations": [], "calls": [], "charges": [], "final": {}}
+    return Trajectory(**same, **played, **unknown, truncated=bool(rows[-1]["truncated"]))
 
 
 def _rows(path: Path, kind: str) -> Iterator[dict[str, Any]]:

@@ -135,6 +135,7 @@ class Trajectory:
     def sealed_json(self, header: Header) -> str:
         """Return `sealed(header).to_json()` with a single serialisation."""
         body = _encode(_document(self, seal=""))
+        # the body ends with an empty seal, which is filled in between its quotes
         return f'{body[:-2]}{_seal(body, header.seal)}"}}'
 
 

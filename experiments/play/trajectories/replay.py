@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +35,14 @@ class Step(NamedTuple):
 
 def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
     """Replay the recorded actions and yield each step, up to the end of the episode."""
-    observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
+    return actions_replayed(env, recorded.seed, {"task": recorded.number, **recorded.options}, recorded.actions)
+
+
+def actions_replayed(env: gym.Env[Any, Any], seed: int, options: dict[str, Any], actions: Iterable[Any]) -> Iterator[Step]:
+    """Reset an environment and play actions in it; yields each step, up to the end of the episode."""
+    observation, info = env.reset(seed=seed, options=options)
     yield Step(None, observation, 0.0, False, False, info)
-    for action in recorded.actions:
+    for action in actions:
         observation, reward, terminated, truncated, info = env.step(action)
         yield Step(action, observation, float(reward), terminated, truncated, info)
         if terminated or truncated:
@@ -52,20 +57,13 @@ def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
 def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Episode]:
     """Replay the recorded actions; return the new record and the replayed episode."""
     world = base_env(env)  # the wrappers of `Header.make` only check for misuse
-    actions: list[Any] = []
-    rewards: list[float] = []
-    observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
-    digests = [digest(observation)]
-    truncated = False
-    for action in recorded.actions:
-        observation, reward, terminated, truncated, _ = world.step(action)
-        actions.append(action)
-        rewards.append(float(reward))
-        digests.append(digest(observation))
-        if terminated or truncated:
-            break
+    rewards, digests, truncated = list[float](), list[str](), False
+    for step in replay_steps(world, recorded):
+        rewards.append(step.reward)
+        digests.append(digest(step.observation))  # at once, since an environment may write into its arrays again
+        truncated = step.truncated
     about = recorded.agent, recorded.model, recorded.episode, recorded.options
-    return trajectory_of(world, *about, actions, rewards, digests, truncated)
+    return trajectory_of(world, *about, recorded.actions[: len(rewards) - 1], rewards[1:], digests, truncated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,7 @@ class Checker:
             return f"cannot be replayed: {error}", None
         if not episode.over:
             return _difference_of(played, recorded) or "actions: the episode does not end with them", episode
+        # equal bytes settle everything, the seal included; only a line that differs is taken apart to say where
         if line == played.sealed_json(self.header):
             return "", episode
         return _difference_of(played, recorded) or _check_seal(self.header, played, recorded) or NOT_AS_WRITTEN, episode

@@ -21,7 +21,7 @@ from mcp.shared.message import ClientMessageMetadata, ServerMessageMetadata, Ses
 from ....simulators.errors import CostGymError
 from ....simulators.status import SILENT, Status
 from ...play.call_logs.log import failure_in_words
-from ..wire import seen_status
+from ..wire import seen
 from .session import Real, Reply, Session, Settings, Ticket
 from .world import tool_of
 
@@ -77,6 +77,7 @@ class Bridge:
                 group.start_soon(self._read_server)
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                     await self._read_client(group)
+                # the client has left; reading from the server would go on for ever
                 group.cancel_scope.cancel()
         except BaseException as error:
             reason = f"the proxy stopped: {type(error).__name__}"
@@ -94,6 +95,7 @@ class Bridge:
             message = item.message
             if isinstance(message, types.JSONRPCRequest):
                 if message.method == "tools/call":
+                    # side by side, so that a slow call holds up neither other calls nor its own cancellation
                     group.start_soon(self._call, message)
                 elif self._gone:
                     await self._fail_request(message, types.CONNECTION_CLOSED, GONE)
@@ -128,6 +130,7 @@ class Bridge:
 
     async def _begin(self, params: Mapping[str, Any] | None) -> Session | None:
         """The session, begun with the server's tools; None if the server does not list them."""
+        # two first calls at once begin one run
         async with self._starting:
             if self._session is None and not self._gone:
                 listed: list[dict[str, Any]] = []
@@ -214,7 +217,7 @@ class Bridge:
         figures: dict[str, Any] = {}
         if self._imposes:
             left = {f"costgym/left_{name}": value for name, value in reply.left.items()}
-            figures = {"costgym/price": reply.price, "costgym/status": seen_status(reply.status.label), **left}
+            figures = {"costgym/price": reply.price, "costgym/status": seen(reply.status).label, **left}
         if reply.status in SILENT and isinstance(answer, types.JSONRPCResponse):
             result = _spoilt(answer.result, lambda text: session.spoilt(ticket, text), reply.status)
         elif reply.text is not None:
@@ -271,6 +274,7 @@ class Bridge:
         if self._gone:
             return _error(request.id, types.CONNECTION_CLOSED, GONE)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        # entered before the server is asked, since its answer may come first
         self._pending[request.id] = answer
         try:
             with anyio.move_on_after(seconds):
@@ -291,6 +295,7 @@ class Bridge:
 
     async def _take(self, message: Any) -> None:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            # the answer to a call goes to `_call`, which decides what the client sees of it
             pending = self._pending.get(message.id)
             if pending is not None:
                 if not pending.done():

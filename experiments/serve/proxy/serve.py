@@ -106,6 +106,7 @@ async def _over_http(address: str) -> AsyncIterator[tuple[Any, Any]]:
                 group.start_soon(pass_on, reader, coming)
                 await pass_on(going, writer)
                 group.cancel_scope.cancel()
+        # a broken connection ends this stream alone; raised here, it would cancel all that the session still does
         except Exception as error:
             logging.getLogger(__name__).debug("the connection to %s broke", address, exc_info=error)
         finally:

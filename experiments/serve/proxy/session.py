@@ -240,6 +240,8 @@ class Session:
                 return ticket
             ticket.at_s = episode.now_s
             call = ticket.call = episode.submit(slot, dict(arguments))
+            # The end is foretold without moving the clock, so that calls may overlap. Beyond the budget, the call is settled at
+            # once, because it is cut off there.
             end_s = call.finished_s if call.finished_s >= 0 else ends_at(episode, call)
             if end_s is None or end_s > (episode.budget.seconds or end_s):
                 end_s = episode.settle(call).finished_s
@@ -317,6 +319,7 @@ class Session:
             episode.settle(call)
         took_s = call.finished_s - call.submitted_s
         if self.settings.clock == "wall":
+            # the tool itself may take longer than the world foretold
             took_s = max(took_s, real_s / scale)
         status, text = call.status, None
         if real is not None and status in _REACHES:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
-from ..files import replace_file
+from ...files import write_atomically
 from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
 from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
@@ -62,7 +62,7 @@ def save_weights(network: torch.nn.Module, path: Path, metadata: dict[str, str])
     safetensors = require("safetensors.torch", "vision")
     tensors = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
     state = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
-    replace_file(path, safetensors.save(state, metadata=metadata))
+    write_atomically(path, safetensors.save(state, metadata=metadata), parents=True)
 
 
 def load_network(tool: str, folder: Path) -> torch.nn.Module:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...errors import ConfigError
-from ...identity import Same
+from ...tools import Same
 from .evaluation import Evaluator, ScoreSource, split_samples
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...files import write_atomically
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
-from ..files import replace_file
 from ..scenes import degrade
 from ..scenes import scene as scenes
 from ..scenes.own_images import OwnImage, images_digest, with_german
@@ -103,7 +103,7 @@ def _usable(part: Path, origin: dict[str, Any]) -> bool:
 def _write(path: Path, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
     store = io.BytesIO()
     np.savez_compressed(store, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
-    replace_file(path, store.getvalue())
+    write_atomically(path, store.getvalue(), parents=True)
 
 
 def _lines(texts: list[str]) -> NDArray[np.uint8]:

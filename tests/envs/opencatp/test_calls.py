@@ -18,6 +18,7 @@ from costgym.simulators.opencatp.profile import Profile, ToolCost
 from costgym.simulators.opencatp.tools import TOOLS
 from costgym.simulators.plan import Plan
 from costgym.simulators.quality import quality_of_plan
+from costgym.simulators.status import Status
 from tests.helpers.opencatp_scores import RuleScores
 
 IN = "input_of_query"
@@ -84,9 +85,11 @@ def test_only_what_is_there_can_be_read_and_each_tool_called_once() -> None:
 def test_an_action_outside_the_mask_does_nothing() -> None:
     env = make()
     env.reset(options={"task": 24})
-    for action in (WAIT, call("image_captioning", "image_denoising"), 48, -1, 1000):
+    for action in (WAIT, call("image_captioning", "image_denoising")):
         _, reward, over, truncated, info = env.step(action)
         assert (reward, over, truncated, info["price"], info["execution_time_s"]) == (0.0, False, False, 0.0, 0.0)
+        assert info["status"] == Status.FORBIDDEN
+    assert env.step(call("image_denoising"))[4]["status"] == Status.OK
 
 
 def test_finishing_with_nothing_scores_and_costs_nothing() -> None:

@@ -19,6 +19,7 @@ from costgym.envs.tpl import ACTION_TOKENS, KINDS, decode, kind_of
 from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 from costgym.simulators.opencatp import tasks, v100
 from costgym.simulators.quality import MAX_PRICE_USD, cumulative_reward, quality_of_plan
+from costgym.simulators.status import Status
 from tests.helpers.opencatp_scores import RuleScores
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,11 +96,16 @@ def test_branches_overlap_in_time() -> None:
     assert info["execution_time_s"] == profile.plan_seconds(plan, 0)
 
 
-def test_a_choice_outside_the_mask_is_an_invalid_plan() -> None:
+def test_a_plan_that_is_never_finished_is_invalid() -> None:
     env = make()
     env.reset(options={"task": 24})
+    before = env.action_masks()
+    for _ in range(env.max_tokens - 1):
+        _, reward, terminated, truncated, info = env.step(0)
+        assert (reward, terminated, truncated, info["status"]) == (0.0, False, False, Status.FORBIDDEN)
+        assert np.array_equal(info["action_mask"], before)
     _, reward, terminated, truncated, info = env.step(0)
-    assert (reward, terminated, truncated) == (-0.5, True, False)
+    assert (reward, terminated, truncated) == (-0.5, False, True)
     assert (info["plan_valid"], info["is_success"], info["quality_of_plan"]) == (False, False, -0.5)
     assert info["action_mask"].any()
     again = env.step(5)

@@ -16,8 +16,9 @@ import pytest
 
 from costgym.agents import registry
 from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.store.runs import read_ended
 from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
-from costgym.experiments.board.submissions.submission import ended, pack
+from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.submissions.validation import validate
 from costgym.experiments.board.suites import SUITES
 from costgym.experiments.leaderboard import run
@@ -41,7 +42,7 @@ def test_an_entry_is_replayed_beside_a_run_that_does_not_play_its_agents(entries
     config = make_run_config("quick", agents=["greedy"], **SMALL)
     board = run(config, tmp_path / "board").folder
     assert add_shipped(board, config, folder=entries) == ["cheapest (replayed)"] * 2
-    rows = [row for row in ended(board)["rows"] if "submission" in row]
+    rows = [row for row in read_ended(board)["rows"] if "submission" in row]
     assert [row["verified"] for row in rows] == ["replayed"] * 2
 
 
@@ -53,7 +54,7 @@ def test_an_entry_that_replay_refuses_is_left_out_with_a_warning(entries: Path, 
     board = run(config, tmp_path / "board").folder
     with pytest.warns(UserWarning, match="'replayed' is not shown"):
         assert add_shipped(board, config, folder=tmp_path / "entries") == []
-    assert not [row for row in ended(board)["rows"] if "submission" in row]
+    assert not [row for row in read_ended(board)["rows"] if "submission" in row]
 
 
 def test_an_agent_that_is_played_is_not_shown_twice(entries: Path) -> None:

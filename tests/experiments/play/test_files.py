@@ -190,7 +190,7 @@ def test_a_line_that_cannot_be_written_whole_leaves_the_file_as_it_was(tmp_path:
 
 def test_the_folders_that_are_made_are_synced_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = list[Path]()
-    monkeypatch.setattr(files, "_sync_folder", synced.append)
+    monkeypatch.setattr(files, "sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b" / "c")
     assert synced == [tmp_path / "a" / "b", tmp_path / "a", tmp_path]
     make_folder(tmp_path / "a" / "b" / "d")

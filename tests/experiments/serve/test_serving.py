@@ -128,11 +128,9 @@ def test_what_is_to_be_known_about_the_environment(address: str) -> None:
     assert schema["observation"]["properties"] == {"text": {"type": "string"}}
     assert {"action", "observation", "state", "reset_observation"} == set(schema)
     assert http(address, "/metadata")[1]["name"] == "MarketplaceChat"
-    assert http(address, "/MarketplaceChat/splits")[1] == [{"name": "train", "type": "train"}, {"name": "test", "type": "test"}]
-    assert http(address, "/MarketplaceChat/num_tasks", {"split": "train"})[1] == {"num_tasks": 10}
-    task = http(address, "/MarketplaceChat/task", {"split": "train", "index": 3})[1]["task"]
-    begun = http(address, "/reset", {"split": "train", "index": 3})[1]
-    assert begun["observation"]["text"] == task["query"]
+    begun = http(address, "/reset", {"split": "train", "index": 3})
+    assert begun[0] == 200 and http(address, f"/state?session_id={begun[1]['metadata']['session_id']}")[1]["number"] is not None
+    assert http(address, "/reset", {"split": "train", "index": 10})[0] == 422
 
 
 def test_a_numeric_environment_is_served_too(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
-from costgym.simulators.oracle.expected_optimum import Belief, expected_optimum_policy
 from costgym.simulators.oracle.optimum import WAIT, Optimum, facts_wanted, optimum
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import quality_of_plan
@@ -241,49 +240,6 @@ def rollout(world: World, number: int, seed: int, budget: Budget, chance: random
     if not episode.over:
         episode.finish()
     return episode
-
-
-# -- the informed policy --------------------------------------------------------------------------------------------------
-
-
-def test_a_belief_starts_at_the_reliability_and_follows_the_outcomes():
-    model = FailureModel(slip=0.1, persistence=0.3)
-    belief = Belief(0.5, model.slip, model.persistence)
-    assert belief.chance == pytest.approx(0.45 * 0.9 + 0.1 * 0.5 + 0.45 * 0.1)
-    belief.learn(False)
-    once = belief.chance
-    belief.learn(False)
-    assert belief.chance < once < 0.25
-    assert sum(belief.states) == pytest.approx(1.0)
-    belief = Belief(0.5, model.slip, model.persistence)
-    belief.learn(True)
-    assert belief.chance > 0.8
-
-
-@given(st.floats(0.0, 1.0), st.lists(st.booleans(), max_size=8))
-def test_a_failure_never_raises_the_chance_of_the_next_call(reliability, outcomes):
-    belief = Belief(reliability, 0.08, 0.3)
-    for worked in outcomes:
-        belief.learn(worked)
-    before = belief.chance
-    belief.learn(False)
-    assert belief.chance <= before + 1e-12
-    assert 0.0 <= belief.chance <= 1.0
-
-
-def test_the_informed_call_by_price_over_chance_and_change_their_mind_after_failures():
-    world = small_world(
-        tool("cheap", fee=2.0, reliability=0.4), tool("good", fee=4.0, reliability=1.0), failures=SHAKY, max_price=100.0
-    )
-    policy = expected_optimum_policy(world, 0)
-    assert policy.choose([False], [2.0, 4.0], 20.0, [False, False]) == 1
-    assert policy.choose([False], [1.0, 4.0], 20.0, [False, False]) == 0
-    policy.learn(0, False)
-    assert policy.choose([False], [1.0, 4.0], 20.0, [False, False]) == 1
-    assert policy.choose([False], [1.0, 4.0], 3.0, [False, False]) == 0
-    assert policy.choose([False], [1.0, 4.0], 20.0, [False, True]) == 0
-    assert policy.choose([False], [1.0, 4.0], 0.5, [False, False]) is None
-    assert policy.choose([True], [1.0, 4.0], 20.0, [False, False]) is None
 
 
 def test_the_status_of_a_refusal_is_no_try():

@@ -1,0 +1,57 @@
+"""Agents from what a caller has at hand: an agent, its name, or a function of observation and info."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from ..simulators.errors import ConfigError
+from .base import Agent
+from .registry import make_agent
+
+Policy = Callable[[Any, dict[str, Any]], Any]
+"""Takes an observation and its info, and returns an action."""
+
+
+class FunctionAgent(Agent):
+    """A function ``(observation, info) -> action`` as an agent.
+
+    Args:
+        function: Chooses the actions; it should depend on its arguments alone.
+        env_id: The environment that it plays in.
+    """
+
+    def __init__(self, function: Policy, env_id: str) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.env_id, self._function = env_id, function
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Nothing to do: a function has no memory."""
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        return self._function(observation, info)
+
+
+def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
+    """The agent that somebody means in an environment.
+
+    Args:
+        agent: An agent, a name that `make_agent` takes, or a function ``(observation, info) -> action``.
+        env: The environment that it shall play in.
+
+    Raises:
+        UnknownName: No agent has that name there.
+        ConfigError: It is none of these, or an agent of another environment.
+    """
+    env_id = "" if env.spec is None else env.spec.id
+    if isinstance(agent, str):
+        return make_agent(agent, env_id or None)
+    if not isinstance(agent, Agent):
+        if not callable(agent):
+            raise ConfigError("agent", f"expected an agent, its name or a function (observation, info), got {agent!r:.60}")
+        return FunctionAgent(agent, env_id)
+    if env_id.startswith("costgym/") and agent.env_id != env_id:
+        raise ConfigError("agent", f"{agent.name or type(agent).__name__} plays in {agent.env_id}, not in {env_id}")
+    return agent

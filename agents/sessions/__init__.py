@@ -1,0 +1,1 @@
+"""References for sessions: index policies with and without memory, pacing, exploration and knowledge."""

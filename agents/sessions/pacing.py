@@ -1,0 +1,66 @@
+"""What a query must be worth for a call, so that the budget lasts to the last query: a shadow price that follows spending."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.sessions.rules import VALUES
+
+Floats = NDArray[np.float64]
+_LOW, _HIGH = VALUES
+_ABOVE = 1.0 + 1e-9
+
+
+def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: int) -> tuple[Floats, NDArray[np.int64]]:
+    """For each kind the lowest cost over chance, and the tool that has it.
+
+    Args:
+        offers: (I,) the kind of each tool.
+        chances, costs: (I,) of a call; a tool of chance 0 cannot be called.
+        kinds: Number of kinds.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(chances > 0.0, costs / chances, np.inf)
+    grid = np.where(offers[None, :] == np.arange(kinds)[:, None], ratios[None, :], np.inf)
+    best = grid.argmin(axis=1)
+    return grid[np.arange(kinds), best], best
+
+
+def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats, Floats], queries: float, kinds: int) -> float:
+    """The value that a share of 1 of each budget is worth, such that the queries to come use up what is left.
+
+    Both resources get the same multiplier of their share of what is left, the smallest under which neither is overspent on
+    average. Queries are of each kind and of each value with equal chances, and the tools stay as they are now.
+
+    Args:
+        offers, chances, kinds: As for `indices`.
+        uses: (I,) shares of the money and of the time left that a call uses; 0 where there is no limit.
+        queries: How many queries to come will be bought for.
+
+    Source: bandits with knapsacks (Badanidiyuru, Kleinberg and Slivkins 2013), with the dual found for the present beliefs.
+    """
+    money, time = uses
+    index, best = indices(offers, chances, money + time, kinds)
+    # one multiplier for both resources changes no order of the tools, so a kind's best tool is the same under each
+    rows = [
+        (float(index[kind]), float(money[tool] / chances[tool]), float(time[tool] / chances[tool]))
+        for kind, tool in enumerate(best.tolist())
+        if np.isfinite(index[kind])
+    ]
+
+    def overspends(multiplier: float) -> bool:
+        spent = waited = 0.0
+        for ratio, price, seconds in rows:
+            bought = min(1.0, max(0.0, (_HIGH + 1 - np.ceil(multiplier * ratio)) / (_HIGH + 1 - _LOW)))
+            spent, waited = spent + bought * price, waited + bought * seconds
+        return max(spent, waited) * queries / kinds > 1.0
+
+    if not overspends(0.0):
+        return 0.0
+    # what is bought changes where a value equals a kind's index, and nowhere else
+    steps = sorted(value / ratio for ratio, _, _ in rows if ratio > 0.0 for value in range(_LOW, _HIGH + 1))
+    place = bisect_left(steps, True, key=lambda step: not overspends(step * _ABOVE))
+    return steps[min(place, len(steps) - 1)] * _ABOVE

@@ -1,0 +1,289 @@
+"""Policies for sessions: `greedy`, and an index with memory, pacing and exploration, each of which can be left out.
+
+| agent | remembers its calls | paces its budget | explores | knows |
+| --- | --- | --- | --- | --- |
+| `bayes-index` | within a query | no | no | the public rules |
+| `bayes-memory` | yes | no | no | the public rules |
+| `paced` | within a query | yes | no | the public rules |
+| `thompson` | yes | yes | by sampling | the public rules |
+| `optimistic` | yes | yes | by an upper confidence bound | the public rules |
+| `informed-paced` | yes | yes | need not | every tool's present regime and durations |
+
+All but the last read observations and `info` alone. All remember facts, and give one from memory where that is worth more
+than a call.
+"""
+
+from __future__ import annotations
+
+from math import expm1, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...envs.base import BaseEnv
+from ...envs.sessions.features import PRICE_UNIT, STATIC
+from ...envs.sessions.session import MarketplaceSessionEnv, SessionSeat
+from ...simulators.errors import ConfigError
+from ...simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
+from ...simulators.sessions.draw import TIMEOUT_S, durations
+from ...simulators.sessions.episode import SessionEpisode
+from ...simulators.sessions.rules import VALUES
+from ...simulators.status import Status
+from ..base import SESSION, Agent
+from ..seat import Seat, WorldSeat
+from .pacing import indices, shadow_price
+
+Floats = NDArray[np.float64]
+_PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
+    STATIC.index(name) for name in ("price", "latency_s", "success", "provider", "quota_left", "serves")
+)
+_LIMITS = (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.BANNED, Status.OVER_BUDGET)
+GREEDY_TRIES = 2
+
+
+def session_seat(seat: Seat, agent: str) -> SessionSeat:
+    """The seat of an agent in a session.
+
+    Raises:
+        ConfigError: The agent was put into another environment.
+    """
+    if not isinstance(seat, SessionSeat):
+        raise ConfigError(f"agent {agent}", f"expected a seat in {SESSION}, got one in {seat.env_id}")
+    return seat
+
+
+class SessionDoNothing(Agent):
+    """Leaves every query."""
+
+    name = "do-nothing"
+    env_id = SESSION
+
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._next = session_seat(seat, self.name).next_action
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return self._next
+
+
+class SessionGreedy(Agent):
+    """The best advertised success for its price, twice each, for every query until the money is gone; facts are remembered."""
+
+    name = "greedy"
+    env_id = SESSION
+
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._seat = session_seat(seat, self.name)
+        self._query = -1
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        seat, mask, tools = self._seat, info["action_mask"], observation["tools"]
+        if info["query"] != self._query:
+            self._query, self._made = info["query"], np.zeros(len(tools), np.int64)
+        if mask[seat.recall_action]:
+            return seat.recall_action
+        open_tools = np.flatnonzero(mask[: len(tools)] & (tools[:, _SERVES] > 0) & (self._made < GREEDY_TRIES))
+        if not len(open_tools):
+            return seat.next_action
+        chosen = int(open_tools[np.argmax(tools[open_tools, _SUCCESS] / np.maximum(tools[open_tools, _PRICE], 1e-9))])
+        self._made[chosen] += 1
+        return chosen
+
+
+class IndexPolicy(Agent):
+    """Calls the tool with the lowest cost over chance, as long as the query is worth that.
+
+    Args:
+        name: Its name.
+        memory: What its calls tell is kept from query to query.
+        paced: Costs are shares of what is left, at a shadow price that follows spending; else money at its face value.
+        optimism: Standard deviations of the belief that are added to a chance.
+        samples: Chances are drawn from the beliefs, once for each query.
+        recalls: It answers from memory at all.
+    """
+
+    env_id = SESSION
+
+    def __init__(
+        self, name: str, memory: bool, paced: bool, optimism: float = 0.0, samples: bool = False, recalls: bool = True
+    ) -> None:
+        self.name, self.memory, self.paced = name, memory, paced
+        self.optimism, self.samples, self.recalls = optimism, samples, recalls
+
+    def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
+        self._seat = session_seat(seat, self.name)
+        self._begin(self._seat, observation, seed)
+        tools = observation["tools"]
+        latencies = np.array([expm1(float(share) * log(61.0)) for share in tools[:, _LATENCY]])
+        self._beliefs = ToolBeliefs(self._rules, tools[:, _SUCCESS].astype(np.float64), latencies)
+
+    def _begin(self, seat: SessionSeat, observation: dict[str, NDArray[np.float32]], seed: int) -> None:
+        tools = observation["tools"]
+        self._rules, count = seat.rules, len(tools)
+        self._kinds = self._rules.capabilities
+        self._offers = tools[:, len(STATIC) : len(STATIC) + self._kinds].argmax(axis=1)
+        self._provider = np.rint(tools[:, _PROVIDER] * self._rules.providers).astype(np.int64) - 1
+        self._recall, self._next = int(seat.recall_action), int(seat.next_action)
+        self._generator = np.random.Generator(np.random.Philox(seed))
+        self._query, self._called = -1, -1
+        self._outage_s = np.full(count, -np.inf)
+        self._shut = np.zeros(count, np.bool_)
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        if self._called >= 0:
+            self._take(self._called, Status(info["status"]), float(info["at_s"]))
+            self._called = -1
+        tools, query, mask = observation["tools"], observation["query"], info["action_mask"]
+        prices = tools[:, _PRICE].astype(np.float64) * PRICE_UNIT
+        if info["query"] != self._query:
+            self._enter(int(info["query"]), prices, tools, info)
+        kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
+        chances = np.where(mask[: len(tools)] & ~self._shut, self._chances(info), 0.0)
+        index, best = indices(self._offers, chances, self._costs(prices, info), self._kinds)
+        gain = value - float(index[kind])
+        if mask[self._recall] and self.recalls:
+            age_s = float(query[2 + self._kinds]) * 4.0 * self._rules.ttl_s
+            if value * alive(age_s, self._rules.ttl_s) >= max(0.0, gain):
+                return self._recall
+        if gain < 0.0:
+            return self._next
+        self._called = int(best[kind])
+        return self._called
+
+    # -- what it makes of the session ---------------------------------------------------------------------------------------
+
+    def _enter(self, number: int, prices: Floats, tools: NDArray[np.float32], info: dict[str, Any]) -> None:
+        """Begin a query: let beliefs age, and find the shadow price for the queries to come."""
+        passed, self._query = number - self._query, number
+        self._shut = tools[:, _QUOTA] <= 0.0
+        self._age(passed)
+        self._drawn = self._generator.random(len(tools)) if self.samples else None
+        self._multiplier = 1.0
+        if self.paced:
+            left = float(self._rules.queries - number) * self._bought_share()
+            chances = np.where(self._shut, 0.0, self._chances(info))
+            self._multiplier = shadow_price(self._offers, chances, self._uses(prices, info), left, self._kinds)
+
+    def _bought_share(self) -> float:
+        """Share of the queries that a call is needed for: those whose fact is not in memory."""
+        return 1.0 - 0.5 * float(self._rules.repeat)
+
+    def _costs(self, prices: Floats, info: dict[str, Any]) -> Floats:
+        """(I,) what a call costs, in the value's unit."""
+        if not self.paced:
+            return prices
+        money, time = self._uses(prices, info)
+        return self._multiplier * (money + time)
+
+    def _uses(self, prices: Floats, info: dict[str, Any]) -> tuple[Floats, Floats]:
+        """(I,) shares of the money and of the time that are left that a call uses."""
+        money, time = info["budget_remaining_price"], info["budget_remaining_seconds"]
+        return prices / max(money, 1e-9), self._seconds() / max(time, 1e-9)
+
+    def _up(self, now_s: float) -> Floats:
+        """(I,) chance that a provider which was seen down is up again."""
+        found: Floats = 1.0 - np.exp(-(now_s - self._outage_s) / self._rules.outage_lasts_s)
+        return found
+
+    def _chances(self, info: dict[str, Any]) -> Floats:
+        """(I,) chance that a call brings its fact in time."""
+        works = self._beliefs.mean
+        if self._drawn is not None:
+            works = self._beliefs.sample(self._drawn)
+        elif self.optimism:
+            works = np.minimum(1.0 - self._rules.failures.slip, works + self.optimism * self._beliefs.spread)
+        return works * (1.0 - self._beliefs.cut) * self._up(float(info["at_s"]))
+
+    def _seconds(self) -> Floats:
+        """(I,) mean seconds of a call."""
+        return call_seconds(self._rules.failures, self._beliefs.mean, self._beliefs.lasts_s)
+
+    def _age(self, queries: int) -> None:
+        if not self.memory:
+            self._beliefs.forget()
+            self._outage_s[:] = -np.inf
+            return
+        for _ in range(queries):
+            self._beliefs.next_query()
+
+    def _take(self, slot: int, status: Status, now_s: float) -> None:
+        """Take in how a call ended."""
+        if status in _LIMITS:
+            self._shut[slot] = True
+        elif status is Status.OUTAGE:
+            self._outage_s[self._provider == self._provider[slot]] = now_s
+        else:
+            self._learn(slot, status)
+
+    def _learn(self, slot: int, status: Status) -> None:
+        self._beliefs.learn(slot, status)
+
+
+class InformedPaced(IndexPolicy):
+    """The paced index of somebody who knows every tool's present regime and durations, but neither luck nor what comes.
+
+    It is a policy, so what it earns is a lower bound of what the best informed policy earns; `value_bound` is the upper one.
+    """
+
+    privileged = True
+
+    def __init__(self) -> None:
+        super().__init__("informed-paced", memory=True, paced=True)
+
+    def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
+        env: BaseEnv[Any, Any] | None = seat.env if isinstance(seat, WorldSeat) else None
+        if not isinstance(env, MarketplaceSessionEnv):
+            raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {SESSION}, got {type(env).__name__}")
+        self._episode: SessionEpisode = env.account()
+        self._begin(env.seat(SESSION), observation, seed)
+        drawn = [durations(tool) for tool in self._episode.session.tools]
+        self._kept = np.array([float((each <= TIMEOUT_S).mean()) for each in drawn])
+        self._lasts_s = np.array([float(np.minimum(each, TIMEOUT_S).mean()) for each in drawn])
+
+    def _works(self) -> Floats:
+        slip = float(self._rules.failures.slip)
+        session, query = self._episode.session, min(self._episode.query, self._rules.queries - 1)
+        found: Floats = np.array([1.0 - slip, 0.5, slip]).take(session.states[query])
+        return found
+
+    def _chances(self, info: dict[str, Any]) -> Floats:
+        found: Floats = self._works() * self._kept * self._up(float(info["at_s"]))
+        return found
+
+    def _seconds(self) -> Floats:
+        return call_seconds(self._rules.failures, self._works(), self._lasts_s)
+
+    def _age(self, queries: int) -> None:
+        """Nothing to do: it knows."""
+
+    def _learn(self, slot: int, status: Status) -> None:
+        """Nothing to do: it knows."""
+
+
+OPTIMISM = 2.0
+"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/environments/marketplacesession.md."""
+
+
+def bayes_index() -> IndexPolicy:
+    """A belief for each query, without memory or pacing."""
+    return IndexPolicy("bayes-index", memory=False, paced=False)
+
+
+def bayes_memory() -> IndexPolicy:
+    """Beliefs that are kept over the session, without pacing."""
+    return IndexPolicy("bayes-memory", memory=True, paced=False)
+
+
+def paced() -> IndexPolicy:
+    """A belief for each query, under a shadow price that follows spending."""
+    return IndexPolicy("paced", memory=False, paced=True)
+
+
+def thompson() -> IndexPolicy:
+    """Paced, with chances drawn from beliefs that are kept over the session."""
+    return IndexPolicy("thompson", memory=True, paced=True, samples=True)
+
+
+def optimistic() -> IndexPolicy:
+    """Paced, with memory and an upper confidence bound."""
+    return IndexPolicy("optimistic", memory=True, paced=True, optimism=OPTIMISM)

@@ -1,0 +1,44 @@
+"""The agents of sessions, for the table of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base import SESSION, Agent
+from ..classic import RandomAgent
+from .policies import (
+    InformedPaced,
+    SessionDoNothing,
+    SessionGreedy,
+    bayes_index,
+    bayes_memory,
+    optimistic,
+    paced,
+    thompson,
+)
+
+
+class SessionRandom(RandomAgent):
+    """Any action that the mask allows, each as likely."""
+
+    env_id = SESSION
+
+
+_TABLE: tuple[tuple[str, str, Callable[[], Agent]], ...] = (
+    ("do-nothing", "leaves every query", SessionDoNothing),
+    ("random", "any allowed action", SessionRandom),
+    ("greedy", "the best advertised success for its price, for every query until the money is gone", SessionGreedy),
+    ("bayes-index", "the lowest price over the inferred chance, by a belief for each query", bayes_index),
+    ("bayes-memory", "the same with beliefs that are kept over the session", bayes_memory),
+    ("paced", "an index by a belief for each query, under a shadow price that follows spending", paced),
+    ("thompson", "paced, with chances drawn from beliefs that are kept over the session", thompson),
+    ("optimistic", "paced, with memory and an upper confidence bound", optimistic),
+)
+
+
+def session_entries(entry: Callable[..., Any]) -> tuple[Any, ...]:
+    """Rows of the table of agents, each made by `entry`."""
+    rows = tuple(entry(name, summary, make, SESSION) for name, summary, make in _TABLE)
+    informed = entry("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True)
+    return (*rows, informed)

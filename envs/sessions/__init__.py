@@ -1,0 +1,1 @@
+"""Sessions: many queries under one budget."""

@@ -1,0 +1,156 @@
+"""What an agent sees of a session, as arrays of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.calls import Call
+from ...simulators.draws import log
+from ...simulators.sessions.episode import SessionEpisode
+from ...simulators.sessions.rules import VALUES, SessionRules
+from ...simulators.status import LOOKS_OK, Status
+
+MEMORIES = ("counts", "raw")
+PRICE_UNIT = 20.0
+"""A price of 1 in an observation: the dearest fee at its highest factor."""
+STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
+COUNTED = ("calls", "mean_ok", "recent_ok", "failures_in_a_row", "since_s", "outage_ago_s")
+LAST = ("last_ok", "last_failed")
+RESOURCE_FEATURES = ("price_left", "seconds_left", "clock", "step", "value")
+_LOOKS_OK = LOOKS_OK - {Status.EMPTY}
+_PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
+_RECENT = 0.7
+"""Weight of the past in `recent_ok`."""
+
+
+def tool_features(rules: SessionRules, memory: str) -> tuple[str, ...]:
+    """Names of the columns of `tools`."""
+    kinds = tuple(f"kind_{kind + 1}" for kind in range(rules.capabilities))
+    return (*STATIC, *kinds, *(COUNTED if memory == "counts" else ()), *LAST)
+
+
+def query_features(rules: SessionRules) -> tuple[str, ...]:
+    """Names of the entries of `query`."""
+    kinds = tuple(f"kind_{kind + 1}" for kind in range(rules.capabilities))
+    return ("value", *kinds, "remembered", "age", "called", "queries_left")
+
+
+def boxes(rules: SessionRules, memory: str) -> dict[str, gym.spaces.Box]:
+    """The spaces of the observation; everything lies between 0 and 1."""
+    shapes = {
+        "tools": (rules.tools, len(tool_features(rules, memory))),
+        "query": (len(query_features(rules)),),
+        "resources": (len(RESOURCE_FEATURES),),
+    }
+    return {name: gym.spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()}
+
+
+def _log_share(seconds: float, most: float) -> float:
+    return min(1.0, log(1.0 + seconds) / log(1.0 + most))
+
+
+class Features:
+    """The arrays of one session, kept up to date call by call.
+
+    Args:
+        episode: The session, begun.
+        memory: ``counts`` shows the agent's own counts and means for each slot; ``raw`` the last call's end alone.
+    """
+
+    def __init__(self, episode: SessionEpisode, memory: str) -> None:
+        session, rules = episode.session, episode.session.rules
+        self.memory, self.rules = memory, rules
+        count = rules.tools
+        self.tools = np.zeros((count, len(tool_features(rules, memory))), np.float32)
+        for slot, (tool, spec) in enumerate(zip(session.tools, episode.candidates, strict=True)):
+            advert, limit = _log_share(spec.profile.advertised_latency_s, 60.0), spec.profile.rate_limit / 10.0
+            provider = (float(session.provider[slot]) + 1.0) / rules.providers
+            self.tools[slot, : len(STATIC)] = (0.0, advert, tool.profile.advertised_success, provider, limit, 1.0, 0.0)
+            self.tools[slot, len(STATIC) + int(session.offers[slot])] = 1.0
+        self._first = len(STATIC) + rules.capabilities
+        self._ok = np.zeros(count)
+        self._recent = np.full(count, 0.5)
+        self._failures = np.zeros(count)
+        self._last_s = np.full(count, -1.0)
+        self._outage_s = np.full(count, -1.0)
+        self._showing = -1
+
+    def copy(self) -> Features:
+        """An independent copy, for forks."""
+        twin = object.__new__(Features)
+        for name, value in self.__dict__.items():
+            twin.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return twin
+
+    def take(self, call: Call, provider: NDArray[np.int64], now_s: float) -> None:
+        """Take in how a call ended or was refused."""
+        slot, ok = call.slot, call.status in _LOOKS_OK
+        if slot < 0:
+            return
+        if self.memory == "raw" and self._showing >= 0:
+            self.tools[self._showing, -2:] = 0.0
+        self._showing = slot
+        self.tools[slot, -2:] = (1.0, 0.0) if ok else (0.0, 1.0)
+        if not call.k:
+            return
+        right = call.status is Status.OK
+        self._ok[slot] += right
+        self._recent[slot] = _RECENT * self._recent[slot] + (1.0 - _RECENT) * right
+        self._failures[slot] = 0.0 if right else self._failures[slot] + 1.0
+        self._last_s[slot] = now_s
+        if call.status is Status.OUTAGE:
+            self._outage_s[provider == provider[slot]] = now_s
+
+    def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
+        """The observation now, in new arrays."""
+        session, now = episode.session, episode.now_s
+        over = episode.query >= session.rules.queries
+        query = min(episode.query, session.rules.queries - 1)
+        tools, kind = self.tools, int(session.capability[query])
+        fees = np.array([spec.fee for spec in episode.candidates])
+        tools[:, _PRICE] = fees * session.factors[query] / PRICE_UNIT
+        tools[:, _SERVES] = 0.0 if over else session.offers == kind
+        counts = np.array(episode.counts, np.float64)
+        quotas = np.array([spec.profile.quota for spec in episode.candidates])
+        tools[:, _QUOTA] = np.where(quotas > 0, 1.0 - counts / np.maximum(quotas, 1), 1.0)
+        if self.memory == "counts":
+            self._count(counts, now)
+        return {"tools": tools.copy(), "query": self._query(episode, over, query, kind), "resources": _left(episode, step)}
+
+    def _count(self, counts: NDArray[np.float64], now: float) -> None:
+        at, tools = self._first, self.tools
+        tools[:, at] = np.minimum(1.0, np.log1p(counts) / 5.0)
+        tools[:, at + 1] = (self._ok + 1.0) / (counts + 2.0)
+        tools[:, at + 2] = self._recent
+        tools[:, at + 3] = np.minimum(1.0, self._failures / 5.0)
+        for column, when in ((4, self._last_s), (5, self._outage_s)):
+            tools[:, at + column] = np.where(when < 0.0, 1.0, np.minimum(1.0, np.log1p(np.maximum(now - when, 0.0)) / 7.0))
+
+    def _query(self, episode: SessionEpisode, over: bool, query: int, kind: int) -> NDArray[np.float32]:
+        rules, session = self.rules, episode.session
+        shown = np.zeros(len(query_features(rules)), np.float32)
+        if over:
+            return shown
+        age = episode.remembered_s
+        shown[0] = session.value[query] / VALUES[1]
+        shown[1 + kind] = 1.0
+        shown[1 + rules.capabilities :] = (
+            0.0 if age is None else 1.0,
+            0.0 if age is None else min(1.0, age / rules.ttl_s / 4.0),
+            min(1.0, episode.called / 10.0),
+            1.0 - query / rules.queries,
+        )
+        return shown
+
+
+def _left(episode: SessionEpisode, step: float) -> NDArray[np.float32]:
+    budget, ledger, now = episode.budget, episode.ledger, episode.now_s
+    price = 1.0 if budget.price is None else max(0.0, 1.0 - ledger.price / budget.price)
+    seconds = 1.0 if budget.seconds is None else max(0.0, 1.0 - now / budget.seconds)
+    most = VALUES[1] * episode.session.rules.queries
+    figures: tuple[Any, ...] = (price, seconds, _log_share(now, 10_000.0), min(1.0, step), episode.value / most)
+    return np.array(figures, np.float32)

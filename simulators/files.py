@@ -1,0 +1,135 @@
+"""Write files atomically: after a crash there is either the old file or the new one."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .errors import DataError
+
+REMEDIES = {
+    errno.ENOSPC: "make room on the disk and run the same command again",
+    errno.EDQUOT: "make room on the disk and run the same command again",
+    errno.EIO: "check the disk and run the same command again",
+    errno.EFBIG: "raise the limit on the size of files and run the same command again",
+}
+
+
+def cannot_write(path: object, error: OSError) -> DataError:
+    """The error for a file that cannot be written: which one, why, and what to do."""
+    remedy = REMEDIES.get(error.errno or 0, "choose another place, or make this one writable")
+    return DataError(path, f"cannot be written: {error.strerror or error}; {remedy}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file in errors of the file system, which do not name it where a write fails; raises DataError."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def write_atomically(path: Path, content: str | bytes, parents: bool = False) -> None:
+    """Replace a file's content in one step; what was written outlasts a power cut.
+
+    Args:
+        path: the file.
+        content: its new content.
+        parents: make its folder where it is missing.
+
+    Raises:
+        DataError: it cannot be written; what stood there stays.
+    """
+    if not path.name:
+        raise DataError(path, "is not a file name; choose one")
+    draft = draft_of(path)
+    try:
+        if parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_char_device() or path.is_fifo():
+            # written to and not replaced: a file in its place would take /dev/null from the whole machine
+            with path.open("wb") as store:
+                store.write(content if isinstance(content, bytes) else content.encode())
+            return
+        remove_drafts(path)
+        with draft.open("wb") as store:
+            store.write(content if isinstance(content, bytes) else content.encode())
+            store.flush()
+            os.fsync(store.fileno())
+        draft.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    except UnicodeEncodeError as error:
+        raise DataError(
+            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
+        ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def draft_of(path: Path) -> Path:
+    """Where this process writes a file before it takes its place; the name tells whose it is."""
+    # beside the file, since a rename is one step only within a file system
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove the drafts of `path` that processes left behind when they were killed."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        owner = draft.name.removesuffix(".tmp").rpartition(".")[2]
+        if owner.isdecimal() and not _alive(int(owner)):
+            remove(draft)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's, or a system that cannot say
+    return True
+
+
+def sync(path: Path) -> None:
+    """Make a file, or all that is in a folder, outlast a power cut; raises DataError, which names it."""
+    with writing(path):
+        sync_tree(path)
+
+
+def sync_tree(path: Path) -> None:
+    """`sync` that leaves errors of the file system as they are."""
+    if path.is_dir():
+        for part in path.iterdir():
+            sync_tree(part)
+        sync_folder(path)
+        return
+    with path.open("rb") as store:
+        os.fsync(store.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlast a power cut."""
+    if os.name == "nt":
+        return  # Windows has no such call for folders
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

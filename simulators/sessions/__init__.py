@@ -1,0 +1,1 @@
+"""Sessions: many queries over one small catalogue, under one budget, on one clock."""

@@ -1,0 +1,237 @@
+"""Play a session: queries one after the other on one clock, one ledger, and the same instances, windows and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..calls import Call, Candidate
+from ..draws import Draws
+from ..episode import Episode
+from ..failures import BurstTimes, Chain
+from ..failures.model import Bursts
+from ..ledger import Budget, Enforcement
+from ..status import Status
+from ..tasks import Grade, Need, Task, TaskSet
+from ..tools import Catalog, Tool
+from ..world import World
+from .draw import Session, draw_session
+from .informed import limits
+from .rules import SessionRules
+
+_OK = Status.OK
+
+
+class _NoAnswers:
+    """What the tools return: a record without content. A session is played in numbers."""
+
+    def answer(self, tool: Tool, arguments: Any, task: Task) -> str:
+        return "{}"
+
+    def irrelevant(self, tool: Tool, arguments: Any, task: Task, luck: float) -> str:
+        return "{}"
+
+
+class _OneSession(TaskSet):
+    """The session that is played, under its number."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__((task,), {})
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tasks[0]
+
+
+@dataclass(frozen=True)
+class SessionWorld(World):
+    """The world of one session.
+
+    Attributes:
+        session: As drawn.
+    """
+
+    session: Session | None = None
+
+    def episode(
+        self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
+    ) -> SessionEpisode:
+        """Begin the session on a fresh clock. Without a budget, the session's own limits hold."""
+        assert self.session is not None
+        if budget is None:
+            price, seconds = limits(self.session)
+            budget = Budget(price=price, seconds=seconds)
+        return SessionEpisode(self, task, seed, budget, enforcement)
+
+
+def session_world(rules: SessionRules, number: int) -> SessionWorld:
+    """The world of a session, made once."""
+    return _world(rules.document, number)
+
+
+@lru_cache(maxsize=64)
+def _world(document: str, number: int) -> SessionWorld:
+    rules = SessionRules.model_validate_json(document)
+    session = draw_session(rules, number)
+    names = tuple(tool.name for tool in session.tools)
+    offers = session.offers.tolist()
+    needs = tuple(
+        Need(f"kind {kind + 1}", tuple(name for name, of in zip(names, offers, strict=True) if of == kind))
+        for kind in range(rules.capabilities)
+    )
+    about = f"A session of {rules.queries} queries over {rules.tools} tools."
+    task = Task(f"session-{number}", number, about, needs, names)
+    return SessionWorld(
+        catalog=Catalog(session.tools, "session"),
+        tasks=_OneSession(task),
+        answers=_NoAnswers(),
+        failures=rules.failures,
+        max_price=float(session.value.sum()),
+        session=session,
+    )
+
+
+class SessionEpisode(Episode):
+    """A session played on one simulated clock. A call that brings the present query's fact passes it, and the next one begins.
+
+    Attributes:
+        session: As drawn.
+        query: The present query; the number of queries once all are over.
+        called: Executed calls for the present query.
+        began: For each query so far the number of calls that were made before it.
+        memory: Facts that were found: when, simulated seconds, and for which query.
+        checked_s: When each of them was last known to be right.
+        passed: For each query that is over whether it passed.
+        value: Of the queries that passed.
+    """
+
+    __slots__ = ("_outages", "began", "called", "checked_s", "memory", "passed", "query", "session", "value")
+
+    def __init__(self, world: SessionWorld, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+        super().__init__(world, number, seed, budget, enforcement)
+        assert world.session is not None
+        self.session = session = world.session
+        rules, size = session.rules, len(self.candidates)
+        # the slots after the tools' belong to the providers, whose outages their tools share
+        self._draws = draws = Draws(world._source, seed, number, size + rules.providers)
+        model = world.failures
+        self._chains = [
+            Chain(draws, spec.index, (1.0 - spec.slip, 0.5, spec.slip), spec.persistence, model.sticky, world.kinds, 0)
+            for spec in self.candidates
+        ]
+        outages = Bursts(every_s=rules.outage_every_s, lasts_s=rules.outage_lasts_s)
+        self._outages = [BurstTimes(outages, draws, size + provider) for provider in range(rules.providers)]
+        self.memory: dict[int, tuple[float, int]] = {}
+        self.checked_s: dict[int, float] = {}
+        self.passed: list[bool] = []
+        self.began: list[int] = []
+        self.value = 0.0
+        self.query = -1
+        self._begin_query()
+
+    def _begin_query(self) -> None:
+        """Let the next query come. Tools and prices move now, whatever was called before."""
+        self.query += 1
+        self.called = 0
+        session = self.session
+        if self.query == session.rules.queries:
+            self._close(None)
+            return
+        self.began.append(len(self.calls))
+        for chain, state in zip(self._chains, session.states[self.query].tolist(), strict=True):
+            assert chain is not None
+            chain.state = state
+        self.factors = session.factors[self.query].tolist()
+        self.known = [False] * session.rules.capabilities
+
+    @property
+    def capability(self) -> int:
+        """What the present query needs."""
+        return int(self.session.capability[self.query])
+
+    @property
+    def remembered_s(self) -> float | None:
+        """Age of the fact that the present query asks for, simulated seconds; None where it is not in memory."""
+        found = self.memory.get(int(self.session.fact[self.query])) if self.query < self.session.rules.queries else None
+        return None if found is None else self.now_s - found[0]
+
+    def recall(self) -> bool:
+        """Answer the present query from memory, and go to the next one; return whether the fact was still alive.
+
+        One that was not is forgotten.
+        """
+        self._alive()
+        self.log.append(("recall",))
+        fact, now = int(self.session.fact[self.query]), self.now_s
+        found_s, of = self.memory[fact]
+        alive = now - found_s <= float(self.session.lives_s[of])
+        if alive:
+            self.checked_s[fact] = now
+        else:
+            del self.memory[fact]
+        self._end_query(alive)
+        return alive
+
+    def skip(self) -> None:
+        """Leave the present query, and go to the next one."""
+        self._alive()
+        self.log.append(("skip",))
+        self._end_query(False)
+
+    def _end_query(self, passed: bool) -> None:
+        self.passed.append(passed)
+        if passed:
+            self.value += float(self.session.value[self.query])
+        self._begin_query()
+
+    def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
+        status = super()._outcome(call, spec, row)
+        if self._outages[int(self.session.provider[spec.index])].cover(call.ready_s):
+            call.need = -1
+            return Status.OUTAGE
+        return status
+
+    def _complete(self, event: Any) -> None:
+        call: Call = event.value
+        self.called += 1
+        super()._complete(event)
+        if call.status is _OK and call.need == self.capability and not self.over:
+            fact = int(self.session.fact[self.query])
+            self.memory[fact], self.checked_s[fact] = (call.finished_s, self.query), call.finished_s
+            self._end_query(True)
+
+    @property
+    def value_share(self) -> float:
+        """Value of the queries that passed, as a share of all."""
+        return self.value / float(self.session.value.sum())
+
+    def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
+        """End the session; the queries that are left are lost."""
+        self._alive()
+        self.log.append(("finish", answer, gave_up))
+        self._close(None)
+        assert self.grade is not None
+        return self.grade
+
+    def _close(self, exceeded: str | None) -> None:
+        self.grade = self._graded()
+        self._end(exceeded)
+
+    def _graded(self) -> Grade:
+        passed = self.value_share >= self.session.rules.success_share
+        return Grade(self.value_share, passed, passed)
+
+    def _end(self, exceeded: str | None) -> None:
+        if self.grade is None:
+            self.grade = self._graded()
+        super()._end(exceeded)
+
+    def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
+        for entry in list(log):
+            if entry[0] == "recall":
+                self.recall()
+            elif entry[0] == "skip":
+                self.skip()
+            else:
+                super().replay([entry])

@@ -1,0 +1,109 @@
+"""The references of sessions: what they know, and in which order they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents import make_agent
+from costgym.agents.base import SESSION
+from costgym.agents.registry import agents
+from costgym.agents.sessions.pacing import indices, shadow_price
+from costgym.experiments.play.rollout import play
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.sessions.beliefs import ToolBeliefs
+from costgym.simulators.sessions.informed import value_bound
+from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.status import Status
+
+NAMES = (
+    "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "paced", "thompson", "optimistic", "informed-paced",
+)  # fmt: skip
+SMALL = {"queries": 40, "tools": 12, "capabilities": 2, "providers": 3}
+
+
+def test_all_references_are_listed_and_only_the_informed_one_is_privileged() -> None:
+    entries = {entry.name: entry for entry in agents(SESSION)}
+    assert set(NAMES) <= set(entries)
+    assert [name for name in NAMES if entries[name].privileged] == ["informed-paced"]
+
+
+def shares(name: str, sessions: int, **settings: object) -> np.ndarray:
+    env = costgym.make(SESSION, split="valid", disable_env_checker=True, **settings)
+    agent = make_agent(name, SESSION)
+    numbers = env.unwrapped.numbers[:sessions]  # type: ignore[attr-defined]
+    return np.array([play(env, agent, number, 0).value_share for number in numbers])  # type: ignore[attr-defined]
+
+
+def test_the_ladder_of_references() -> None:
+    found = {name: shares(name, 24) for name in NAMES}
+    assert (found["do-nothing"] == 0.0).all()
+    means = {name: values.mean() for name, values in found.items()}
+    # the whole ladder, whose steps are smaller, is measured over 300 sessions by benchmarks/sessions.py
+    for low, high in (("random", "greedy"), ("greedy", "paced"), ("bayes-index", "paced"), ("optimistic", "informed-paced")):
+        assert means[low] < means[high], (low, high)
+    assert means["paced"] + 0.05 < means["informed-paced"]
+
+
+@pytest.mark.parametrize("name", ["optimistic", "informed-paced", "paced", "thompson"])
+def test_no_policy_passes_the_bound_on_average_over_luck(name: str) -> None:
+    env = costgym.make(SESSION, split="valid", disable_env_checker=True, **SMALL)
+    agent = make_agent(name, SESSION)
+    for number in (100_000, 100_001, 100_002):
+        values = [play(env, agent, number, seed).value for seed in range(12)]  # type: ignore[attr-defined]
+        episode = env.unwrapped.account()  # type: ignore[attr-defined]
+        bound = value_bound(episode.session, episode.budget.price, episode.budget.seconds)
+        assert np.mean(values) <= bound
+
+
+def test_the_same_seed_plays_the_same_session() -> None:
+    env = costgym.make(SESSION, disable_env_checker=True, budget={"price": 60.0}, **SMALL)
+    agent = make_agent("thompson", SESSION)
+    first, second, *others = (play(env, agent, 3, 0, agent_seed).log for agent_seed in (7, 7, *range(8, 14)))
+    assert first == second
+    assert any(other != first for other in others)
+
+
+def test_an_agent_for_sessions_says_so_elsewhere() -> None:
+    env = costgym.make("costgym/Marketplace-v0")
+    with pytest.raises(ConfigError, match="expected a seat in costgym/MarketplaceSession-v0"):
+        play(env, make_agent("paced", SESSION), 0, 0)
+
+
+# -- beliefs and pacing --------------------------------------------------------------------------------------------------------
+
+
+def test_beliefs_follow_outcomes_and_fade_with_the_drift() -> None:
+    rules = SessionRules(drift=0.1)
+    beliefs = ToolBeliefs(rules, np.array([0.8, 0.8]), np.array([1.0, 1.0]))
+    start = beliefs.mean.copy()
+    for _ in range(4):
+        beliefs.learn(0, Status.SERVER_ERROR)
+    low = beliefs.mean[0]
+    assert low < start[0] and beliefs.mean[1] == start[1]
+    assert beliefs.spread[0] < beliefs.spread[1]
+    for _ in range(100):
+        beliefs.next_query()
+    assert low < beliefs.mean[0] < start[0]
+    beliefs.forget()
+    assert np.array_equal(beliefs.mean, start)
+
+
+def test_sampled_chances_have_the_mean_of_the_belief() -> None:
+    beliefs = ToolBeliefs(SessionRules(), np.array([0.7]), np.array([1.0]))
+    drawn = [beliefs.sample(np.array([luck]))[0] for luck in (np.arange(2000) + 0.5) / 2000]
+    assert np.mean(drawn) == pytest.approx(beliefs.mean[0], abs=1e-3)
+
+
+def test_the_shadow_price_is_nothing_while_the_budget_lasts_and_rises_with_the_queries() -> None:
+    offers, chances = np.array([0, 0, 1]), np.array([0.5, 0.9, 0.8])
+    uses = np.array([0.01, 0.02, 0.01]), np.zeros(3)
+    found = [shadow_price(offers, chances, uses, queries, 2) for queries in (10.0, 100.0, 300.0, 1000.0)]
+    assert found[0] == 0.0 and found == sorted(found) and found[1] < found[3]
+    index, best = indices(offers, chances, uses[0] + uses[1], 2)
+    assert best.tolist() == [0, 2] and index.tolist() == pytest.approx([0.02, 0.0125])
+    # what is bought at the shadow price does not spend more than there is
+    for queries, multiplier in zip((100.0, 300.0, 1000.0), found[1:], strict=True):
+        bought = [(np.arange(2, 21) >= multiplier * ratio).mean() for ratio in index]
+        assert sum(share * ratio for share, ratio in zip(bought, index, strict=True)) * queries / 2 <= 1.0

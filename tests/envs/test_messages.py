@@ -1,0 +1,68 @@
+"""Typical mistakes, and what their messages say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import costgym
+from costgym.agents import make_agent
+from costgym.simulators.errors import CostGymError
+from costgym.simulators.ledger import Budget
+
+NUMERIC, TEXT, CALLS = "costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/OpenCATPCalls-v0"
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    (NUMERIC, {"budgets": {"price": 20}}, "unknown argument of costgym/Marketplace-v0 'budgets'; nearest: budget"),
+    (NUMERIC, {"budget": "20"}, "expected RESOURCE=LIMIT"),
+    (NUMERIC, {"budget": {"prize": 20}}, "unknown resource 'prize'; known: price"),
+    (NUMERIC, {"budget": [20]}, 'expected limits such as {"price": 20}, "price=20" or 20'),
+    (NUMERIC, {"budget": True}, "expected limits such as"),
+    (NUMERIC, {"budget": -3}, "budget price"),
+    (NUMERIC, {"max_tools": -1}, "max_tools: expected a positive whole number or None, got -1"),
+    (NUMERIC, {"max_tools": True}, "max_tools"),
+    (NUMERIC, {"max_steps": 0}, "max_steps: expected a positive whole number"),
+    (NUMERIC, {"split": "validation"}, "known: test, train, train-large, unseen"),
+    (NUMERIC, {"scenario": "marketplce"}, "nearest: marketplace"),
+    (NUMERIC, {"mask": "usefull"}, "nearest: useful"),
+    (NUMERIC, {"enforcement": "strict"}, "known: record, refuse, terminate"),
+    (NUMERIC, {"grading": "lenient"}, "known: judge, strict"),
+    (NUMERIC, {"cost": "money"}, "unknown cost resource 'money'"),
+    (NUMERIC, {"render_mode": "rgb"}, "nearest: rgb_array"),
+    (NUMERIC, {"concurrent": 1}, "concurrent: expected true or false, got 1"),
+    (CALLS, {"task": "all"}, "nearest: tasks"),
+    (CALLS, {"tasks": "serial"}, "sequential"),
+    ("costgym/Marketplace-v1", {}, "nearest: costgym/Marketplace-v0"),
+]
+
+
+@pytest.mark.parametrize(("env_id", "settings", "message"), MISTAKES)
+def test_a_mistake_is_named_with_what_was_expected(env_id: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CostGymError) as raised:
+        costgym.make(env_id, **settings)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("limits", [20, 20.0, "price=20", {"price": 20}])
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_a_budget_has_three_forms(env_id: str, limits: Any) -> None:
+    assert costgym.make(env_id, budget=limits).unwrapped.budget == Budget(price=20.0)  # type: ignore[attr-defined]
+
+
+def test_a_rollout_takes_an_agent_its_name_or_a_function() -> None:
+    env = costgym.make(NUMERIC, split="test")
+    found = costgym.rollout(env, "greedy", episodes=3)
+    assert found == costgym.rollout(env, make_agent("greedy"), episodes=3)
+    finish = env.unwrapped.finish_action  # type: ignore[attr-defined]
+    nothing = costgym.rollout(env, lambda observation, info: finish, episodes=3)
+    assert [result.calls for result in nothing] == [0, 0, 0]
+
+
+def test_an_agent_of_another_environment_says_so() -> None:
+    env = costgym.make(NUMERIC)
+    with pytest.raises(CostGymError, match="react plays in costgym/MarketplaceChat-v0, not in costgym/Marketplace-v0"):
+        costgym.rollout(env, make_agent("react"), episodes=1)
+    with pytest.raises(CostGymError, match="unknown agent of costgym/Marketplace-v0 'react'"):
+        costgym.rollout(env, "react", episodes=1)
+    with pytest.raises(CostGymError, match="expected an agent, its name or a function"):
+        costgym.rollout(env, 3, episodes=1)  # type: ignore[arg-type]

@@ -1,0 +1,162 @@
+"""`costgym/MarketplaceSession-v0`: what it shows, what it allows, and what it is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents import make_agent
+from costgym.agents.base import SESSION
+from costgym.envs.sessions.features import query_features, tool_features
+from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.experiments.play.rollout import play
+from costgym.experiments.play.trajectories.record import record
+from costgym.experiments.play.trajectories.replay import replay
+from costgym.simulators.errors import CostGymError
+from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.status import Status
+from tests.helpers.command_line import invoke
+
+SMALL: dict[str, Any] = {"queries": 12, "tools": 8, "capabilities": 2, "providers": 2}
+
+
+def walk(env: Any, episodes: int, seed: int = 0) -> Any:
+    generator = np.random.default_rng(seed)
+    for number in range(episodes):
+        observation, info = env.reset(seed=seed + number)
+        over = False
+        yield observation, 0.0, info
+        while not over:
+            action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+            observation, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            yield observation, reward, info
+
+
+def test_the_names_of_the_columns_are_as_many_as_the_columns() -> None:
+    for memory in ("counts", "raw"):
+        env = MarketplaceSessionEnv(memory=memory)
+        shapes = {name: space.shape for name, space in env.observation_space.spaces.items()}  # type: ignore[attr-defined]
+        rules = SessionRules()
+        width = len(tool_features(rules, memory))
+        assert shapes == {"tools": (24, width), "query": (len(query_features(rules)),), "resources": (5,)}
+
+
+@pytest.mark.parametrize("settings", [{}, SMALL, {"memory": "raw"}, {"mask": "legal"}, {"budget": {}}, {"queries": 1}])
+def test_every_observation_lies_within_the_space(settings: dict[str, Any]) -> None:
+    env = MarketplaceSessionEnv(**settings)
+    for observation, _, info in walk(env, 3):
+        assert env.observation_space.contains(observation)
+        assert 0 <= info["query"] <= env.rules.queries
+
+
+def test_raw_memory_shows_the_last_call_alone() -> None:
+    for observation, _, _ in walk(MarketplaceSessionEnv(memory="raw", mask="legal"), 3):
+        assert observation["tools"][:, -2:].sum() <= 1.0
+
+
+def test_counts_are_the_agents_own() -> None:
+    env = MarketplaceSessionEnv(mask="legal", budget={})
+    columns = tool_features(env.rules, "counts")
+    env.reset(seed=1)
+    ended = {slot: [] for slot in range(24)}
+    for step in range(60):
+        slot = step % 5
+        observation, *_, info = env.step(slot)
+        if info["status"] not in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):
+            ended[slot].append(info["status"] == Status.OK)
+    for slot, ends in ended.items():
+        row = dict(zip(columns, observation["tools"][slot].tolist(), strict=True))
+        assert row["calls"] == pytest.approx(min(1.0, np.log1p(len(ends)) / 5.0), abs=1e-6)
+        assert row["mean_ok"] == pytest.approx((sum(ends) + 1) / (len(ends) + 2), abs=1e-6)
+
+
+def test_the_return_is_the_value_or_the_value_less_the_price() -> None:
+    for reward in ("value", "value-minus-price"):
+        env = MarketplaceSessionEnv(reward=reward, **SMALL)
+        total = 0.0
+        for _, gained, _ in walk(env, 1, seed=3):
+            total += gained
+        episode = env.account()
+        price = episode.ledger.price if reward == "value-minus-price" else 0.0
+        assert total == pytest.approx(episode.value - price) == pytest.approx(env.quality())
+        assert env.figures()["value_share"] == episode.value_share
+
+
+def test_the_limits_are_computed_for_each_session_unless_given() -> None:
+    env = MarketplaceSessionEnv()
+    seen = set()
+    for seed in range(4):
+        env.reset(seed=seed)
+        seen.add(tuple(env.account().budget.as_dict().items()))
+    assert len(seen) == 4 and all(dict(limits).keys() == {"price", "seconds"} for limits in seen)
+    given = MarketplaceSessionEnv(budget={"price": 50})
+    given.reset(seed=0)
+    assert given.budget.as_dict() == {"price": 50}
+
+
+def test_splits_share_no_session_and_a_session_can_be_named() -> None:
+    numbers = [set(MarketplaceSessionEnv(split=split).numbers) for split in ("train", "valid", "test")]
+    assert not numbers[0] & numbers[1] and not numbers[1] & numbers[2] and not numbers[0] & numbers[2]
+    env = MarketplaceSessionEnv()
+    env.reset(seed=0, options={"task": 100_007})
+    assert env.account().number == 100_007
+    env.reset(seed=0, options={"task": "session-12"})
+    assert env.account().task.id == "session-12"
+    with pytest.raises(CostGymError, match="expected the number of a session, got 'seven'"):
+        env.reset(options={"task": "seven"})
+
+
+def test_a_record_replays_and_names_its_world() -> None:
+    env = costgym.make(SESSION, split="test", **SMALL)
+    trajectory, episode = record(env, make_agent("optimistic", SESSION), 100_301, 5)
+    assert replay(env, trajectory) == trajectory
+    assert trajectory.final["value_share"] == episode.value_share  # type: ignore[attr-defined]
+    world = env.unwrapped
+    document = world.world_document()  # type: ignore[attr-defined]
+    arguments = MarketplaceSessionEnv.world_arguments(document, world.world_settings())  # type: ignore[attr-defined]
+    again = costgym.make(SESSION, **arguments)
+    assert replay(again, trajectory) == trajectory
+    other = {**document, "rules": {**document["rules"], "drift": 0.5}}
+    assert MarketplaceSessionEnv.world_digest(document) != MarketplaceSessionEnv.world_digest(other)
+
+
+def test_a_session_is_collected_verified_and_drawn(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    collected = invoke("collect", "--env", SESSION, "--agent", "paced", "--episodes", 2, "--out", out)
+    assert collected.exit_code == 0, collected.output
+    verified = invoke("verify", out)
+    assert verified.exit_code == 0, verified.output
+    shown = invoke("show", out, "--out", tmp_path / "episode.html")
+    assert shown.exit_code == 0, shown.output
+
+
+def test_it_is_drawn_as_text_and_as_an_image() -> None:
+    for mode in ("ansi", "rgb_array"):
+        env = costgym.make(SESSION, render_mode=mode, **SMALL)
+        play(env, make_agent("greedy", SESSION), None, 0)
+        frame = env.render()
+        assert isinstance(frame, str) if mode == "ansi" else frame.ndim == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory": "count"}, "nearest: counts"),
+        ({"reward": "price"}, "known: value, value-minus-price"),
+        ({"split": "unseen"}, "known: test, train, valid"),
+        ({"drift": 2}, "drift"),
+        ({"queries": 0}, "queries"),
+        ({"success_share": 0}, "success_share"),
+        ({"max_steps": -1}, "max_steps: expected a positive whole number or None"),
+        ({"queris": 3}, "nearest: queries"),
+    ],
+)
+def test_wrong_arguments_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CostGymError) as raised:
+        costgym.make(SESSION, **settings)
+    assert message in str(raised.value)
