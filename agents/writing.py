@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.marketplace import TOOL_FEATURES
+from ..envs.templates import TOOL_FEATURES
 from ..envs.writing import EFFECT_FEATURES, ROLE_FEATURES
 from ..simulators.errors import ConfigError
 from .classic import CheapestAgent

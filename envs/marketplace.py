@@ -22,27 +22,13 @@ from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .base import checked_action
 from .seats import NumericSeat, prices_of
-from .templates import Phase, PhaseKey, Template
+from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
 from .writing import effects_of, roles_of, useful_rows, writing_boxes
 
 if TYPE_CHECKING:
     from .vector.single import CompiledEpisode
 
-MAX_NEEDS = 6
-TOOL_FEATURES = (
-    "on_offer", "price", "latency_s", "success", "popularity",
-    "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
-    "calls", "in_flight", "last_ok", "last_failed", "banned",
-)  # fmt: skip
-"""Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
-NEED_FEATURES = ("wanted", "known", "ready")
-"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
-RESOURCE_FEATURES = (
-    "clock", "in_flight", "step",
-    "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
-)  # fmt: skip
-"""Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
 MASKS = ("useful", "legal")
 KEPT_TEMPLATES = 2_048
 HIGHEST = 10.0
@@ -381,7 +367,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def _call(self, episode: Episode, row: int) -> None:
         slot = self._slots[row]
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
-        call = episode.submit(slot, None, None if self._mask[row] else Status.FORBIDDEN)
+        call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
             count = episode.counts[slot]
             self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
@@ -460,11 +446,17 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             return self._compiled.action_masks()
         return self._possible(self._playing())
 
+    def _useful(self, episode: Episode) -> NDArray[np.bool_]:
+        """The mask of the phase; with writes, checks and undoes of what was told of are useful too. Not to be changed."""
+        if not self._writes or self.mask != "useful":
+            return self._mask
+        mask = self._mask.copy()
+        mask[useful_rows(episode, self._slots)] = True
+        return mask
+
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         # what follows from the known facts is kept by phase; only prices, bans and `wait` change from step to step
-        mask = self._mask.copy()
-        if self._writes and self.mask == "useful":
-            mask[useful_rows(episode, self._slots)] = True
+        mask = self._useful(episode).copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()
             for row in mask[: self._callable].nonzero()[0].tolist():

@@ -7,6 +7,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_NEEDS = 6
+TOOL_FEATURES = (
+    "on_offer", "price", "latency_s", "success", "popularity",
+    "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
+    "calls", "in_flight", "last_ok", "last_failed", "banned",
+)  # fmt: skip
+"""Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
+NEED_FEATURES = ("wanted", "known", "ready")
+"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
+RESOURCE_FEATURES = (
+    "clock", "in_flight", "step",
+    "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
+)  # fmt: skip
+"""Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
+
 PhaseKey = tuple[tuple[bool, ...], tuple[int, ...]]
 
 

@@ -22,7 +22,8 @@ from ...simulators.batch.tables import put_rows, replaced
 from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
 from ..base import InvalidAction, LimitedSpec
-from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
+from ..marketplace import MarketplaceEnv
+from ..templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from .checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
