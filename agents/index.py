@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from ..simulators.calls import latency_factors
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.failures import PRESETS

@@ -45,6 +45,7 @@ from .sessions.table import session_entries
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
+from .writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from .zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 
 
@@ -178,6 +179,13 @@ def _load(path: str, stamp: int) -> Experience:
 # Where a name stands for two agents, the earlier one is meant unless the environment says otherwise.
 _AGENTS = (
     _policy("random", "calls allowed tools at random", RandomAgent),
+    _policy("retry", "repeats a failed call blindly, the cheapest tool first; for worlds with writes", RetryAgent),
+    _policy(
+        "check-then-retry",
+        "after an ambiguous end looks whether the call took effect, and takes back what was done twice",
+        CheckThenRetryAgent,
+    ),
+    _policy("idempotent", "prefers tools with an idempotency key, and repeats on the same tool", IdempotentAgent),
     _policy("cheapest", "for each missing fact the cheapest tool that serves it", CheapestAgent),
     _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
     _policy(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..envs.marketplace import MAX_NEEDS
+from ..envs.templates import MAX_NEEDS
 from ..simulators.errors import ConfigError, DataError, require
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors

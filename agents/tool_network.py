@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from .settings import NetworkSettings
 
 _NEED = TOOL_FEATURES.index("need_1")

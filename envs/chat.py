@@ -198,7 +198,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**without_verdicts(info), "quotes": self.quotes(), "found": tuple(self._found)}
+        return {**without_verdicts(super().visible_info(info)), "quotes": self.quotes(), "found": tuple(self._found)}
 
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""

@@ -17,29 +17,18 @@ from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
 from ..simulators.status import LOOKS_OK, Status
+from ..simulators.tasks import needed
+from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .base import checked_action
 from .seats import NumericSeat, prices_of
-from .templates import Phase, PhaseKey, Template
+from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
+from .writing import effects_of, roles_of, useful_rows, writing_boxes
 
 if TYPE_CHECKING:
     from .vector.single import CompiledEpisode
 
-MAX_NEEDS = 6
-TOOL_FEATURES = (
-    "on_offer", "price", "latency_s", "success", "popularity",
-    "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
-    "calls", "in_flight", "last_ok", "last_failed", "banned",
-)  # fmt: skip
-"""Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
-NEED_FEATURES = ("wanted", "known", "ready")
-"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
-RESOURCE_FEATURES = (
-    "clock", "in_flight", "step",
-    "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
-)  # fmt: skip
-"""Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
 MASKS = ("useful", "legal")
 KEPT_TEMPLATES = 2_048
 HIGHEST = 10.0
@@ -119,6 +108,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | 0 | `wanted` | 0 or 1 | The task needs this fact; 0 in rows that are not used. |
     | 1 | `known` | 0 or 1 | A call has returned it, and the user has not asked for something else since. |
     | 2 | `ready` | 0 or 1 | Every fact that its calls need as an argument is known. |
+
+    In a world with writes there are two more arrays. `roles`, (`max_tools`, 4): the tool of a row writes, checks, undoes, and
+    takes an idempotency key. `effects`, (6, 3): the need wants an effect; how many the agent was told of, divided by 4; and a
+    call has ended ambiguously since the last check. A need whose effect was told of counts as known. Checks are let through by
+    the mask after an ambiguous end, undoes where an effect was seen twice. A repeat of a call with a key uses the same key.
 
     ### `resources`: the episode as a whole, (8,)
 
@@ -214,6 +208,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
+        self._writes = any(scenario.build().writes for scenario in self.scenarios)
+        if self._writes:
+            boxes |= writing_boxes(largest, MAX_NEEDS)
         self._ends = boxes["tools"].low, boxes["tools"].high
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment, arg-type]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
@@ -269,33 +266,35 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         found = self._templates.get(number)
         if found is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
+            wanted = needed(self.world.tasks[number].needs)
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
             if not self.concurrent:  # tools that serve no need come last
                 slots.sort(key=lambda slot: (slot.need < 0, slot.need, slot.quote, slot.index))
             # made once a task and copied at a reset: most tasks of a split are met many times in a training
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
-            need_of = np.full(self.max_tools, _NO_NEED)
+            serves = np.full(self.max_tools, 1 << _NO_NEED, np.uint8)
             for row, slot in enumerate(slots):
                 tools[row] = self._tool_row(slot)
-                if slot.need >= 0:
-                    need_of[row] = min(slot.need, _UNSEEN_NEED)
+                brings = slot.role in (READ, WRITE)  # checks and undoes are let through where they can tell or change something
+                if useful := {min(need, _UNSEEN_NEED) for need in slot.needs if wanted[need] and brings}:
+                    serves[row] = sum(1 << need for need in useful)
             np.clip(tools, *self._ends, out=tools)
             needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
             for index, need in enumerate(self.world.episode(number).needs[:MAX_NEEDS]):
-                needs[index] = (1.0, 0.0, 0.0 if need.after else 1.0)
+                needs[index] = (1.0 if wanted[index] else 0.0, 0.0, 0.0 if need.after else 1.0)
             mask = np.zeros(self.finish_action + 1, np.bool_)
             mask[: len(slots)] = True
             mask[self.finish_action] = True
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
-            found = Template(tools, needs, mask, order, rows, need_of, phases={})
+            found = Template(tools, needs, mask, order, rows, serves, phases={})
             self._templates[number] = found
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
         return found
 
     def _tool_row(self, slot: Candidate) -> list[float]:
-        serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
+        serves = [1.0 if index in slot.needs else 0.0 for index in range(MAX_NEEDS)]
         profile = slot.profile
         advertised = log1p(profile.advertised_latency_s), profile.advertised_success, profile.popularity / 10.0
         return [1.0, slot.quote * self._scale, *advertised, *serves, 0, 0, 0, 0, 0]
@@ -310,11 +309,10 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 needs[index, 1] = episode.known[index]
                 needs[index, 2] = all(episode.known[before] for before in need.after)
             if self.mask == "useful":  # calls that can bring a fact which is missing and can be had now
-                # indexed by the need that a row serves, so that one look-up masks all rows
-                wanting = np.zeros(MAX_NEEDS + 2, np.bool_)
-                wanting[:MAX_NEEDS] = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
-                wanting[_UNSEEN_NEED] = True
-                mask[: self.max_tools] &= wanting[template.need_of]
+                # bits of the needs that a row serves, so that one comparison masks all rows
+                wanting = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
+                bits = np.uint8(np.packbits(wanting, bitorder="little")[0] | 1 << _UNSEEN_NEED)
+                mask[: self.max_tools] &= (template.serves & bits) != 0
             phase = template.phases[key] = Phase(needs, mask)
         return phase
 
@@ -369,7 +367,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def _call(self, episode: Episode, row: int) -> None:
         slot = self._slots[row]
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
-        call = episode.submit(slot, None, None if self._mask[row] else Status.FORBIDDEN)
+        call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
             count = episode.counts[slot]
             self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
@@ -423,7 +421,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             max(1.0 - ledger.calls * calls, least),
             min(spent * self._scale, highest),
         )
-        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": np.array(resources, np.float32)}
+        observation = {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": np.array(resources, np.float32)}
+        if self._writes:
+            observation["roles"] = roles_of([episode.candidates[slot] for slot in self._slots], self.max_tools)
+            observation["effects"] = effects_of(episode, MAX_NEEDS)
+        return observation
 
     def _full_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()
@@ -444,9 +446,17 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             return self._compiled.action_masks()
         return self._possible(self._playing())
 
+    def _useful(self, episode: Episode) -> NDArray[np.bool_]:
+        """The mask of the phase; with writes, checks and undoes of what was told of are useful too. Not to be changed."""
+        if not self._writes or self.mask != "useful":
+            return self._mask
+        mask = self._mask.copy()
+        mask[useful_rows(episode, self._slots)] = True
+        return mask
+
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         # what follows from the known facts is kept by phase; only prices, bans and `wait` change from step to step
-        mask = self._mask.copy()
+        mask = self._useful(episode).copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()
             for row in mask[: self._callable].nonzero()[0].tolist():

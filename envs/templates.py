@@ -7,6 +7,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_NEEDS = 6
+TOOL_FEATURES = (
+    "on_offer", "price", "latency_s", "success", "popularity",
+    "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
+    "calls", "in_flight", "last_ok", "last_failed", "banned",
+)  # fmt: skip
+"""Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
+NEED_FEATURES = ("wanted", "known", "ready")
+"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
+RESOURCE_FEATURES = (
+    "clock", "in_flight", "step",
+    "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
+)  # fmt: skip
+"""Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
+
 PhaseKey = tuple[tuple[bool, ...], tuple[int, ...]]
 
 
@@ -27,7 +42,7 @@ class Template(NamedTuple):
         mask: (actions,) what is allowed before prices, bans and needs are looked at.
         slots: the candidate of each row, by its index in the task.
         rows: the row of each candidate.
-        need_of: (max_tools,) the need that a row serves; 6 for one that the observation does not show, 7 for none.
+        serves: (max_tools,) bits of the needs that a row serves; bit 6 for needs that observations do not show, 7 for none.
         phases: the task's `Phase`s that were computed so far, by what is known and how often each need has changed; None is
             the key of the first.
     """
@@ -37,5 +52,5 @@ class Template(NamedTuple):
     mask: NDArray[np.bool_]
     slots: tuple[int, ...]
     rows: tuple[int, ...]
-    need_of: NDArray[np.int64]
+    serves: NDArray[np.uint8]
     phases: dict[PhaseKey | None, Phase]

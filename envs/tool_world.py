@@ -21,6 +21,7 @@ from ..simulators.redraw import redraw
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
+from ..simulators.writes import WriteFigures
 from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `budget_remaining_calls` | float | Executed calls left, likewise. |
     | `at_s` | float | Simulated seconds since the episode began. |
     | `is_success` | bool | The episode has ended, its grade is a pass, and no limit was passed. |
+
+    In a world with writes also, for the present state as if it were the final one:
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `state_correct` | bool | Every wanted effect is there once, and no other is. |
+    | `duplicates` | int | Effects that were made although the same was there already, taken back or not. |
+    | `uncompensated` | int | Effects that nobody wants: second ones of the same, and wrong ones. |
+    | `money_lost` | float | What those are worth, in the scenario's currency. |
     """
 
     world: World
@@ -267,7 +277,20 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         info = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
         info["at_s"] = now
         info["is_success"] = episode.over and self.succeeded
+        if episode.store is not None:
+            info |= episode.write_figures()._asdict()
         return info
+
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return `info` without the final state, which an agent has to find out."""
+        if self.episode is None or self.episode.store is None:
+            return info
+        return {name: value for name, value in info.items() if name not in WriteFigures._fields}
+
+    def figures(self) -> dict[str, Any]:
+        """In a world with writes, the figures of the final state."""
+        found, episode = super().figures(), self.episode
+        return found if episode is None or episode.store is None else {**found, **episode.write_figures()._asdict()}
 
     # -- records ---------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .draws import CONTENT
 from .failures.silent import spoilt
 from .status import SILENT, Status
-from .tools import ToolProfile
+from .tools import READ, UNDO, WRITE, Effect, ToolProfile
 
 if TYPE_CHECKING:
     from .episode import Episode
@@ -75,8 +75,10 @@ class Candidate:
     Attributes:
         index: Its slot in the task.
         number: Its number in the catalog.
-        need: Index of the need that it serves, or -1.
+        need: Index of the first need that it serves, or -1.
+        needs: Indices of all needs that it serves.
         profile: Its limits, times and what it advertises.
+        effect: What its calls do to the world; None for a tool that reads.
         fee: Flat part of its price, in the scenario's currency.
         quote: What the catalog says a call costs.
         rate_per_s: Price of a second of running, where duration is billed.
@@ -90,6 +92,7 @@ class Candidate:
     number: int
     name: str
     need: int
+    needs: tuple[int, ...]
     profile: ToolProfile
     fee: float
     quote: float
@@ -99,11 +102,21 @@ class Candidate:
     gpu_mb: float
     slip: float
     persistence: float
+    effect: Effect | None = None
+
+    @property
+    def role(self) -> int:
+        """One of `READ`, `WRITE`, `CHECK` and `UNDO`."""
+        return READ if self.effect is None else self.effect.role
 
 
 @dataclass(slots=True)
 class Call:
-    """A call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come."""
+    """A call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come.
+
+    `aim` is the need that it was made for, where the tool serves one; `need` the need whose fact it brought; `effect` what it
+    changes, or tells of, when it ends.
+    """
 
     slot: int
     k: int
@@ -119,10 +132,12 @@ class Call:
     quote: float = 0.0
     retry_after_s: float = 0.0
     need: int = -1
+    aim: int = -1
     version: int = 0
     answer: str | None = None
     reason: str = ""
     factor: float = 1.0
+    effect: int | str | None = None
 
 
 # -- what an episode admits ----------------------------------------------------------------------------------------------
@@ -151,6 +166,19 @@ def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
     return None
 
 
+def aim(episode: Episode, spec: Candidate) -> int:
+    """The need that a call without arguments is for: the first of its tool's whose fact is missing and can be had now.
+
+    A check is for the first need about which a call ended ambiguously, an undo for the first that was seen twice.
+    """
+    known, needs = episode.known, episode.needs
+    if episode.store is not None and spec.role not in (READ, WRITE):
+        records = [(n, episode.store.records[n]) for n in spec.needs]
+        return next((n for n, record in records if (record.seen > 1 if spec.role == UNDO else record.perhaps)), spec.need)
+    open_needs = (n for n in spec.needs if not known[n] and all(known[before] for before in needs[n].after))
+    return next(open_needs, spec.need)
+
+
 def has_room(episode: Episode, spec: Candidate) -> bool:
     """Return whether the machine has a slot and GPU memory for a call now, after the calls that wait."""
     slots, capacity = episode.world.slots, episode.world.gpu_capacity_mb
@@ -166,6 +194,25 @@ def has_room(episode: Episode, spec: Candidate) -> bool:
             return False
     # a tool that needs more than there is runs alone rather than never
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
+
+
+def happen(episode: Episode, notice: WorldEvent) -> bool:
+    """Let a scheduled event change prices, bans or what the user wants; False where there is nothing that it could change."""
+    if notice.kind == "price_change":
+        for slot in notice.slots:
+            episode.factors[slot] *= notice.factor
+    elif notice.kind == "ban":
+        episode.banned.update(notice.slots)
+    elif notice.kind == "unban":
+        episode.banned.difference_update(notice.slots)
+    elif notice.kind == "preference_change" and notice.need >= 0:
+        alternative = episode.needs[notice.need].alternative
+        if alternative is None:
+            return False
+        episode.needs[notice.need] = alternative
+        episode.known[notice.need] = False
+        episode._versions[notice.need] += 1
+    return True
 
 
 def ends_at(episode: Episode, call: Call) -> float | None:
@@ -261,8 +308,7 @@ def content(episode: Episode, call: Call) -> str:
     tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
     if call.status is Status.OK or call.status in SILENT:
         if call.answer is None and tool is not None:
-            need = episode.candidates[call.slot].need
-            arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
+            arguments = call.arguments or (episode.needs[call.aim].arguments if call.aim >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
         if call.answer and call.status in SILENT:
             return spoilt(call.answer, call.status, episode.task, episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT])

@@ -17,8 +17,10 @@ from .calls import (
     Candidate,
     Usage,
     WorldEvent,
+    aim,
     content,
     cut_off,
+    happen,
     has_room,
     refusal_at_gateway,
     replay,
@@ -26,9 +28,11 @@ from .calls import (
 from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
+from .grading import read_facts
 from .ledger import Budget, Enforcement, Ledger
 from .status import Status
-from .tasks import Grade, Task, arguments_match, fact_in, normalise
+from .tasks import Grade, Task, arguments_match
+from .writes import Store, WriteFigures
 
 if TYPE_CHECKING:
     from .world import World
@@ -71,8 +75,8 @@ class Episode:
     __slots__ = (
         "_busy", "_chains", "_deadline", "_done", "_draws", "_gpu_used", "_idle", "_queue", "_reserved", "_versions",
         "_windows", "banned", "budget", "bursts", "calls", "candidates", "clock", "counts", "enforcement", "exceeded",
-        "factors", "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "successes", "task",
-        "void", "world",
+        "factors", "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "store", "successes",
+        "task", "void", "world",
     )
     # fmt: on
 
@@ -96,6 +100,7 @@ class Episode:
         self.void = False
         self.exceeded: str | None = None
         self.grade: Grade | None = None
+        self.store = Store(self.needs) if world.writes else None
         # a wish may change while a call for it is on its way: its answer then counts for the old version only
         self._versions = [0] * len(self.needs)
         self._draws = Draws(world._source, seed, number, size)
@@ -184,7 +189,8 @@ class Episode:
         spec = self.candidates[slot]
         self.counts[slot] = call.k = self.counts[slot] + 1
         if spec.need >= 0:
-            call.version = self._versions[spec.need]
+            call.aim = spec.need if len(spec.needs) == 1 else aim(self, spec)
+            call.version = self._versions[call.aim]
         call.quote = self.quote(slot)
         self.in_flight += 1
         # `refuse` may not admit two calls that the budget covers only one by one
@@ -252,6 +258,8 @@ class Episode:
             duration, status = profile.timeout_s, _TIMEOUT
             call.need, call.answer = -1, None
         call.status = status
+        if spec.effect is not None and self.store is not None:
+            self.store.decide(self, call, spec, row[CONTENT])
         # the price is fixed now; a later price change does not touch this call
         call.factor = self.factors[slot]
         if status is not _OK and not self.world.bill_failures and status >= 32:
@@ -285,7 +293,7 @@ class Episode:
             return Status.OUTAGE
         if not works:
             return chain.fail(row[KIND])
-        need = spec.need
+        need = call.aim
         if call.arguments is None:
             if need < 0:
                 return _OK
@@ -297,8 +305,12 @@ class Episode:
             # the user may have changed their mind since the call was made; the answer is to what was asked then
             call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
             if call.answer is not None:
-                if need >= 0 and arguments_match(call.arguments, self.needs[need].arguments):
-                    call.need = need
+                for number in spec.needs:
+                    if arguments_match(call.arguments, self.needs[number].arguments):
+                        call.need = number
+                        if number != need:
+                            call.aim, call.version = number, self._versions[number]
+                        break
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
@@ -320,6 +332,8 @@ class Episode:
         idle = self._idle[slot]
         if idle is not None:
             idle.append(now)
+        if spec.effect is not None and self.store is not None:
+            self.store.settle(self, call, spec)
         if call.need >= 0 and call.version == self._versions[call.need]:
             self.known[call.need] = True
         if call.status is _OK:
@@ -391,22 +405,8 @@ class Episode:
     # -- events ----------------------------------------------------------------------------------------------------------
 
     def _happen(self, event: Any) -> None:
-        notice: WorldEvent = event.value
-        if notice.kind == "price_change":
-            for slot in notice.slots:
-                self.factors[slot] *= notice.factor
-        elif notice.kind == "ban":
-            self.banned.update(notice.slots)
-        elif notice.kind == "unban":
-            self.banned.difference_update(notice.slots)
-        elif notice.kind == "preference_change" and notice.need >= 0:
-            alternative = self.needs[notice.need].alternative
-            if alternative is None:
-                return
-            self.needs[notice.need] = alternative
-            self.known[notice.need] = False
-            self._versions[notice.need] += 1
-        self._done.append(notice)
+        if happen(self, event.value):
+            self._done.append(event.value)
 
     # -- thinking and the end ---------------------------------------------------------------------------------------------
 
@@ -437,14 +437,12 @@ class Episode:
         """
         self._alive()
         self.log.append(("finish", answer, gave_up))
-        if answer is None:
-            found = list(self.known)
-        else:
-            text = normalise(answer)
-            found = [fact_in(need.fact, text) for need in self.needs]
+        found, precision = read_facts(self.needs, self.known, answer, self.task.query)
+        met, clean = (found, True) if self.store is None else self.store.met(self.needs, found)
+        required = [each for each, need in zip(met, self.needs, strict=True) if need.required]
         # the judge's luck belongs to the episode, so that agents with the same facts get the same verdict
         luck = self._draws.at(0, self._draws.slots - 1)[KIND]
-        self.grade = self.world.judge.grade(found, luck, self.task.solvable, gave_up)
+        self.grade = self.world.judge.grade(required, luck, self.task.solvable, gave_up, precision, clean)
         self._end(None)
         return self.grade
 
@@ -473,6 +471,10 @@ class Episode:
     def content(self, call: Call) -> str:
         """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
         return content(self, call)
+
+    def write_figures(self) -> WriteFigures:
+        """The figures of the present state, as if it were the final one; see `writes.WriteFigures`."""
+        return WriteFigures() if self.store is None else self.store.figures(self.needs)
 
     def remaining(self) -> dict[str, float]:
         """Return what is left of each limited resource; negative once it is overspent."""

@@ -33,6 +33,7 @@ from .marketplace.sources import (
     is_none,
 )
 from .marketplace.stress import Stress
+from .marketplace.writing_market import WritingSource
 from .pricing import FaasPricing, TokenPricing
 from .retrieval import Retrieval, RetrievedTasks, Retriever
 from .tasks import Judge, Task
@@ -106,9 +107,9 @@ class Scenario(StrictModel):
     name: str = Field(min_length=1)
     description: str = ""
     seed: int = within("seed", default=0)
-    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource = Field(
-        default_factory=MarketplaceSource, discriminator="kind"
-    )
+    source: (
+        MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource | WritingSource
+    ) = Field(default_factory=MarketplaceSource, discriminator="kind")
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
     bill_failures: bool = True
     bill_cold_start: bool = False

@@ -76,3 +76,6 @@ SILENT = (Status.PARTIAL, Status.CORRUPT, Status.DRIFTED)
 
 LOOKS_OK = frozenset({Status.OK, Status.EMPTY, Status.IRRELEVANT, Status.NO_DATA, *SILENT})
 """Statuses that correspond to HTTP 200: the agent sees content and no error."""
+
+AMBIGUOUS = frozenset({Status.TIMEOUT, Status.CONNECTION_ERROR, Status.SERVER_ERROR, Status.EMPTY, Status.IRRELEVANT, *SILENT})
+"""Ends after which a call that writes may have taken effect or not: the request went out and no proper answer came back."""

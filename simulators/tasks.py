@@ -11,18 +11,22 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .bounds import out_of_bounds
 from .errors import ConfigError
-from .tools import Catalog, Tool
+from .tools import WRITE, Catalog, Tool, shown
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
 """Granularities of an instruction, after ToolPlanner, from a plain statement to one that names every API."""
 
 
-@dataclass(frozen=True, slots=True)
+_YOUNGER = ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount")
+"""Fields of a need that recorded worlds do not have."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Need:
     """A fact that the answer must hold.
 
@@ -34,6 +38,13 @@ class Need:
         wish: The need in words.
         capability: The capability that it asks for; tools of this capability serve it.
         alternative: The need that replaces it when the user changes their mind; None where they cannot.
+        fact_type: One of `grading.FACT_TYPES`; empty for the type that the fact's writing shows.
+        tolerance: Difference at which a number in the answer still counts, in the fact's unit.
+        accept: Other facts that an answer may state in its place.
+        asked: The answer must state it; False where it only serves to find another need's fact.
+        optional: The answer may state it and need not.
+        state: It wants an effect to be there once, which calls of its tools make; `fact` is what they return.
+        amount: What such an effect is worth, in the scenario's currency: what is lost where it is there twice.
     """
 
     fact: str
@@ -43,6 +54,22 @@ class Need:
     wish: str = ""
     capability: str = ""
     alternative: Need | None = None
+    fact_type: str = ""
+    tolerance: float = 0.0
+    accept: tuple[str, ...] = ()
+    asked: bool = True
+    optional: bool = False
+    state: bool = False
+    amount: float = 0.0
+
+    def __repr__(self) -> str:
+        # the recorded worlds whose facts are looked for as words do not say so
+        return shown(replace(self, fact_type="") if self.fact_type == "words" else self, _YOUNGER)
+
+    @property
+    def required(self) -> bool:
+        """Return whether an answer without its fact, or an end without its effect, is incomplete."""
+        return (self.asked or self.state) and not self.optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +97,16 @@ class Task:
     instructions: Mapping[str, str] = field(default_factory=dict)
     size_level: int = 0
     solvable: bool = True
+
+
+def needed(needs: Sequence[Need]) -> list[bool]:
+    """Return for each need whether a complete answer depends on it: it is required, or a required one takes its fact."""
+    found = [need.required for need in needs]
+    for index in range(len(needs) - 1, -1, -1):
+        if found[index]:
+            for before in needs[index].after:
+                found[before] = True
+    return found
 
 
 class TaskSet(Sequence[Task]):
@@ -198,14 +235,16 @@ class Grade:
     """The grade of an answer.
 
     Attributes:
-        share: Share of the needed facts that the answer holds.
-        strict: The answer holds every fact.
+        share: Share of the required facts that the answer states; 0 for a dump, which states too much beside them.
+        strict: The answer states every required fact and is no dump.
         judged: A lenient judge passes the answer.
+        precision: Share of the values stated that were asked for.
     """
 
     share: float
     strict: bool
     judged: bool
+    precision: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,23 +279,48 @@ class Judge:
             return self.unsolvable
         return self.none + (self.all_facts - self.none) * float(share**self.curve)
 
-    def grade(self, found: Sequence[bool], luck: float, solvable: bool = True, gave_up: bool = False) -> Grade:
+    def grade(
+        self,
+        found: Sequence[bool],
+        luck: float,
+        solvable: bool = True,
+        gave_up: bool = False,
+        precision: float = 1.0,
+        clean: bool = True,
+    ) -> Grade:
         """Grade an answer from the facts found in it.
 
         Args:
-            found: For each need, whether the answer holds its fact.
+            found: For each required need, whether the answer states its fact, or its effect is there once.
             luck: The episode's uniform for the judge, in [0, 1).
             solvable: Some tool on offer serves every need.
             gave_up: The agent gave up, which never passes.
+            precision: Share of the values stated that were asked for.
+            clean: No effect is there twice, and none that nobody wants.
         """
         share = sum(found) / len(found) if found else 0.0
-        strict = bool(found) and all(found) and not gave_up
-        return Grade(share, strict, not gave_up and luck < self.chance(share, solvable))
+        strict = bool(found) and all(found) and clean and not gave_up
+        return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
 
 
-def slots_by_need(task: Task, catalog: Catalog) -> list[int]:
-    """For each candidate slot, the index of the need that it serves, or -1."""
-    serves = {name: index for index, need in enumerate(task.needs) for name in need.tools}
+def needs_by_slot(task: Task, catalog: Catalog) -> list[tuple[int, ...]]:
+    """For each candidate slot, the indices of the needs that it serves."""
     for name in task.candidates:
         catalog.number(name)
-    return [serves.get(name, -1) for name in task.candidates]
+    served = needs_by_tool(task, catalog)
+    return [served.get(name, ()) for name in task.candidates]
+
+
+def needs_by_tool(task: Task, catalog: Catalog) -> dict[str, tuple[int, ...]]:
+    """Indices of the needs that each tool serves, in order, or whose effects it checks or takes back; others are left out."""
+    served: dict[str, tuple[int, ...]] = {}
+    for index, need in enumerate(task.needs):
+        beside: list[str] = []
+        if need.state:
+            tools = (catalog.get(name) for name in task.candidates)
+            beside = [
+                tool.name for tool in tools if tool.effect and tool.effect.role != WRITE and tool.effect.of == need.capability
+            ]
+        for name in (*need.tools, *beside):
+            served[name] = (*served.get(name, ()), index)
+    return served

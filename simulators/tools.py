@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .bounds import out_of_bounds
 from .errors import DataError, InvalidProfile, UnknownName
 
+READ, WRITE, CHECK, UNDO = range(4)
+"""Roles of a tool: it reads facts, makes an effect, tells which effects there are, or takes one back."""
+KEY = "idempotency_key"
+"""Argument by which tools that support it recognise a repeated request."""
 _YOUNGER = ("slip", "persistence")
 """Fields of a profile that recorded worlds do not have."""
+
+
+def shown(record: Any, younger: Collection[str]) -> str:
+    """Show all fields of a dataclass but younger ones at their defaults, so that the digests of recorded worlds stay."""
+    values = [(spec, getattr(record, spec.name)) for spec in fields(record)]
+    parts = (f"{spec.name}={value!r}" for spec, value in values if spec.name not in younger or value != spec.default)
+    return f"{type(record).__name__}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,10 +81,7 @@ class ToolProfile:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
 
     def __repr__(self) -> str:
-        """Show all fields but younger ones that are not set, so that the digests of recorded worlds stay."""
-        values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
-        shown = (f"{name}={value!r}" for name, value in values.items() if value is not None or name not in _YOUNGER)
-        return f"ToolProfile({', '.join(shown)})"
+        return shown(self, _YOUNGER)
 
     def latency_at(self, level: int) -> float:
         """Median duration at a size level, seconds; levels beyond the measured ones take the last."""
@@ -81,6 +89,33 @@ class ToolProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What calls of a tool do to the store.
+
+    Attributes:
+        role: `WRITE`, `CHECK` or `UNDO`.
+        of: The capability whose effects it makes, tells of, or takes back.
+        idempotent: It knows the key `KEY`: the second effect of the same key is none.
+        settles_s: Time until other tools see an effect that it made, simulated seconds.
+        happens: Chance that a call which ended ambiguously has taken effect, 0 to 1.
+    """
+
+    role: int
+    of: str
+    idempotent: bool = False
+    settles_s: float = 0.0
+    happens: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.idempotent and self.role != WRITE:
+            raise InvalidProfile("idempotent: only a tool that writes takes a key")
+        if not 0.0 <= self.happens <= 1.0:
+            raise InvalidProfile(f"happens: expected a chance between 0 and 1, got {self.happens!r}")
+        if not 0.0 <= self.settles_s <= 86_400.0:
+            raise InvalidProfile(f"settles_s: expected 0 to 86,400 seconds, got {self.settles_s!r}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Tool:
     """A callable function (ToolBench calls it an API, and its provider a tool).
 
@@ -93,6 +128,7 @@ class Tool:
         parameters: JSON schema of its arguments (an object schema).
         profile: What a call costs and how it may fail.
         capability: What it can do; tools of one capability can replace each other.
+        effect: What its calls do to the world; None for a tool that reads.
     """
 
     name: str
@@ -103,6 +139,10 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
+    effect: Effect | None = None
+
+    def __repr__(self) -> str:
+        return shown(self, ("effect",))
 
     def documentation(self) -> dict[str, Any]:
         """The function in the form that chat models take: name, description, parameters."""

@@ -17,7 +17,8 @@ The event-driven and the batched simulator both follow these rules:
     the call's own uniform. A refused connection is quick; a duration over `timeout_s` ends then, as a timeout.
 7.  Outcome. The tool's latent chain, bursts and bans decide between ok and a failure. Right arguments give the fact, wrong
     ones run, are billed, and answer with an error or with nothing. A silent fault (partial, corrupt, drifted) looks like an
-    answer, without the fact in its words.
+    answer, without the fact in its words. A call without arguments of its own, of a tool that serves several needs, is for
+    the first of them whose fact is missing and can be had when the call is made, else for the first.
 8.  Price is fixed when the call starts and charged when it ends: flat per executed call, or by duration times memory.
     Failures are billed (unless `bill_failures` is off); refusals are not. The end of the episode cuts off what is in flight: a
     call that runs costs its flat fee in full and, under FaaS, the elapsed part; one that still waits or loads has not been
@@ -28,8 +29,16 @@ The event-driven and the batched simulator both follow these rules:
 11. Budgets. `refuse` (strict): what cannot be afforded at its quoted price, beside what is already running, is refused.
     `terminate`: the episode ends the moment a limit is passed. `record`: nothing is enforced, as in BTP's protocol, which
     scores runs afterwards. Seconds cannot be refused in advance, so they end the episode under `refuse` too.
-12. Finish grades the answer, strictly and as a lenient judge would.
-13. Sessions (`sessions`). The queries of a session share clock, ledger, instances, rate windows and quotas. Regimes of tools
+12. Finish grades the answer, strictly and as a lenient judge would, by the facts that it states in any accepted form. Facts
+    that only serve to find others, and optional ones, need not be stated. An answer with more stray values than facts asked
+    for is a dump, and states nothing.
+13. Writes. A call of a tool that writes takes effect when it ends well; where it ends ambiguously (`status.AMBIGUOUS`: a
+    time-out, a lost connection, a server's error, a garbled answer), it does with the tool's chance `happens`, by the luck of
+    the call's content. The status does not tell. A repeat with the same idempotency key has no second effect. Tools see an
+    entity from `settles_s` after the end of the first call that made it. A check tells how many effects are seen; an undo takes
+    back one that is seen, and else answers with no data. A wanted state counts as known once a call has told of it. Calls that
+    are cut off take no effect. The grade looks at the final state first: every wanted effect once, and no other.
+14. Sessions (`sessions`). The queries of a session share clock, ledger, instances, rate windows and quotas. Regimes of tools
     and their prices change between queries by their own draws, never by what the agent did. Tools of a provider share its
     outages. A right answer passes the present query and is remembered; a remembered fact is right as long as it lives.
 """
@@ -38,6 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .calls import Call, Candidate, Usage, WorldEvent, latency_factors
@@ -47,7 +57,7 @@ from .failures import FailureModel, cumulative_kinds
 from .ledger import Budget, Enforcement
 from .pricing import FaasPricing, TokenPricing
 from .status import Status
-from .tasks import Answers, Judge, Task, TaskSet, slots_by_need
+from .tasks import Answers, Judge, Task, TaskSet, needs_by_slot, needs_by_tool
 from .tools import Catalog
 
 if TYPE_CHECKING:
@@ -134,19 +144,19 @@ class World:
         return self.ttft_s + usage.output_tokens / self.tokens_per_s
 
     def _look_up(self, task: Task) -> tuple[Candidate, ...]:
-        needs = slots_by_need(task, self.catalog)
+        served = needs_by_slot(task, self.catalog)
         return tuple(
-            self._candidate(task, index, name, need)
-            for index, (name, need) in enumerate(zip(task.candidates, needs, strict=True))
+            self._candidate(task, index, name, needs)
+            for index, (name, needs) in enumerate(zip(task.candidates, served, strict=True))
         )
 
     def candidate(self, task: Task, index: int, name: str) -> Candidate:
         """A tool of the catalogue as a candidate of a task, in a slot of its own."""
-        serves = next((number for number in range(len(task.needs) - 1, -1, -1) if name in task.needs[number].tools), -1)
-        return self._candidate(task, index, name, serves)
+        return self._candidate(task, index, name, needs_by_tool(task, self.catalog).get(name, ()))
 
-    def _candidate(self, task: Task, index: int, name: str, need: int) -> Candidate:
-        profile = self.catalog.get(name).profile
+    def _candidate(self, task: Task, index: int, name: str, needs: tuple[int, ...]) -> Candidate:
+        tool = self.catalog.get(name)
+        profile = tool.profile
         latency = profile.latency_at(task.size_level)
         fee, rate = profile.fee, 0.0
         if self.faas is not None:
@@ -157,8 +167,10 @@ class World:
             index=index,
             number=self.catalog.number(name),
             name=name,
-            need=need,
+            need=needs[0] if needs else -1,
+            needs=needs,
             profile=profile,
+            effect=tool.effect,
             fee=fee,
             quote=fee + rate * min(latency, profile.timeout_s),
             rate_per_s=rate,
@@ -168,6 +180,11 @@ class World:
             slip=self.failures.slip if profile.slip is None else profile.slip,
             persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
         )
+
+    @cached_property
+    def writes(self) -> bool:
+        """Whether some tool writes, so that episodes have a store."""
+        return any(tool.effect is not None for tool in self.catalog)
 
     @property
     def kinds(self) -> tuple[tuple[float, Status], ...]:

@@ -11,13 +11,15 @@ from weakref import WeakKeyDictionary
 
 from ...envs.actions import SEARCH
 from ...simulators.marketplace.catalogue import false_promise
+from ...simulators.status import AMBIGUOUS
 from ...simulators.tasks import Need, Task, fact_in, normalise
-from ...simulators.tools import Catalog, Tool
+from ...simulators.tools import CHECK, WRITE, Catalog, Tool
 from .. import prompts
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"
 _NO_TOOLS = (REGISTER, SEARCH)
+_OPEN_ENDS = frozenset(status.label for status in AMBIGUOUS)
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Context:
         search: The function that searches the catalogue, where there is one.
         listed: Categories of the catalogue that were opened.
         fruitless: Searches that found no tool for what is missing.
+        doubt: The tool that writes whose call was the last and ended without telling whether it took effect; else "".
         registered: The tool whose registration is the last message; where several were registered at once there is a choice
             to make, as among all that is shown.
     """
@@ -63,6 +66,7 @@ class Context:
     search: Function | None = None
     listed: set[str] = field(default_factory=set)
     fruitless: int = 0
+    doubt: str = ""
 
     @property
     def known_count(self) -> int:
@@ -188,6 +192,8 @@ class Reader:
         )
         context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
         found = self._attempts(messages, context)
+        if messages and messages[-1].role == TOOL and messages[-1].name == context.last_failed:
+            context.doubt = self._doubted(messages[-1])
         for need in range(count):
             fact = need + count if need in changed else need
             (context.known if fact in found else context.open).append(need)
@@ -242,6 +248,18 @@ class Reader:
                     failed.update([tool for tool in self._tools if f'"{tool}"' in message.content])
         context.last_failed, context.failures = last_failed, failures
         return found
+
+    def _doubted(self, message: Message) -> str:
+        """The tool of a result, if it writes and the result leaves open whether it took effect."""
+        tool = self._tools.get(message.name)
+        if tool is None or tool.effect is None or tool.effect.role != WRITE:
+            return ""
+        try:
+            document = json.loads(message.content)
+        except ValueError:
+            return message.name
+        error = document.get("error") if isinstance(document, dict) else None
+        return message.name if error is None or error in _OPEN_ENDS else ""
 
     def _searched(self, text: str, context: Context) -> None:
         try:
@@ -313,6 +331,12 @@ class Reader:
 
     def serving(self, need: int) -> tuple[str, ...]:
         return self._current[need].tools
+
+    def checks(self, need: int) -> list[str]:
+        """The tools on offer that tell whether what a need wants has happened."""
+        wanted = self._current[need].capability
+        tools = [tool for tool in self._tools.values() if tool.effect is not None and tool.effect.role == CHECK]
+        return [tool.name for tool in tools if tool.effect is not None and tool.effect.of == wanted]
 
     def promising(self, need: int) -> list[str]:
         """Return the tools that do not serve a need although their name says so."""

@@ -72,6 +72,7 @@ FREE = {
     "register_more": "registrations of several tools at once, an ablation of EcoAct",
     "skim": "misnamed tools, which only worlds with `misnamed` have",
     "search": "searches of the catalogue, which only worlds with a retriever have",
+    "repeat": "writes that end without telling whether they took effect, which only worlds with writes have",
     "thought": "counted in ToolBench's trees, and part of a protocol",
 }
 """Rates that are not fitted, and what meets them."""

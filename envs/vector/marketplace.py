@@ -22,7 +22,8 @@ from ...simulators.batch.tables import put_rows, replaced
 from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
 from ..base import InvalidAction, LimitedSpec
-from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
+from ..marketplace import MarketplaceEnv
+from ..templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from .checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
@@ -96,6 +97,11 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if len(scalar.scenarios) > 1:
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
+        if scalar.world.writes:
+            what = (
+                'the native view shows no effects; play worlds with writes without `compiled` or with vectorization_mode="sync"'
+            )
+            raise ConfigError("scenario", f"{what}, got {scalar.scenario.name!r}")
         # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
         self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
         numbers = [] if self._by_row else list(scalar.numbers)
@@ -173,7 +179,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             "dues": np.take_along_axis(tables.quote[first:end], slots[:, None].astype(np.int64), axis=2),
             "slots": slots,
             "rows": rows,
-            "serves": np.left_shift(1, np.stack([template.need_of for template in templates])).astype(np.uint8),
+            "serves": np.stack([template.serves for template in templates]),
         }
         grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
         self._view = replaced(self._view, **grown)

@@ -21,7 +21,7 @@ _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
         "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
-        "unsupported_answers", *_MISHAPS,
+        "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers", *_MISHAPS,
     ),
     "quality_of_plan": (
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
@@ -46,7 +46,8 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         # without overspending, both pass rates are one
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
-    absent = ("unsupported_answers", "cost_per_success", "fault_robustness", *_MISHAPS)
+    writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
+    absent = ("unsupported_answers", "cost_per_success", "fault_robustness", *writes, *_MISHAPS)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 

@@ -178,6 +178,23 @@ _ALL = (
         ),
     ),
     Suite(
+        "writes",
+        "who pays twice? Bookings, payments, refunds and tickets, where a call that timed out has happened or not",
+        (
+            SuiteWorld(
+                (
+                    *("react", "react+btp", "react+ecoact", "dfsdt", "plan-act"),
+                    *("retry", "check-then-retry", "idempotent", "cheapest", "random", "oracle"),
+                ),
+                "price=40",
+                200,
+                scenario="marketplace-writes",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+            ),
+        ),
+    ),
+    Suite(
         "toolbench",
         "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
         (

@@ -201,7 +201,9 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
         "enforcement": "record",
     }
     world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
-    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": asdict(SimulatedRates())}
+    rates = asdict(SimulatedRates())
+    del rates["repeat"]  # younger than the experience that ships, and without influence on tools that only read
+    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 

@@ -113,6 +113,22 @@ _ALL = (
         "Share of attempted calls that failed because real infrastructure broke.",
     ),
     Metric(
+        "state_correct", "Right final state", "%", "rate",
+        "Share of episodes that end with every wanted effect there once and no other.", higher_is_better=True,
+    ),
+    Metric(
+        "duplicates", "Double executions", "", "number",
+        "Effects per episode that were made although the same was there already, taken back or not.",
+    ),
+    Metric(
+        "uncompensated", "Not taken back", "", "number",
+        "Effects per episode that are there at the end and that nobody wants: second ones of the same, and wrong ones.",
+    ),
+    Metric(
+        "money_lost", "Money lost", CURRENCY, "number",
+        "What the effects of an episode that nobody wants are worth at the end.",
+    ),
+    Metric(
         "unsupported_answers", "Unsupported answers", "%", "rate",
         "Share of episodes whose answer states a value that neither the query nor any observation holds.",
     ),

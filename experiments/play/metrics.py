@@ -61,6 +61,10 @@ _WORLD_FIGURES = {
     "plan_validity": "plan_valid",
     "average_seconds_one_by_one": "seconds_one_by_one",
     "unsupported_answers": "unsupported_answer",
+    "state_correct": "state_correct",
+    "duplicates": "duplicates",
+    "uncompensated": "uncompensated",
+    "money_lost": "money_lost",
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
 _LEVEL = "size_level"

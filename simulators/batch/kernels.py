@@ -18,6 +18,7 @@ from .failures import in_burst, pick
 from .memory import clear_row
 from .rng import inlined, internal, uniforms
 from .tables import INVISIBLE
+from .writes import aim, bits, decide, met, take_effect
 
 NOTHING = -(1 << 30)
 """Result of `wait` where nothing is in flight and no event is to come."""
@@ -48,6 +49,9 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     e.seed, e.task, e.next = seed, row, -1
     if rules.burst_every_s > 0.0:
         clear_row(state.bursts, i)
+    if rules.writes:
+        clear_row(state.entities, i)
+        clear_row(state.keys, i)
     if rules.gpu_capacity_mb >= 0.0:
         state.gpu_used[i] = 0.0
     while e.epoch < tables.event_count[row] and tables.event_at[row, e.epoch] <= 0.0:
@@ -149,7 +153,7 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     e.records += 1
     call = state.calls[i, index]
     state.numbers[i, index] = slot
-    call.submit_epoch, call.order = e.epoch, _WAITING
+    call.submit_epoch, call.order, call.aim = e.epoch, _WAITING, aim(tables, rules, state, i, slot)
     blocked = (spec.concurrency and s.busy >= spec.concurrency) or (rules.slots > 0 and index >= rules.slots)
     if blocked or not _gpu_fits(tables, rules, state, i, slot, index):
         e.waiting += 1
@@ -261,6 +265,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     number = tables.number[e.task]
     u_outcome, u_kind, u_duration, u_content = uniforms(e.seed, number, np.int64(k) * row + slot)
     duration = spec.latency_s * tables.factors[spec.spread, int(u_duration * QUANTILES)]
+    wanted = np.int64(call.aim)
     call.need = -1
 
     # the latent chain: its state and its usual way to fail come from row 0
@@ -280,10 +285,10 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         status = _OUTAGE
     elif not s.last_ok:
         status = s.usual if u_kind < rules.sticky else pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))
-    elif spec.need >= 0:
-        after = tables.after[e.task, e.epoch, spec.need]
+    elif wanted >= 0:
+        after = tables.after[e.task, e.epoch, wanted]
         if (e.known & after) == after:
-            call.need = spec.need
+            call.need = wanted
         else:
             status = _WRONG if u_content < 0.5 else _NO_DATA
 
@@ -293,6 +298,8 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         duration, status = spec.timeout_s, _TIMEOUT
         call.need = -1
     call.status, call.start_epoch = status, e.epoch
+    if rules.writes:
+        decide(tables, state, i, call, slot, status, u_content)
     if rules.track_bills:
         factor = tables.factor[e.task, e.epoch, slot]
         billed = duration + delay if rules.bill_cold_start else duration
@@ -348,6 +355,8 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         price = state.bills[i, index].price
     else:
         price = tables.factor[row, call.start_epoch, slot] * spec.fee
+    if rules.writes:
+        status = take_effect(tables, state, i, slot, call.aim, call.effect, status)
     # the record goes before the books are changed: what follows counts the calls that are left
     _remove(state, i, index, rules.track_bills)
     s.busy -= 1
@@ -444,14 +453,11 @@ def _happen(tables: Any, state: Any, i: int) -> None:
 def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End with an answer that holds every fact found so far."""
     e = state.episodes[i]
-    row, known, found = e.task, e.known, 0
-    while known:  # each turn takes the lowest bit away
-        known &= known - _ONE
-        found += 1
-    slots = np.int64(tables.slot_count[row])
-    _, luck, _, _ = uniforms(e.seed, tables.number[row], slots)
-    e.strict = found > 0 and found == tables.need_count[row]
-    e.judged = luck < tables.pass_chance[row, found]
+    row = e.task
+    answered, clean = met(tables, state, i) if rules.writes else (e.known & tables.required[row], True)
+    _, luck, _, _ = uniforms(e.seed, tables.number[row], np.int64(tables.slot_count[row]))
+    e.strict = answered > 0 and answered == tables.required[row] and clean
+    e.judged = luck < tables.pass_chance[row, bits(answered)] and clean
     _end(tables, rules, state, i, 0)
 
 

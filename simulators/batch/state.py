@@ -19,6 +19,7 @@ from ..world import World
 from . import kernels
 from .rng import compiled
 from .tables import Tables, add_rows, make_rules, make_tables, replaced
+from .writes import ENTITY
 
 EPISODE = np.dtype(
     [(name, np.float64) for name in ("now", "price", "reserved")]
@@ -43,7 +44,7 @@ class Records(NamedTuple):
         slot: One candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number
             of calls in its rate window, its latent chain, and the last outcome that a view shows.
         call: A call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was
-            submitted and started, its status, and the need whose fact it brings.
+            submitted and started, its status, the need whose fact it brings, the one that it is for, and the one it changes.
         number: A candidate's number.
         news: A completion or an event, coded as `kernels.wait` returns it.
     """
@@ -60,7 +61,9 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
     epochs = [("submit_epoch", count), ("start_epoch", count)]
     return Records(
         slot=np.dtype([*((name, count) for name in counts), *signs, ("outcome", np.uint8)], align=True),
-        call=np.dtype([("order", order), *epochs, ("status", np.int8), ("need", np.int8)], align=True),
+        call=np.dtype(
+            [("order", order), *epochs, *((name, np.int8) for name in ("status", "need", "aim", "effect"))], align=True
+        ),
         number=np.dtype(number),
         news=np.dtype(news),
     )
@@ -93,6 +96,8 @@ class State(NamedTuple):
         news: (N, F + E) ring of completions and events that no `wait` has returned yet.
         bursts: (N,) `BURST` where the platform has outages, else (1,).
         gpu_used: (N,) GPU memory of running calls where it is limited, else (1,).
+        entities: (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1).
+        keys: (N, M) bits of the needs for which a candidate has met its key, likewise.
     """
 
     episodes: NDArray[np.void]
@@ -105,6 +110,8 @@ class State(NamedTuple):
     news: NDArray[np.integer[Any]]
     bursts: NDArray[np.void]
     gpu_used: NDArray[np.float64]
+    entities: NDArray[np.void]
+    keys: NDArray[np.uint64]
 
 
 class _Largest(NamedTuple):
@@ -168,6 +175,8 @@ class Batch:
             news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
             bursts=np.zeros(count if self.rules.burst_every_s > 0.0 else 1, BURST),
             gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
+            entities=np.zeros((count, self.tables.after.shape[2]) if self.rules.writes else (1, 1), ENTITY),
+            keys=np.zeros((count, width) if self.rules.writes else (1, 1), np.uint64),
         )
 
     def _see(self, tables: Tables) -> None:
@@ -216,6 +225,8 @@ class Batch:
             self._with_room(room, max(state.times.shape[1], self._places(room))),
             slots=state.slots.astype(self.records.slot, copy=False),
             windows=_wider(state.windows, self._windows()),
+            entities=_wider(state.entities, self.tables.after.shape[2]) if self.rules.writes else state.entities,
+            keys=_wider(state.keys, self.tables.slots.shape[1]) if self.rules.writes else state.keys,
         )
 
     @property

@@ -7,7 +7,7 @@ keep one small number per episode instead of copies of prices and bans.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..failures import state_chances
 from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
 from ..world import World
+from .writes import EFFECT
 
 Parts = TypeVar("Parts", bound=tuple[Any, ...])
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
@@ -52,7 +53,11 @@ class Tables(NamedTuple):
         banned: (T, E + 1, M).
         after: (T, E + 1, K) bits of the needs whose facts a need's arguments take.
         version: (T, E + 1, K) number of times that a wish has changed.
-        pass_chance: (T, K + 1) the judge's chance by the number of facts found.
+        serves: (T, M) bits of the needs that a candidate serves.
+        required: (T,) bits of the needs without which an answer is incomplete.
+        effects: (T, M) `writes.EFFECT`, what a candidate's calls do to the store.
+        state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well.
+        pass_chance: (T, K + 1) the judge's chance by the number of required facts found.
         kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
         spreads: (S,) the spreads that candidates have.
         factors: (S, 4096) quantiles of the durations over their median, for each spread.
@@ -71,6 +76,11 @@ class Tables(NamedTuple):
     banned: NDArray[np.bool_]
     after: NDArray[np.uint64]
     version: NDArray[np.int32]
+    serves: NDArray[np.uint64]
+    required: NDArray[np.uint64]
+    effects: NDArray[np.void]
+    state: NDArray[np.uint64]
+    told: NDArray[np.uint64]
     pass_chance: NDArray[np.float64]
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
@@ -98,6 +108,7 @@ class Rules(NamedTuple):
     sticky: float
     burst_every_s: float
     burst_lasts_s: float
+    writes: bool
 
 
 def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
@@ -131,6 +142,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bo
         sticky=float(world.failures.sticky),
         burst_every_s=0.0 if bursts is None else float(bursts.every_s),
         burst_lasts_s=0.0 if bursts is None else float(bursts.lasts_s),
+        writes=world.writes,
     )
 
 
@@ -174,6 +186,11 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         banned=np.zeros((rows, events + 1, width), np.bool_),
         after=np.zeros((rows, events + 1, max(1, needs)), np.uint64),
         version=np.zeros((rows, events + 1, max(1, needs)), np.int32),
+        serves=np.zeros((rows, width), np.uint64),
+        required=_task_bits(tasks, lambda need: need.required),
+        effects=np.zeros((rows, width), EFFECT),
+        state=_task_bits(tasks, lambda need: need.state),
+        told=_task_bits(tasks, lambda need: need.state and need.asked),
         pass_chance=np.zeros((rows, needs + 1)),
         kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
@@ -183,8 +200,12 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
         _fill_slots(tables, row, slots[:width], spreads)
         _fill_events(tables, row, task, slots[:width], found)
+        for slot in slots[:width]:
+            if (effect := slot.effect) is not None:
+                tables.effects[row, slot.index] = (effect.settles_s, effect.happens, effect.role, effect.idempotent)
+        tables.serves[row, : len(slots[:width])] = [sum(1 << need for need in slot.needs) for slot in slots[:width]]
         # the judge's chance depends on the number of facts alone, so a kernel looks it up instead of taking a power
-        count = len(task.needs)
+        count = sum(need.required for need in task.needs)
         for known in range(count + 1):
             share = known / count if count else 0.0
             tables.pass_chance[row, known] = world.judge.chance(share, task.solvable)
@@ -239,6 +260,10 @@ def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: S
         record["spread"] = spreads.index(slot.profile.latency_spread)
         record["window_at"] = window_at
         window_at += slot.profile.rate_limit
+
+
+def _task_bits(tasks: Sequence[Task], wanted: Callable[[Need], bool]) -> NDArray[np.uint64]:
+    return np.array([sum(1 << i for i, need in enumerate(task.needs) if wanted(need)) for task in tasks], np.uint64)
 
 
 def _bits(need: Need) -> int:

@@ -114,7 +114,13 @@ class DecisionCase:
 
     def task(self, identity: str, number: int) -> Task:
         """The sample as a task, whose one need is the right decision."""
-        need = Need(fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query)
+        need = Need(
+            fact=self.right,
+            tools=(self.gold,) if self.kind == CALL else (),
+            arguments=self.arguments,
+            wish=self.query,
+            fact_type="words",
+        )
         return Task(identity, number, self.query, (need,), self.candidates, group=self.kind)
 
 

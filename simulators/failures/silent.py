@@ -7,17 +7,15 @@ the same bytes.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from ..grading.values import cleaned, values_in
 from ..status import Status
 from ..tasks import Task, fact_in, normalise
 
 _DIGITS, _LETTERS = "0123456789", "abcdefghijklmnopqrstuvwxyz"
 _REST = "..."
-_VALUE = re.compile(r"(?:\w[\w-]*)?\d(?:[\w.,:/-]*\w)?")
-"""A number, a date or a code: what an answer states and cannot know without having read it."""
 
 
 def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
@@ -85,17 +83,19 @@ def unsupported(answer: str, read: Sequence[str], facts: Collection[str] = ()) -
         read: The query and every observation.
         facts: Texts that count as values wherever the answer has them, such as names.
     """
-    spoken, sources = normalise(answer), [normalise(text) for text in read]
-    stated = [value for value in _VALUE.findall(spoken) if sum(letter.isdigit() for letter in value) > 1]
-    stated += [fact for fact in facts if fact_in(fact, spoken)]
-    found = [value for value in stated if not any(fact_in(form, text) for text in sources for form in _forms(value))]
-    return list(dict.fromkeys(map(normalise, found)))
-
-
-def _forms(value: str) -> tuple[str, ...]:
-    """A value as it stands, and a number without the commas between its thousands."""
-    plain = value.replace(",", "")
-    return (value, plain) if plain != value and plain.replace(".", "", 1).isdecimal() else (value,)
+    known = {(value.kind, reading) for text in read for value in values_in(cleaned(text)) for reading in value.readings}
+    # a moment that was read supports its date and its time
+    known |= {(part, str(r).split(" ")[i]) for kind, r in known if kind == "moment" for i, part in enumerate(("date", "time"))}
+    plain, spoken, sources = cleaned(answer), normalise(answer), [normalise(text) for text in read]
+    stated = [
+        str(value.readings[0]) if value.kind == "number" else plain[value.start : value.end]
+        for value in values_in(plain)
+        if sum(map(str.isdigit, plain[value.start : value.end])) > 1
+        and not any((value.kind, reading) in known for reading in value.readings)
+    ]
+    worded = [fact for fact in facts if not any(map(str.isdigit, fact)) and fact_in(fact, spoken)]
+    stated += [normalise(fact) for fact in worded if not any(fact_in(fact, text) for text in sources)]
+    return list(dict.fromkeys(stated))
 
 
 def _holds(text: str, wanted: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
@@ -16,9 +16,12 @@ from pydantic import Field, StringConstraints
 
 from ..bounds import StrictModel, within
 from ..errors import DataError, InvalidProfile, UnknownName
+from ..grading.facts import fact_of
 from ..tasks import Need, Task, TaskSet, arguments_match, normalise
-from ..tools import Catalog, Tool, ToolProfile
+from ..tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
+from ..writes import about
 from .market import Marketplace
+from .sources import is_none
 
 _PLACE = re.compile(r"\{(\d+)\}")
 _TYPES = ("string", "integer", "number", "boolean")
@@ -35,6 +38,12 @@ class CustomTool(StrictModel):
         capability: What the tool gives; needs ask for it. By default the tool's name.
         description, category, provider: Text for the documentation.
         parameters: Type of each argument (string, integer, number or boolean); all are required.
+        writes: Its calls make an effect; tasks that need its capability want that effect to be there once.
+        checks: The capability whose effects it tells of.
+        compensates: The capability whose effects it takes back.
+        idempotent: A tool that writes takes an `idempotency_key`: the second effect of the same key is none.
+        settles_s: Seconds until other tools see an effect that it made.
+        happens: Chance that a call of it which ended ambiguously, such as by a time-out, has taken effect; 0.5 by default.
         profile: Fields of `ToolProfile`, such as fee, latency_s and reliability. Other fields have its defaults, except that
             the advertised figures are the true ones.
     """
@@ -45,7 +54,44 @@ class CustomTool(StrictModel):
     category: Name = "Tools"
     provider: Name = "Own"
     parameters: dict[str, Literal["string", "integer", "number", "boolean"]] = Field(default_factory=dict)
+    writes: bool | None = Field(default=None, exclude_if=is_none)
+    checks: str | None = Field(default=None, exclude_if=is_none)
+    compensates: str | None = Field(default=None, exclude_if=is_none)
+    idempotent: bool | None = Field(default=None, exclude_if=is_none)
+    settles_s: Finite | None = Field(default=None, exclude_if=is_none)
+    happens: Finite | None = Field(default=None, exclude_if=is_none)
     profile: dict[str, Finite | int | tuple[Finite, ...]] = Field(default_factory=dict)
+
+    def effect(self, place: str, written: Collection[str]) -> Effect | None:
+        """What its calls do to the world.
+
+        Args:
+            place: The tool's place in the file, for errors.
+            written: Capabilities that some tool writes.
+
+        Raises:
+            DataError: The settings do not go together.
+        """
+        roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
+        given = [(role, of) for role, of in roles.items() if of is not None]
+        if len(given) > 1:
+            raise DataError("scenario", "a tool either `writes`, `checks` or `compensates`; make one tool of each", place)
+        if not given:
+            for name in ("idempotent", "settles_s", "happens"):
+                if getattr(self, name) is not None:
+                    raise DataError(
+                        "scenario", "expected `writes: true` beside it; only a tool that writes has it", f"{place}.{name}"
+                    )
+            return None
+        role, of = given[0]
+        if of not in written:
+            known = ", ".join(sorted(written)) or "none; give the tool that makes it `writes: true`"
+            raise DataError("scenario", f"no tool writes {of!r}; capabilities that are written: {known}", place)
+        try:
+            settles, happens = self.settles_s or 0.0, 0.5 if self.happens is None else self.happens
+            return Effect(role, of, bool(self.idempotent), settles, happens)
+        except InvalidProfile as error:
+            raise DataError("scenario", str(error), place) from error
 
 
 class CustomNeed(StrictModel):
@@ -56,12 +102,27 @@ class CustomNeed(StrictModel):
         fact: The text that is looked for in the answer.
         arguments: The right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
         wish: The need in words; by default the capability and its arguments.
+        type: Type of the fact: "number", "date", "time", "moment", "identifier", "name", "text", or "words" for a text that
+            must stand in the answer as it is written here. By default what its writing shows.
+        tolerance: Of a number, the difference at which it still counts.
+        accept: Other facts that an answer may state in its place.
+        asked: The answer must state the fact. By default it must, unless another need of the task uses it as an argument.
+        optional: The answer may state it and need not.
+        amount: Of a capability that is written, what the effect is worth: what is lost where it is there twice.
     """
 
     capability: Name
     fact: Annotated[str, StringConstraints(pattern=r"\S")]
     arguments: dict[str, Scalar] = Field(default_factory=dict)
     wish: str = ""
+    type: Literal["number", "date", "time", "moment", "identifier", "name", "text", "words"] | None = Field(
+        default=None, exclude_if=is_none
+    )
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
+    accept: tuple[Annotated[str, StringConstraints(pattern=r"\S")], ...] | None = Field(default=None, exclude_if=is_none)
+    asked: bool | None = Field(default=None, exclude_if=is_none)
+    optional: bool | None = Field(default=None, exclude_if=is_none)
+    amount: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
 
 
 class CustomTask(StrictModel):
@@ -97,7 +158,8 @@ class CustomSource(StrictModel):
                 different facts for the same arguments, or a need's argument refers to a later one; says which.
         """
         del seed, failures
-        catalog = Catalog((_tool(tool, f"source.tools.{i}") for i, tool in enumerate(self.tools)), "source.tools")
+        written = {tool.capability or tool.name for tool in self.tools if tool.writes}
+        catalog = Catalog((_tool(tool, f"source.tools.{i}", written) for i, tool in enumerate(self.tools)), "source.tools")
         # a task of both splits is one task in two lists: it meets the same luck in both
         tasks = [_task(task, number, catalog) for number, task in enumerate(self.tasks)]
         splits = {
@@ -109,7 +171,7 @@ class CustomSource(StrictModel):
         return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
 
 
-def _tool(tool: CustomTool, place: str) -> Tool:
+def _tool(tool: CustomTool, place: str, written: Collection[str]) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
         if name not in known:
@@ -127,15 +189,19 @@ def _tool(tool: CustomTool, place: str) -> Tool:
     except InvalidProfile as error:
         raise DataError("scenario", str(error), f"{place}.profile") from error
     schema = {name: {"type": form, "description": name.replace("_", " ")} for name, form in tool.parameters.items()}
+    effect, required = tool.effect(place, written), list(schema)
+    if effect is not None and effect.idempotent:
+        schema[KEY] = {"type": "string", "description": "a key of your choice; a repeat with the same key has no second effect"}
     return Tool(
         name=tool.name,
         description=tool.description or f"Gives {tool.capability or tool.name}.",
         category=tool.category,
         provider=tool.provider,
         title=tool.name,
-        parameters={"type": "object", "properties": schema, "required": list(schema)},
+        parameters={"type": "object", "properties": schema, "required": required},
         profile=profile,
         capability=tool.capability or tool.name,
+        effect=effect,
     )
 
 
@@ -147,20 +213,54 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     offered = [catalog.get(name) for name in names]
     needs: list[Need] = []
     for index, need in enumerate(task.needs):
-        serving = tuple(tool.name for tool in offered if tool.capability == need.capability)
+        serving = tuple(tool.name for tool in offered if tool.capability == need.capability and _gives(tool))
         if not serving:
             known = sorted({tool.capability for tool in offered})
             raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", need.capability, known)
-        if any(other.capability == need.capability for other in needs):
-            raise DataError(
-                "scenario", f"two needs of one task ask for {need.capability!r}; split it", f"{place}.needs.{index}"
-            )
         arguments, after = _filled(need.arguments, needs, f"{place}.needs.{index}.arguments")
         spoken = ", ".join(f"{name} {value}" for name, value in arguments.items())
         wish = need.wish or f"{need.capability.replace('_', ' ')}{f' of {spoken}' if spoken else ''}"
-        needs.append(Need(need.fact, serving, arguments, after, wish, need.capability))
+        writing = [tool.effect is not None for tool in offered if tool.name in serving]
+        state = any(writing)
+        if state and not all(writing):
+            problem = (
+                f"of the tools of {need.capability!r} some write and some do not; give the others a capability of their own"
+            )
+            raise DataError("scenario", problem, f"{place}.needs.{index}")
+        used = any(f"{{{index}}}" == value for other in task.needs for value in other.arguments.values())
+        try:
+            if need.type:
+                fact_of(need.fact, need.type)
+        except ValueError as error:
+            raise DataError("scenario", str(error), f"{place}.needs.{index}.fact") from None
+        if any(other.capability == need.capability and other.arguments == arguments for other in needs):
+            raise DataError("scenario", "an earlier need asks for the same with the same arguments", f"{place}.needs.{index}")
+        needs.append(
+            Need(
+                fact=need.fact,
+                tools=serving,
+                arguments=arguments,
+                after=after,
+                wish=wish,
+                capability=need.capability,
+                fact_type=need.type or "",
+                tolerance=need.tolerance or 0.0,
+                accept=need.accept or (),
+                asked=not (used or state) if need.asked is None else need.asked,
+                state=state,
+                amount=need.amount or 0.0,
+                optional=bool(need.optional),
+            )
+        )
+    if not any(need.required for need in needs):
+        raise DataError("scenario", "expected at least one need that is asked for and not optional", f"{place}.needs")
     texts = dict.fromkeys(("statement", "category", "tool", "api", "hybrid"), task.query)
     return Task(f"own-{number:05d}", number, task.query, tuple(needs), tuple(names), "", texts, task.size_level)
+
+
+def _gives(tool: Tool) -> bool:
+    """Return whether a tool finds facts or makes effects, rather than checks them or takes them back."""
+    return tool.effect is None or tool.effect.role == WRITE
 
 
 def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:
@@ -189,6 +289,7 @@ class CustomAnswers:
 
     def __init__(self, tasks: list[Task]) -> None:
         self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+        self._states: dict[str, list[Need]] = {}
         # answers are looked up by capability and arguments alone, so two facts for the same arguments could not be told apart
         seen: dict[tuple[str, str], str] = {}
         for task in tasks:
@@ -198,11 +299,16 @@ class CustomAnswers:
                     problem = f"{need.capability} gives {seen[key]!r} in one task and {need.fact!r} in {task.id}; the same "
                     raise DataError("source.tasks", f"{problem}arguments must give the same fact")
                 self._facts.setdefault(need.capability, []).append((dict(need.arguments or {}), need.fact))
+                if need.state:
+                    self._states.setdefault(need.capability, []).append(need)
         for facts in self._facts.values():
             facts.sort(key=lambda each: -len(each[0]))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where no task mentions these arguments."""
+        if tool.effect is not None and tool.effect.role != WRITE:
+            needs = (need for need in self._states.get(tool.effect.of, ()) if about(need, arguments))
+            return next((json.dumps({tool.effect.of: need.fact}, ensure_ascii=False) for need in needs), None)
         for wanted, fact in self._facts.get(tool.capability, ()):
             if arguments_match(arguments, wanted):
                 return self._write(tool, wanted, fact)

@@ -66,8 +66,8 @@ class PlanWorld(World):
         played = Task(name, task.task_id, task.description, (), TOOLS, task.kind, size_level=self.level)
         return PlanEpisode(replace(self, tasks=_OneTask(played)), task.task_id, seed, budget, "record")
 
-    def _candidate(self, task: Task, index: int, name: str, need: int) -> Candidate:
-        found = super()._candidate(task, index, name, need)
+    def _candidate(self, task: Task, index: int, name: str, needs: tuple[int, ...]) -> Candidate:
+        found = super()._candidate(task, index, name, needs)
         seconds, price, fee = self.profile.seconds(name, self.level), self.profile.price(name, self.level), found.fee
         return replace(
             found,

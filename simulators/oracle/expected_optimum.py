@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 from ..calls import Candidate
 from ..episode import Episode
+from ..tasks import needed
+from ..tools import READ, WRITE
 from ..world import World
 from .belief import Belief, cut_share, expected_price
 
@@ -97,7 +99,8 @@ class ExpectedOptimumPolicy:
         self._world = world
         self._slots = world.candidates(number)
         self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
-        self._serving = [spec for spec in self._slots if spec.need >= 0]
+        self._needed = needed(world.tasks[number].needs)
+        self._serving = [spec for spec in self._slots if spec.needs and spec.role in (READ, WRITE)]
         self.beliefs = {spec.index: Belief.of(spec, world.failures) for spec in self._serving}
         self._seen = 0
 
@@ -111,16 +114,17 @@ class ExpectedOptimumPolicy:
 
     def choose(self, episode: Episode) -> int | None:
         """Choose the slot to call next in an episode with nothing in flight, or None to stop."""
-        missing = [need for need, known in enumerate(episode.known) if not known]
+        missing = [need for need, known in enumerate(episode.known) if self._needed[need] and not known]
         remaining = episode.remaining()
         if not missing or remaining.get("calls", inf) < len(missing):
             return None
         ready = [all(episode.known[before] for before in after) for after in (need.after for need in episode.needs)]
         seconds = remaining.get("seconds", inf)
-        offers = (self._offer(episode, spec, seconds) for spec in self._serving if admits(episode, spec))
+        admitted = [spec for spec in self._serving if admits(episode, spec)]
+        offers = (self._offer(episode, spec, need, seconds) for spec in admitted for need in spec.needs)
         return choose_call(offers, missing, ready, remaining.get("price", inf), self._loss)
 
-    def _offer(self, episode: Episode, spec: Candidate, seconds: float) -> Offer:
+    def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
         belief, world = self.beliefs[spec.index], self._world
         idle = episode._idle[spec.index]
         loads = bool(spec.profile.cold_start_s) and not (idle and episode.now_s - idle[-1] <= spec.profile.keep_alive_s)
@@ -130,7 +134,7 @@ class ExpectedOptimumPolicy:
             chance = belief.works * (1.0 - cut_share(spec, seconds - load_s))
         quote = episode.quote(spec.index)
         price = expected_price(spec, belief, quote, world.bill_failures, load_s if world.bill_cold_start else 0.0)
-        return Offer(spec.index, spec.need, quote, price, chance)
+        return Offer(spec.index, need, quote, price, chance)
 
 
 def admits(episode: Episode, spec: Candidate) -> bool:

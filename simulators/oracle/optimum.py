@@ -2,6 +2,8 @@
 
 All chance is fixed by seed and task, so the outcome of a tool's k-th call can be read before it is made. Each tool serves one
 need, hence a need costs the cheapest (tool, number of calls until the first that works), and a plan the sum over its needs.
+Needs that share tools cost at least the cheapest call that works, since the failures before it may serve several of them.
+A need that wants an effect costs at least the calls until the first that takes effect, whatever its status says.
 That sum is a lower bound whatever happens in time: bursts, bans, rate limits and rising prices only add to it. The plan is
 played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for another.
 """
@@ -16,12 +18,14 @@ from itertools import product
 from math import prod
 
 from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate
-from ..draws import DURATION, KIND
+from ..draws import CONTENT, DURATION, KIND
 from ..episode import Episode
 from ..failures import Chain, start_chain
 from ..ledger import Budget, Enforcement
 from ..quality import quality_of_plan
-from ..status import Status
+from ..status import AMBIGUOUS, Status
+from ..tasks import needed
+from ..tools import CHECK, READ, WRITE
 from ..world import World
 
 WAIT = -1
@@ -109,8 +113,8 @@ def optimum(
 
 
 def facts_wanted(episode: Episode, grading: str) -> int | None:
-    """The number of facts that pass in this episode, whose judge's luck is known; None where no number does."""
-    count = len(episode.needs)
+    """The number of required facts that pass in this episode, whose judge's luck is known; None where no number does."""
+    count: int = sum(need.required for need in episode.needs)
     if grading == "strict":
         return count
     luck = episode._draws.at(0, episode._draws.slots - 1)[KIND]
@@ -139,13 +143,20 @@ class _Solver:
         self.searching = searching and world.retriever is not None
         self.scratch = self._opened(world.episode(number, seed))
         self.after = [need.after for need in self.scratch.needs]
+        self.required = [need.required for need in self.scratch.needs]
+        self.state = [need.state for need in self.scratch.needs]
+        # an effect has to be told of where the answer states what it returned, or another call takes that as an argument
+        used = {before for need in self.scratch.needs for before in need.after}
+        self.told = [need.asked or number in used for number, need in enumerate(self.scratch.needs)]
+        wanted = needed(self.scratch.needs)
         self.chains: dict[int, Chain] = {}
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
         self.serving: list[list[Candidate]] = [[] for _ in self.scratch.needs]
         for slot in self.scratch.candidates:
-            if slot.need >= 0:
-                self.serving[slot.need].append(slot)
+            for need in slot.needs:
+                if wanted[need] and slot.role in (READ, WRITE):
+                    self.serving[need].append(slot)
 
     def _opened(self, episode: Episode) -> Episode:
         """With all tools on offer that serve a need, if they may be searched for."""
@@ -183,11 +194,20 @@ class _Solver:
                 spec.persistence,
             )
         works = chain.ok(k)
-        duration = spec.latency_s * spec.factors[int(self.scratch.draws_of(spec.index).at(k, spec.index)[DURATION] * QUANTILES)]
+        row = self.scratch.draws_of(spec.index).at(k, spec.index)
+        duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
+        timed_out = works and duration > spec.profile.timeout_s
+        took_effect = False
+        if not works or timed_out:
+            # a write that ends ambiguously may have taken effect
+            failure = Status.TIMEOUT if timed_out else chain.failure(k)
+            if spec.effect is not None and spec.role == WRITE and failure in AMBIGUOUS:
+                took_effect = row[CONTENT] < spec.effect.happens
+            if took_effect and not world.bill_failures:
+                return True, 0.0
         if not works:
             if not world.bill_failures:
                 return False, 0.0
-            failure = chain.failure(k)
             if failure is Status.CONNECTION_ERROR:
                 duration = CONNECTION_REFUSED_S
             elif failure is Status.TIMEOUT:
@@ -200,26 +220,31 @@ class _Solver:
             duration = min(duration, CONNECTION_REFUSED_S) if not works else duration
         if world.bill_cold_start and k == 1:
             duration += spec.profile.cold_start_s
-        return works, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
+        return works or took_effect, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
         """Ways to meet a need after the calls already made of each slot, cheapest first; only the cheapest unless `every`."""
         found: list[Option] = []
         limit = float("inf") if self.budget.price is None else self.budget.price + _SLACK
         for spec in self.serving[need]:
-            price, done = 0.0, counts[spec.index]
+            price, done, shared = 0.0, counts[spec.index], len(spec.needs) > 1
             for k in range(done + 1, min(done + TRIES, spec.profile.quota or done + TRIES) + 1):
                 works, cost = self.foresee(spec, k)
                 price += cost
-                if price > limit:
+                if price > limit and not shared:
                     break
                 if works:
-                    found.append(Option(need, spec.index, k - done, price))
+                    found.append(Option(need, spec.index, k - done, self._least(spec, k) if shared else price))
                     if not every:
                         limit = price
                     break
         found.sort(key=lambda option: (option.price, option.tries, option.slot))
         return found if every else found[:1]
+
+    def _least(self, spec: Candidate, first: int) -> float:
+        """The least that a call of a tool can cost that works, from its k-th call on."""
+        costs = [cost for works, cost in (self.foresee(spec, k) for k in range(first, first + TRIES)) if works]
+        return min(costs)
 
     def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
         """The cheapest ways to get from the known facts to the wanted number, and their price; None where there is none."""
@@ -232,21 +257,22 @@ class _Solver:
     def _choose(
         self, known: Sequence[bool], options: Sequence[Option | None], wanted: int
     ) -> tuple[float, list[Option]] | None:
-        count = len(known)
-        missing = wanted - sum(known)
+        missing = wanted - self._found(known)
         if missing <= 0:
             return 0.0, []
         open_needs = [need for need in self._order() if not known[need] and options[need] is not None]
-        if missing > len(open_needs):
+        if missing > sum(self.required[need] for need in open_needs):
             return None
         best: tuple[float, list[Option]] | None = None
-        if missing == count - sum(known):
+        if missing == sum(self.required) - self._found(known):
+            if any(not known[before] and before not in open_needs for need in open_needs for before in self.after[need]):
+                return None
             chosen = [options[need] for need in open_needs]
             return sum(option.price for option in chosen if option), [option for option in chosen if option]
         for mask in range(1 << len(open_needs)):
-            if mask.bit_count() != missing:
-                continue
             picked = [need for bit, need in enumerate(open_needs) if mask >> bit & 1]
+            if sum(self.required[need] for need in picked) != missing:
+                continue
             if any(not known[before] and before not in picked for need in picked for before in self.after[need]):
                 continue
             chosen = [options[need] for need in picked]
@@ -254,6 +280,23 @@ class _Solver:
             if best is None or price < best[0]:
                 best = (price, [option for option in chosen if option])
         return best
+
+    def _begun(self, episode: Episode) -> list[bool]:
+        """For each need, whether its fact is known, or the effect that it wants is there and costs no further write."""
+        store = episode.store
+        return [
+            store.records[need].count > 0 if state and store is not None else known
+            for need, (state, known) in enumerate(zip(self.state, episode.known, strict=True))
+        ]
+
+    def _done(self, episode: Episode) -> list[bool]:
+        """For each need, whether its fact is known and, where it wants an effect, that is there."""
+        pairs = enumerate(zip(self._begun(episode), episode.known, strict=True))
+        return [begun and (known or not self.told[need]) for need, (begun, known) in pairs]
+
+    def _found(self, known: Sequence[bool]) -> int:
+        """The number of required facts among those that are known."""
+        return sum(found and required for found, required in zip(known, self.required, strict=True))
 
     def _order(self) -> list[int]:
         """The needs in an order in which each comes after those that it depends on."""
@@ -268,7 +311,7 @@ class _Solver:
     # -- the optimum -------------------------------------------------------------------------------------------------------
 
     def solve(self, grading: str) -> Optimum:
-        everything = len(self.after)
+        everything = sum(self.required)
         wanted = facts_wanted(self.scratch, grading)
         plan, bound = self._plan(wanted)
         alpha, scale = self.world.alpha, self.world.max_price
@@ -279,7 +322,9 @@ class _Solver:
             price = plan.ledger.price
             exact = bound is not None and price <= bound + _SLACK
             achieved = float(quality_of_plan(1.0, price, alpha, scale))
-            return _told(plan, all(plan.known) and everything > 0, exact, achieved if exact else float(upper), achieved)
+            return _told(
+                plan, self._found(self._done(plan)) == everything > 0, exact, achieved if exact else float(upper), achieved
+            )
         if grading == "strict":
             judged, _ = self._plan(facts_wanted(self.scratch, "judge"))
             if judged is not None and judged.ledger.price > 0 and quality_of_plan(1.0, judged.ledger.price, alpha, scale) >= 0:
@@ -292,7 +337,7 @@ class _Solver:
         if wanted is None:
             return None, None
         start = self._begin()
-        cheapest = self.remaining(start.known, start.counts, wanted)
+        cheapest = self.remaining(self._begun(start), start.counts, wanted)
         if cheapest is None:
             return None, None
         bound, chosen = cheapest
@@ -319,7 +364,9 @@ class _Solver:
         return self._opened(self.world.episode(self.number, self.seed, self.budget, self.enforcement))
 
     def _reached(self, episode: Episode, wanted: int) -> bool:
-        if episode.over or sum(episode.known) < wanted or episode.in_flight:
+        if episode.over or self._found(self._done(episode)) < wanted or episode.in_flight:
+            return False
+        if episode.store is not None and not episode.store.clean():
             return False
         return episode.ledger.exceeded(self.budget, episode.now_s) is None
 
@@ -329,7 +376,7 @@ class _Solver:
             return [chosen]
         none = [0] * len(self.scratch.candidates)
         columns = [self.options(option.need, none, True) for option in chosen]
-        if prod(len(column) for column in columns) > 20_000 or wanted < len(self.after):
+        if prod(len(column) for column in columns) > 20_000 or wanted < sum(self.required):
             return [chosen]
         limit = float("inf") if self.budget.calls is None else self.budget.calls
         found = [list(options) for options in product(*columns) if sum(option.tries for option in options) <= limit]
@@ -346,7 +393,7 @@ class _Solver:
         if not together:
             for option in options:
                 for _ in range(option.tries + 3):
-                    if episode.over or episode.known[option.need] or not self._call(episode, option.slot):
+                    if episode.over or self._begun(episode)[option.need] or not self._call(episode, option.slot):
                         break
             return
         left = {option.need: option for option in options}
@@ -402,11 +449,12 @@ class _Solver:
                     fork.advance(-1 - step)
                 # the same calls in another order lead to the same state
                 # rounded, since sums in another order differ in their last bits
-                place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9), round(fork.now_s, 6))
+                effects = () if fork.store is None else tuple(record.count for record in fork.store.records.values())
+                place = (tuple(fork.counts), tuple(fork.known), effects, round(fork.ledger.price, 9), round(fork.now_s, 6))
                 if fork.over or place in seen:
                     continue
                 seen.add(place)
-                to_come = self.remaining(fork.known, fork.counts, wanted)
+                to_come = self.remaining(self._begun(fork), fork.counts, wanted)
                 if to_come is None or fork.ledger.price + to_come[0] > limit + _SLACK:
                     continue
                 heappush(heap, (fork.ledger.price + to_come[0], made, fork))
@@ -417,7 +465,10 @@ class _Solver:
         """Actions that may be worth taking next: a call for an open need, or, if `patient`, waiting for the world to change."""
         steps: list[float] = []
         for need, serving in enumerate(self.serving):
-            if not episode.known[need] and all(episode.known[before] for before in self.after[need]):
+            if self.state[need] and self._begun(episode)[need]:
+                checks = [slot.index for slot in episode.candidates if slot.role == CHECK and need in slot.needs]
+                steps += checks if self.told[need] and not episode.known[need] else []
+            elif not episode.known[need] and all(episode.known[before] for before in self.after[need]):
                 useful = {option.slot for option in self.options(need, episode.counts, True)}
                 steps += [slot.index for slot in serving if slot.index in useful and slot.index not in episode.banned]
         if self.patient and len(episode.calls) < TRIES:

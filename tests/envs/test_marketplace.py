@@ -10,7 +10,8 @@ import pytest
 
 import costgym
 from costgym.agents.sb3 import needed
-from costgym.envs.marketplace import NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
+from costgym.envs.marketplace import MarketplaceEnv
+from costgym.envs.templates import NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import ConfigError, UnknownName
 
 PRICE, NEED_1, ON_OFFER = (TOOL_FEATURES.index(name) for name in ("price", "need_1", "on_offer"))

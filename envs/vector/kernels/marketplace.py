@@ -48,7 +48,7 @@ class View(NamedTuple):
         quote: (T, E + 1, M) the price column by epoch.
         dues: (T, E + 1, M) what a row's call is quoted at by epoch, in the scenario's currency.
         slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
-        serves: (T, M) the need that a row serves, a bit each, by its number in `marketplace.Template.need_of`.
+        serves: (T, M) the needs that a row serves, as in `marketplace.Template.serves`.
         concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
         highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
         choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from ....envs.actions import read_action
 from ....simulators.episode import Episode
+from ....simulators.grading import states
 from ....simulators.status import Status
-from ....simulators.tasks import fact_in, normalise
 from ...play.results import EpisodeResult
 
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
@@ -114,12 +114,12 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
 
 def _unseen_facts(world: Any, actions: list[Any]) -> int:
     """Facts of the final answer that stand neither in the query nor in anything that a call returned."""
-    answer = normalise(read_action(actions[-1]).answer or "") if actions else ""
+    answer = read_action(actions[-1]).answer or "" if actions else ""
     if not answer:
         return 0
     episode = world._playing()
-    read = " ".join([normalise(world.query), *(normalise(episode.content(call)) for call in episode.calls)])
-    return sum(fact_in(need.fact, answer) and not fact_in(need.fact, read) for need in episode.needs)
+    read = "\n".join([world.query, *(episode.content(call) for call in episode.calls)])
+    return sum(states(need, answer) and not states(need, read) for need in episode.needs)
 
 
 def total(signs: Iterable[Signs]) -> Signs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -97,11 +98,29 @@ def _seen(batch: Batch, i: int) -> dict[str, Any]:
         "reserved": float(e["reserved"]),
         "news": int(e["news"]),
         "known": int(e["known"]),
+        "effects": _batched_effects(batch, i),
         "counts": batch.state.slots["count"][i].tolist()[: len(batch.world.candidates(batch.numbers[int(e["task"])]))],
         "over": bool(e["over"]),
         "exceeded": batch.exceeded()[i],
         "grade": (bool(e["strict"]), bool(e["judged"])) if e["over"] else None,
     }
+
+
+def _batched_effects(batch: Batch, i: int) -> dict[int, tuple[Any, ...]]:
+    row = int(batch.state.episodes[i]["task"])
+    wanted = int(batch.tables.state[row])
+    found = batch.state.entities[i] if batch.rules.writes else ()
+    names = ("count", "seen", "perhaps", "duplicates")
+    return {
+        need: (*(record[name].item() for name in names), record["since"].item() if record["count"] else math.inf)
+        for need, record in enumerate(found)
+        if wanted >> need & 1
+    }
+
+
+def _effects(episode: Episode) -> dict[Any, tuple[Any, ...]]:
+    records = {} if episode.store is None else episode.store.records
+    return {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()}
 
 
 def _state(episode: Episode) -> dict[str, Any]:
@@ -114,6 +133,7 @@ def _state(episode: Episode) -> dict[str, Any]:
         "reserved": episode._reserved,
         "news": len(episode._done),
         "known": sum(1 << need for need, known in enumerate(episode.known) if known),
+        "effects": _effects(episode),
         "counts": list(episode.counts),
         "over": episode.over,
         "exceeded": episode.exceeded,

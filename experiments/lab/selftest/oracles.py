@@ -83,8 +83,9 @@ def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]
         case 4 | 5:
             pending.told(episode.call(max(0, slot)))
         case 6:
-            need = episode.candidates[max(0, slot)].need
-            arguments = episode.needs[need].arguments if need >= 0 and random.random() < 0.7 else {"key": "nothing"}
+            needs = episode.candidates[max(0, slot)].needs
+            wanted = episode.needs[random.choice(needs)].arguments if needs else None
+            arguments = wanted if wanted is not None and random.random() < 0.7 else {"key": "nothing"}
             episode.submit(max(0, slot), arguments)
         case 7:
             episode.submit(slot, None, random.choice((Status.FORBIDDEN, Status.INVALID_ARGUMENTS)), "no")
@@ -121,6 +122,8 @@ def state(episode: Episode) -> dict[str, Any]:
         "charges": list(episode.ledger),
         "attempts": episode.ledger.attempts,
         "banned": sorted(episode.banned),
+        "effects": {} if episode.store is None else {k: repr(record) for k, record in episode.store.records.items()},
+        "writes": episode.write_figures(),
     }
 
 
@@ -213,6 +216,8 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     from ....envs.vector.marketplace import MarketplaceVectorEnv
     from ....simulators.batch.rng import most_threads
 
+    if scenario.build().writes:
+        return  # native views show no effects, and say so
     random = Random(seed)
     settings: dict[str, Any] = {
         "scenario": scenario,

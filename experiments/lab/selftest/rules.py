@@ -17,6 +17,8 @@ from ....simulators.episode import Episode
 from ....simulators.failures import pick, state_chances
 from ....simulators.status import Status
 from ....simulators.tasks import Need
+from ....simulators.tools import UNDO
+from .writes import writes
 
 REFUSALS = frozenset(status for status in Status if 10 <= status <= 16 or 30 <= status <= 31)
 _WHOLE = 1e-9  # relative tolerance where sums may be taken in another order
@@ -98,6 +100,7 @@ def broken_rules(episode: Episode) -> Iterator[str]:
     yield from _facts(episode)
     yield from _budgets(episode)
     yield from _grade(episode, luck)
+    yield from writes(episode)
 
 
 def _money(episode: Episode) -> Iterator[str]:
@@ -264,6 +267,8 @@ def _outcomes(episode: Episode, slot: int, calls: Sequence[Call], luck: Luck) ->
             expected = {luck.failure(slot, call.k)}
         else:
             expected = {Status.OK, Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA}
+            if spec.role == UNDO:
+                expected.add(Status.NO_DATA)  # there was nothing to take back
         if expected == {Status.CONNECTION_ERROR}:
             duration = CONNECTION_REFUSED_S
         elif Status.TIMEOUT in expected or duration > spec.profile.timeout_s:
@@ -311,8 +316,23 @@ class Wishes:
         return need, version
 
 
+def _first_open(needs: Sequence[int], found: list[tuple[int, float, int]], wishes: Wishes, at_s: float, at: int) -> int:
+    """The first need without its fact and with what it builds on, counting facts found at that very time or not (`at`)."""
+    until = math.nextafter(at_s, math.inf) if at else at_s
+
+    def known(number: int) -> bool:
+        return any(need == number and end < until and version == wishes.at(number, at_s)[1] for need, end, version in found)
+
+    for number in needs:
+        if not known(number) and all(known(before) for before in wishes.at(number, at_s)[0].after):
+            return number
+    return needs[0]
+
+
 def _facts(episode: Episode) -> Iterator[str]:
     """A working call gives the fact if it is asked for as the user wants it and what it builds on is known."""
+    if any(need.state for need in episode.needs):
+        return  # what is known of an effect follows from other rules; see `writes.py`
     wishes, found = Wishes(episode), list[tuple[int, float, int]]()  # need, time, version
 
     def known(number: int, at_s: float) -> bool:
@@ -323,7 +343,9 @@ def _facts(episode: Episode) -> Iterator[str]:
     for call in sorted(useful, key=lambda call: call.finished_s):
         if wishes.tied(call.submitted_s, call.started_s, call.finished_s):
             return
-        number = episode.candidates[call.slot].need
+        number, needs = call.aim, episode.candidates[call.slot].needs
+        if call.arguments is None and number not in {_first_open(needs, found, wishes, call.submitted_s, at) for at in (0, 1)}:
+            yield f"7: {call.tool} was asked for need {number}, which is not the first of {needs} that is open"
         need, version = wishes.at(number, call.started_s)
         if call.arguments is None:
             if any(end == call.started_s for _, end, _ in found):
@@ -376,11 +398,13 @@ def _grade(episode: Episode, luck: Luck) -> Iterator[str]:
     if not answers or grade is None:
         return
     _, answer, gave_up = answers[-1]
-    if answer is None:
-        share = sum(episode.known) / len(episode.known)
+    if answer is None and not any(need.state for need in episode.needs):
+        asked = [known for known, need in zip(episode.known, episode.needs, strict=True) if need.asked and not need.optional]
+        share = sum(asked) / len(asked)
         if not close(grade.share, share) or grade.strict != (share == 1 and not gave_up):
-            yield f"12: {sum(episode.known)} of {len(episode.known)} facts were graded as {grade}"
+            yield f"12: {sum(asked)} of {len(asked)} required facts were graded as {grade}"
     judge: Any = episode.world.judge
     chance = judge.chance(grade.share, episode.task.solvable)
-    if grade.judged != (not gave_up and luck.row(0, len(episode.candidates))[KIND] < chance):
+    clean = episode.store is None or episode.store.clean()
+    if grade.judged != (not gave_up and clean and luck.row(0, len(episode.candidates))[KIND] < chance):
         yield f"12: the judge's verdict is {grade.judged} at a chance of {chance!r}"

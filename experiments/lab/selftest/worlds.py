@@ -110,7 +110,7 @@ class Writer:
         for index in range(random.randint(needs, 6)):
             capability = f"c{index if index < needs else random.randrange(needs + 1)}"
             tools.append({"name": f"t{index}", "capability": capability, "profile": self.profile()})
-        tasks = []
+        tasks, needed = [], list[list[Document]]()
         for number in range(random.randint(1, 3)):
             count = random.randint(1, needs)
             wanted = []
@@ -118,9 +118,34 @@ class Writer:
                 arguments: Document = {"key": f"k{number}-{index}"}
                 if index and random.random() < 0.4:
                     arguments["before"] = "{0}"
-                wanted.append({"capability": f"c{index}", "fact": f"fact {number} {index}", "arguments": arguments})
+                # some tasks need two facts of one capability, and some facts need not be in the answer
+                which = random.randrange(count) if random.random() < 0.3 else index
+                need: Document = {"capability": f"c{which}", "fact": f"fact {number} {index}", "arguments": arguments}
+                if random.random() < 0.3:
+                    need["asked"] = True
+                if index and random.random() < 0.2:
+                    need["optional"] = True
+                wanted.append(need)
+            if "{0}" in str(wanted) and all(need.get("optional") for need in wanted[1:]):
+                wanted[0]["asked"] = True
+            needed.append(wanted)
             tasks.append({"query": f"query {number}", "needs": wanted, "size_level": random.randrange(4)})
+        capabilities = {str(need["capability"]) for wanted in needed for need in wanted}
+        if random.random() < 0.4:
+            self.write(tools, random.choice(sorted(capabilities)))
         return {"kind": "own", "tools": tools, "tasks": tasks}
+
+    def write(self, tools: list[Document], capability: str) -> None:
+        """Let the tools of a capability write, with others that check and take back what they write."""
+        random = self.random
+        for tool in tools:
+            if tool["capability"] == capability:
+                tool |= {"writes": True, "idempotent": random.random() < 0.4, "happens": random.choice((0.0, 0.5, 1.0))}
+                if random.random() < 0.4:
+                    tool["settles_s"] = random.choice((0.5, 5.0, 60.0))
+        for role in ("checks", "compensates"):
+            if random.random() < 0.8:
+                tools.append({"name": role, "capability": role, role: capability, "profile": self.profile()})
 
     def profile(self) -> Document:
         random = self.random

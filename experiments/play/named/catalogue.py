@@ -24,7 +24,7 @@ EPISODES = 2_400
 """Episodes of each named dataset."""
 COST_LIMIT = 10.0
 """Mean price of an episode that policies of the constrained world must keep, in credits."""
-EXPERT_MULTIPLIER = 0.045
+EXPERT_MULTIPLIER = 0.035
 """What a credit costs the expert of the constrained world beyond its price: with it the mean price keeps `COST_LIMIT`."""
 
 

@@ -263,7 +263,7 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
             fact = answers.fact(name, identifier, attempt)
         tool = catalog.get(name)
         wish = f"{key[2]} of {key[1]}"
-        needs.append(Need(fact, (name,), None, (), wish, tool.capability))
+        needs.append(Need(fact, (name,), None, (), wish, tool.capability, fact_type="words"))
     luck = stable_integer(seed, "size", identifier) / 2**64
     return Task(
         id=identifier,

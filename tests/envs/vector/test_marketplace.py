@@ -210,7 +210,8 @@ def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
     while many.batch.state.calls.shape[1] <= many.scalar.max_steps:
         many.batch.make_room(many.batch.state.calls.shape[1])
     assert many.batch.state.calls.shape[1] == many.scalar.max_steps + 1
-    assert many.nbytes <= 2_300 * 64
+    # 24 bytes of each call say when it started and was loaded: one that is cut off while it loads costs nothing
+    assert many.nbytes <= (2_300 + 24 * many.batch.state.calls.shape[1]) * 64
 
 
 def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:

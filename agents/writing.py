@@ -1,0 +1,109 @@
+"""Policies for worlds with writes: what to do after a call whose end does not tell whether it took effect.
+
+All three call the cheapest tool for each open need, as `cheapest` does, and differ in that alone. They read the numeric view.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..envs.templates import TOOL_FEATURES
+from ..envs.writing import EFFECT_FEATURES, ROLE_FEATURES
+from ..simulators.errors import ConfigError
+from .classic import CheapestAgent
+from .seat import Seat
+
+_WRITES, _CHECKS, _UNDOES, _IDEMPOTENT = range(len(ROLE_FEATURES))
+_TOLD, _PERHAPS = EFFECT_FEATURES.index("told"), EFFECT_FEATURES.index("perhaps")
+_NEED = TOOL_FEATURES.index("need_1")
+_TWICE = 0.5
+"""Value of `told` from which an effect was told of twice."""
+
+
+class RetryAgent(CheapestAgent):
+    """Repeats a failed call blindly, the cheapest tool first, and never checks."""
+
+    name = "retry"
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        return super().act(self._without_beside(observation), info)
+
+    def _without_beside(self, observation: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+        """The observation with checks and undoes taken for tools that serve nothing."""
+        roles = observation.get("roles")
+        if roles is None:
+            return observation
+        tools = observation["tools"].copy()
+        tools[(roles[:, _CHECKS] > 0) | (roles[:, _UNDOES] > 0), _NEED:] = 0.0
+        return {**observation, "tools": tools}
+
+
+class CheckThenRetryAgent(RetryAgent):
+    """Checks after an ambiguous end before it calls again, and takes back what it finds twice.
+
+    Args:
+        tries: As in `CheapestAgent`; also of the checks and undoes of one need.
+    """
+
+    name = "check-then-retry"
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        roles, effects = observation.get("roles"), observation.get("effects")
+        if roles is not None and effects is not None:
+            for need in range(len(effects)):
+                wanted = {_UNDOES: effects[need, _TOLD] >= _TWICE, _CHECKS: effects[need, _PERHAPS] > 0}
+                for role, due in wanted.items():
+                    if due and (chosen := self._beside(observation, info, role, need)) is not None:
+                        return chosen
+        return super().act(observation, info)
+
+    def _beside(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], role: int, need: int) -> int | None:
+        """The cheapest check or undo of a need that may be called and was not tried too often."""
+        tools = observation["tools"]
+        prices = self._view.prices(tools)
+        rows = np.flatnonzero(
+            info["action_mask"][: len(tools)]
+            & (observation["roles"][:, role] > 0)
+            & (tools[:, _NEED + need] > 0)
+            & (self._made < 4 * self.tries)
+            & (prices <= info["budget_remaining_price"])
+        )
+        if not len(rows):
+            return None
+        chosen = int(rows[np.argmin(prices[rows])])
+        self._made[chosen] += 1
+        return chosen
+
+
+class IdempotentAgent(RetryAgent):
+    """Writes with tools that take an idempotency key alone, and repeats on the same tool, where a repeat does no harm.
+
+    Another tool does not know the key, so it is not tried even where the first never says that it worked; tools without a key
+    are called for needs that no tool with one serves.
+
+    Args:
+        tries: Calls of one tool for one need before it is given up.
+    """
+
+    name = "idempotent"
+
+    def __init__(self, tries: int = 4) -> None:
+        super().__init__(tries)
+
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        if "roles" not in getattr(seat.observation_space, "spaces", {}):
+            raise ConfigError("agent idempotent", "expected a world with writes, such as the scenario marketplace-writes")
+        super().reset(seat, observation, info, seed)
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        tools, roles = observation["tools"], observation["roles"]
+        mask = info["action_mask"].copy()
+        keyed = roles[:, _IDEMPOTENT] > 0
+        for row in np.flatnonzero((roles[:, _WRITES] > 0) & (roles[:, _IDEMPOTENT] == 0)):
+            needs = tools[row, _NEED : _NEED + 6] > 0
+            if (tools[keyed, _NEED : _NEED + 6][:, needs] > 0).any():
+                mask[row] = False  # a tool with a key serves the same
+        return super().act(observation, {**info, "action_mask": mask})
