@@ -1,4 +1,4 @@
-"""Write files atomically: after a crash there is either the old file or the new one."""
+"""Write files atomically, so that after a crash there is either the old file or the new one, and read YAML within bounds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from .errors import DataError
 
@@ -18,6 +21,9 @@ REMEDIES = {
     errno.EIO: "check the disk and run the same command again",
     errno.EFBIG: "raise the limit on the size of files and run the same command again",
 }
+
+
+MAX_YAML_NODES = 1_000_000  # of a document, with every alias written out
 
 
 def cannot_write(path: object, error: OSError) -> DataError:
@@ -133,3 +139,58 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """Refuses keys that are given twice, and aliases that make a document endless or far larger than its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._sizes: dict[int, int] = {}  # nodes below each node that is complete, itself included, aliases written out
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if node is None:
+            return node
+        if is_alias and id(node) not in self._sizes:  # what it stands for is still open
+            raise yaml.constructor.ConstructorError(None, None, "a part contains itself", node.start_mark)
+        if not is_alias:
+            below: list[yaml.Node] = []
+            if isinstance(node, yaml.MappingNode):
+                below = [part for pair in node.value for part in pair]
+            elif isinstance(node, yaml.SequenceNode):
+                below = node.value
+            self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in below)
+        if self._sizes[id(node)] > MAX_YAML_NODES:
+            problem = f"its aliases stand for more than {MAX_YAML_NODES:,} parts"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if (key.tag, key.value) in seen:
+                    problem = f"the key {key.value[:80]!r} is given twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file of plain data.
+
+    Raises:
+        DataError: it cannot be read, is not valid YAML, gives a key twice, or is too large with its aliases written out; names
+            the line.
+    """
+    try:
+        return _BoundedLoader(path.read_text(encoding="utf-8")).get_single_data()
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that does not exist, and endless lists
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or ""
+        problem = f"is not valid YAML: {reason}" if reason else "is not valid YAML"
+        raise DataError(path, problem, f"line {mark.line + 1}" if mark else "") from error

@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from .bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, out_of_bounds, unreadable, within
 from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
+from .files import read_yaml
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
@@ -300,13 +300,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
         if str(name_or_file) not in scenario_names():
             raise UnknownName("scenario", str(name_or_file), scenario_names())
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none; lists without end
-        mark = getattr(error, "problem_mark", None)
-        raise DataError(path, "is not valid YAML", f"line {mark.line + 1}" if mark else "") from error
+    document = read_yaml(path)
     if not isinstance(document, dict):
         raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")
     if problem := unreadable(document):

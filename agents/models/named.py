@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-import yaml
 from pydantic import TypeAdapter
 
 from ...simulators.bounds import Settings
 from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .batched import ManyAtOnce
@@ -121,12 +121,7 @@ def full_name(name: str) -> str:
     file, colon, entry = name.rpartition(":")
     if not colon or not file.endswith(_FILE_ENDINGS):
         return name
-    try:
-        document = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(file, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(file, "is not valid YAML") from error
+    document = read_yaml(Path(file))
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, dict):
         raise DataError(file, "expected `models:` with an entry for each name")

@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
@@ -153,12 +154,7 @@ def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:
         DataError: It cannot be read, or an entry makes no sense; names the entry.
     """
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        return PriceTable.model_validate(document)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise DataError(path, "is not valid YAML") from error
+        return PriceTable.model_validate(read_yaml(Path(path)))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -27,10 +27,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ..errors import DataError, InvalidProfile, UnknownName
-from ..files import write_atomically
+from ..files import read_yaml, write_atomically
 from ..plan import Plan, longest_path
 from ..pricing import FaasPricing
 from .levels import LEVELS
@@ -180,12 +178,12 @@ def load_profile(name_or_path: str | Path) -> Profile:
 
 
 def _read_file(path: Path) -> Profile:
+    if path.suffix != ".json":
+        return read_profile(read_yaml(path), path)
     try:
-        text = path.read_text(encoding="utf-8")
-        record = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise DataError(path, f"cannot be read as JSON or YAML: {error}") from error
-    return read_profile(record, path)
+        return read_profile(json.loads(path.read_text(encoding="utf-8")), path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(path, f"cannot be read as JSON: {error}") from error
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:

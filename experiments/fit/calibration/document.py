@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ....simulators.draws import stable_integer
 from ....simulators.errors import DataError
+from ....simulators.files import read_yaml
 from ....simulators.pricing import CPU_RATE, TIER_MB
 from ....simulators.status import Status
 from ...play.call_logs.log import LoggedCall
@@ -97,12 +97,7 @@ def read_tasks(path: Path) -> list[Any]:
     Raises:
         DataError: the file cannot be read, or does not hold a list.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(path, f"is not valid YAML ({error})") from error
+    document = read_yaml(path)
     tasks = document.get("tasks") if isinstance(document, dict) else document
     if not isinstance(tasks, list) or not tasks:
         raise DataError(path, "expected a list of tasks, each with `query` and `needs`")

@@ -1,0 +1,45 @@
+"""YAML files of strangers: bounded, without double keys, and named with the line where they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import costgym
+from costgym.simulators.files import read_yaml
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_aliases_and_merged_keys_are_read(tmp_path: Path) -> None:
+    text = "base: &base {a: 1, b: 2}\nlist: [*base, *base]\nmore:\n  <<: *base\n  b: 3\n"
+    same = {"a": 1, "b": 2}
+    assert read_yaml(written(tmp_path, text)) == {"base": same, "list": [same, same], "more": {"a": 1, "b": 3}}
+
+
+def test_nested_aliases_that_stand_for_billions_of_parts_are_refused_at_once(tmp_path: Path) -> None:
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    with pytest.raises(costgym.CostGymError, match=r"line 7.*aliases stand for more than 1,000,000 parts|aliases stand for"):
+        read_yaml(written(tmp_path, "\n".join(levels)))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "line 3.*the key 'a' is given twice"),
+        ("tools:\n  - {name: x, name: y}\n", "line 2.*the key 'name' is given twice"),
+        ("a: &a [1, *a]\n", "contains itself"),
+        ("a: [1,\n", "line 2"),
+        ("a: 2024-13-45\n", "not valid YAML"),
+        ("a: !!python/object/apply:os.system ['true']\n", "not valid YAML"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(costgym.CostGymError, match=sentence):
+        read_yaml(written(tmp_path, text))
