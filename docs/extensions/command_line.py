@@ -5,15 +5,17 @@ from __future__ import annotations
 import html
 import importlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from sphinx.application import Sphinx
 from typer.cli import get_docs_for_click
 
 import costgym
 from costgym.cli.app import app as command_line
 from costgym.cli.bridge import options_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 
 def overview(group: Any) -> str:

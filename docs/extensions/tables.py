@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 import costgym
 from costgym.experiments.play.metric_registry import CURRENCY, REGISTRY
 from costgym.simulators.bounds import BOUNDS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 
 def ranges() -> str:
