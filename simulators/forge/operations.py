@@ -1,0 +1,111 @@
+"""Operations of an API as every reader gives them, whatever the format of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+READS, WRITES = False, True
+MAX_OPERATIONS = 5_000
+"""Most operations that are read from one document; the rest is counted as left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value in a response.
+
+    Attributes:
+        path: Names that lead to it; "[]" for the items of a list.
+        schema: Its type, format, enumeration, example and description.
+    """
+
+    path: tuple[str, ...]
+    schema: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return next((part for part in reversed(self.path) if part != "[]"), "")
+
+    @property
+    def listed(self) -> int:
+        """The number of lists around it."""
+        return self.path.count("[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of an operation.
+
+    Attributes:
+        name: Its name.
+        schema: Its JSON schema, references resolved.
+        required: A call must have it.
+        place: "path", "query", "header" or "body".
+        description: Its description.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool = False
+    place: str = "query"
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that an API can do.
+
+    Attributes:
+        name: Its id in the document.
+        verb: HTTP method, or the first word of its name.
+        writes: It changes something.
+        path: URL path, where it has one.
+        summary, description: The document's words.
+        parameters: Arguments.
+        fields: Values in the response; none where the document does not describe it.
+        statuses: HTTP statuses of the errors that the document declares.
+    """
+
+    name: str
+    verb: str
+    writes: bool
+    path: str = ""
+    summary: str = ""
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    fields: tuple[Field, ...] = ()
+    statuses: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A document, or a part of one, that could not be read: where, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A document that was read.
+
+    Attributes:
+        name: Its path within its source.
+        kind: "openapi", "discovery", "botocore", "mcp", "functions" or "python".
+        title: The API's title.
+        provider: Who offers it, such as a domain.
+        category: Field of business.
+        digest: SHA-256 of the document, 16 hexadecimal digits.
+        operations: All operations.
+        skipped: Parts that could not be read.
+    """
+
+    name: str
+    kind: str
+    title: str
+    provider: str
+    category: str
+    digest: str
+    operations: tuple[Operation, ...]
+    skipped: tuple[Skipped, ...] = field(default=())
