@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
 from ..errors import DataError, require
 from .documents import Fetch, inside, parse
 
+_BASE = "file:///"
 MAX_FOLLOWED = 50
 """Most references that lead to one another."""
 MAX_FILES = 500
 """Most files that one document refers to."""
+
+
+def _uri(name: str) -> str:
+    return _BASE + quote(name)
 
 
 class References:
@@ -31,20 +37,21 @@ class References:
         self._errors: tuple[type[BaseException], ...] = (require("referencing.exceptions", "forge").Unresolvable, ValueError)
         self._resource = library.Resource.opaque
         self._fetch, self._files = fetch, 0
-        registry = library.Registry(retrieve=self._retrieve).with_resource("file:" + name, self._resource(document))
-        self._resolver = registry.resolver("file:" + name)
+        registry = library.Registry(retrieve=self._retrieve).with_resource(_uri(name), self._resource(document))
+        self._resolver = registry.resolver(_uri(name))
         self._name = name
         self._found: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def _retrieve(self, uri: str) -> Any:
-        """Read another file for the registry. Only names within the source get here with the scheme `file:`."""
+        """Read another file for the registry. Its name lies within the source."""
         self._files += 1
         content = None
-        if self._fetch is not None and self._files <= MAX_FILES and uri.startswith("file:"):
-            content = self._fetch(uri.removeprefix("file:"))
+        name = unquote(uri.removeprefix(_BASE))
+        if self._fetch is not None and self._files <= MAX_FILES and uri.startswith(_BASE):
+            content = self._fetch(name)
         if content is None:
-            raise LookupError(uri)
-        return self._resource(parse(content, uri.removeprefix("file:")))
+            raise LookupError(name)
+        return self._resource(parse(content, name))
 
     def resolve(self, value: Any, base: Any = None) -> tuple[Mapping[str, Any], Any]:
         """Follow the references of a mapping until it has none.
@@ -79,7 +86,7 @@ class References:
             if other is None:
                 raise DataError(self._name, f"{reference!r:.120} leads out of the source and is not fetched", "$ref")
             try:
-                found = resolver.lookup(f"file:{other}#{pointer}")
+                found = resolver.lookup(f"{_uri(other)}#{pointer}")
             except (*self._errors, LookupError) as error:
                 cause = error.__cause__ if isinstance(error.__cause__, DataError) else None
                 raise DataError(self._name, str(cause) if cause else f"{reference!r:.120} leads nowhere", "$ref") from None

@@ -1,0 +1,98 @@
+"""Read botocore's service models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .documents import line, listing, mapping
+from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .references import References
+from .shapes import fields, plain
+
+_TAGS = re.compile(r"<[^>]{0,200}>")
+_TYPES = {
+    "structure": "object", "list": "array", "integer": "integer", "long": "integer", "float": "number", "double": "number",
+    "boolean": "boolean", "string": "string", "timestamp": "string", "blob": "string", "map": "object", "character": "string",
+}  # fmt: skip
+_READS = ("Get", "List", "Describe", "Search", "Lookup", "Query", "Scan", "Head", "Preview", "Select", "View")
+"""First words of the names of operations that read; AWS posts most of its requests, reads included."""
+
+
+def is_service(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is a service model."""
+    return all(isinstance(document.get(key), dict) for key in ("metadata", "operations", "shapes"))
+
+
+def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    """Title, provider and category of an API."""
+    metadata = mapping(document.get("metadata"))
+    title = line(metadata.get("serviceFullName"), 80) or name
+    prefix = line(metadata.get("endpointPrefix"), 40)
+    return title, f"{prefix}.amazonaws.com".lstrip("."), "cloud"
+
+
+def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation], list[Skipped]]:
+    """All operations of a service model."""
+    shapes = mapping(document.get("shapes"))
+    references = References({"shapes": {key: _schema(mapping(each)) for key, each in shapes.items()}}, name)
+    found: list[Operation] = []
+    for label, given in mapping(document.get("operations")).items():
+        if len(found) >= MAX_OPERATIONS:
+            return found, [Skipped(name, f"only the first {MAX_OPERATIONS} operations are read")]
+        if not isinstance(given, dict):
+            continue
+        http = mapping(given.get("http"))
+        told = _text(given.get("documentation"))
+        body = plain(_pointer(given.get("input")), references)
+        required = set(body.get("required", ()))
+        members = mapping(mapping(shapes.get(mapping(given.get("input")).get("shape"))).get("members"))
+        parameters = [
+            Parameter(each, schema, each in required, "body", _text(mapping(members.get(each)).get("documentation"), 200))
+            for each, schema in mapping(body.get("properties")).items()
+            if each
+        ]
+        errors = (mapping(shapes.get(mapping(each).get("shape"))) for each in listing(given.get("errors")))
+        codes = {mapping(mapping(each).get("error")).get("httpStatusCode") for each in errors}
+        reads = label.startswith(_READS) or http.get("method") == "GET"
+        found.append(
+            Operation(
+                line(label, 100),
+                str(http.get("method", "POST")).lower(),
+                not reads,
+                "",
+                told.split(". ")[0][:160],
+                told,
+                tuple(parameters),
+                fields(_pointer(given.get("output")), references),
+                tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600)),
+            )
+        )
+    return found, []
+
+
+def _text(value: Any, longest: int = 400) -> str:
+    return line(_TAGS.sub(" ", value[: 8 * longest]), longest) if isinstance(value, str) else ""
+
+
+def _pointer(use: Any) -> dict[str, str]:
+    shape = mapping(use).get("shape")
+    return {"$ref": f"#/shapes/{shape}"} if isinstance(shape, str) else {}
+
+
+def _schema(shape: Mapping[str, Any]) -> dict[str, Any]:
+    """A shape as JSON schema."""
+    kind = shape.get("type")
+    made: dict[str, Any] = {"type": _TYPES.get(kind, "string") if isinstance(kind, str) else "string"}
+    if kind == "structure":
+        members = {key: _pointer(each) for key, each in mapping(shape.get("members")).items()}
+        made |= {"properties": members, "required": listing(shape.get("required"))}
+    elif kind == "list":
+        made["items"] = _pointer(shape.get("member"))
+    elif kind == "timestamp":
+        made["format"] = "date-time"
+    for ours, theirs in (("enum", "enum"), ("pattern", "pattern"), ("minimum", "min"), ("maximum", "max")):
+        if theirs in shape and (made["type"] in ("integer", "number") or ours in ("enum", "pattern")):
+            made[ours] = shape[theirs]
+    return made

@@ -1,0 +1,77 @@
+"""Read tools of language models: MCP's `tools/list`, and function schemas of OpenAI's and Anthropic's APIs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .documents import line, listing, mapping
+from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .references import References
+from .shapes import fields, plain
+
+_WRITES = re.compile(
+    r"^(create|add|update|set|delete|remove|write|send|post|put|patch|move|book|cancel|buy|pay|edit|insert|upload|publish"
+    r"|submit|start|stop|run|execute|close|open|merge|fork|push|save|assign|invite|rename|copy|schedule|transfer|order)",
+    re.IGNORECASE,
+)
+"""First words of the names of tools that change something, where nothing else says so."""
+
+
+def tools_of(document: Any) -> tuple[str, list[Any]] | None:
+    """The kind of a list of tools, and the tools; None where a document is no such list."""
+    if isinstance(document, dict):
+        inner = document.get("result", document)
+        inner = inner if isinstance(inner, dict) else {}
+        for key in ("tools", "functions"):
+            if isinstance(inner.get(key), list):
+                return tools_of(inner[key])
+        return tools_of([document]) if _definition(document) else None
+    if not isinstance(document, list) or not any(_definition(each) for each in document):
+        return None
+    kind = "mcp" if any("inputSchema" in mapping(each) for each in document) else "functions"
+    return kind, document
+
+
+def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipped]]:
+    """The tools of a list, and those that could not be read."""
+    found: list[Operation] = []
+    skipped: list[Skipped] = []
+    for number, given in enumerate(tools):
+        spec = _definition(given)
+        label = line(spec.get("name"), 100)
+        if not label:
+            skipped.append(Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input"))
+            continue
+        if len(found) >= MAX_OPERATIONS:
+            skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} tools are read"))
+            break
+        schema = next((spec[k] for k in ("inputSchema", "input_schema", "parameters") if isinstance(spec.get(k), dict)), {})
+        references = References(schema, name)
+        body = plain(schema, references)
+        required = set(body.get("required", ()))
+        told = mapping(schema.get("properties"))
+        parameters = tuple(
+            Parameter(each, made, each in required, "body", line(mapping(told.get(each)).get("description"), 200))
+            for each, made in mapping(body.get("properties")).items()
+            if each
+        )
+        hints = mapping(spec.get("annotations"))
+        reads = hints.get("readOnlyHint")
+        writes = not reads if isinstance(reads, bool) else bool(_WRITES.match(label.split("__")[-1]))
+        output = spec.get("outputSchema")
+        shape = fields(output, References(output, name)) if isinstance(output, dict) else ()
+        description = line(spec.get("description"))
+        summary = description.split(". ")[0][:160]
+        found.append(Operation(label, "call", writes, "", summary, description, parameters, shape))
+    return found, skipped
+
+
+def _definition(given: Any) -> Mapping[str, Any]:
+    """A tool's definition, without the wrapping that some APIs have; empty where it is none."""
+    spec = mapping(given)
+    if isinstance(spec.get("function"), dict):
+        spec = spec["function"]
+    schemas = ("inputSchema", "input_schema", "parameters")
+    return spec if isinstance(spec.get("name"), str) and any(isinstance(spec.get(k), dict) for k in schemas) else {}

@@ -1,0 +1,106 @@
+"""Read Python functions with type hints from source text, which is parsed and never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import Any
+
+from ..errors import DataError
+from .documents import line
+from .functions import _WRITES
+from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .references import References
+from .shapes import fields
+
+MAX_SOURCE = 2 * 2**20
+"""Largest source file, bytes."""
+_PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
+_FORMATS = {"date": "date", "datetime": "date-time", "UUID": "uuid", "Path": "path"}
+_ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?\s*:\s+(.+)$")
+
+
+def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped]]:
+    """The public functions of a module whose arguments have type hints.
+
+    Raises:
+        DataError: The file is too large, or is not Python.
+    """
+    if len(content) > MAX_SOURCE:
+        raise DataError(name, f"expected at most {MAX_SOURCE // 2**20} MiB of Python")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content)
+    except SyntaxError as error:
+        raise DataError(name, f"is not valid Python: {error.msg}", f"line {error.lineno}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DataError(name, f"is not valid Python: {error}") from None
+    classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+    found: list[Operation] = []
+    skipped: list[Skipped] = []
+    for each in tree.body[: 2 * MAX_OPERATIONS]:
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or each.name.startswith("_"):
+            continue
+        arguments = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
+        bare = [argument.arg for argument in arguments if argument.annotation is None]
+        if bare:
+            skipped.append(Skipped(f"{name}, {each.name}", f"expected a type hint for {', '.join(bare)}"))
+            continue
+        positional = [*each.args.posonlyargs, *each.args.args]
+        optional = {a.arg for a in positional[len(positional) - len(each.args.defaults) :]} if each.args.defaults else set()
+        optional |= {
+            a.arg for a, default in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True) if default is not None
+        }
+        told = ast.get_docstring(each) or ""
+        words = dict(match.groups() for text in told.split("\n") if (match := _ARGUMENT.match(text)))
+        parameters = tuple(
+            Parameter(a.arg, _schema(a.annotation, classes), a.arg not in optional, "body", line(words.get(a.arg), 200))
+            for a in arguments
+        )
+        output = _schema(each.returns, classes)
+        summary = line(told.split("\n\n")[0], 160)
+        writes = bool(_WRITES.match(each.name))
+        found.append(
+            Operation(each.name, "call", writes, "", summary, summary, parameters, fields(output, References(output, name)))
+        )
+    return found, skipped
+
+
+def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int = 0) -> dict[str, Any]:
+    """A type hint as JSON schema; empty for hints that are not understood."""
+    if hint is None or level > 6:
+        return {}
+    if isinstance(hint, ast.Constant) and isinstance(hint.value, str):
+        try:
+            return _schema(ast.parse(hint.value, mode="eval").body, classes, level + 1)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return {}
+    if isinstance(hint, ast.BinOp) and isinstance(hint.op, ast.BitOr):
+        return _schema(hint.left, classes, level + 1) or _schema(hint.right, classes, level + 1)
+    name = hint.id if isinstance(hint, ast.Name) else hint.attr if isinstance(hint, ast.Attribute) else ""
+    if name in _FORMATS:
+        return {"type": "string", "format": _FORMATS[name]}
+    if name in _PLAIN:
+        return {"type": _PLAIN[name]}
+    if name in classes:  # a dataclass, a TypedDict or a model: its annotated fields
+        members = [each for each in classes[name].body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        properties = {each.target.id: _schema(each.annotation, classes, level + 1) for each in members[:60]}  # type: ignore[union-attr]
+        return {"type": "object", "properties": properties, "required": list(properties)}
+    if isinstance(hint, ast.Subscript):
+        return _generic(hint, classes, level)
+    return {}
+
+
+def _generic(hint: ast.Subscript, classes: dict[str, ast.ClassDef], level: int) -> dict[str, Any]:
+    outer = hint.value.id if isinstance(hint.value, ast.Name) else getattr(hint.value, "attr", "")
+    parts = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+    if outer == "Literal":
+        values = [each.value for each in parts if isinstance(each, ast.Constant)]
+        return {"type": "string" if all(isinstance(v, str) for v in values) else "integer", "enum": values} if values else {}
+    if outer in ("list", "List", "Sequence", "tuple", "set", "Iterable"):
+        return {"type": "array", "items": _schema(parts[0], classes, level + 1)}
+    if outer in ("Optional", "Annotated", "Required", "NotRequired", "Union"):
+        return _schema(parts[0], classes, level + 1)
+    return {"type": "object"} if outer in ("dict", "Dict", "Mapping") else {}

@@ -1,0 +1,79 @@
+"""Words out of identifiers and summaries: `petId` is "pet ID", `createdAt` is "created at"."""
+
+from __future__ import annotations
+
+import re
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_IRREGULAR = {
+    "people": "person", "children": "child", "indices": "index", "statuses": "status", "addresses": "address", "news": "news",
+    "series": "series", "media": "media", "data": "data", "analyses": "analysis", "criteria": "criterion", "species": "species",
+    "aliases": "alias", "buses": "bus", "campuses": "campus", "bonuses": "bonus", "caches": "cache", "movies": "movie",
+    "cookies": "cookie", "leaves": "leave", "lenses": "lens", "gas": "gas", "analytics": "analytics", "metrics": "metric",
+    "radius": "radius", "https": "https", "dns": "DNS", "sms": "SMS", "gps": "GPS", "aws": "AWS", "kubernetes": "kubernetes",
+}  # fmt: skip
+_CAPITALS = frozenset(
+    "id url uri api sku vat iban bic ip dns sms gps http vm vpc arn aws iso isbn ean gtin pdf csv html css ssl tls pin qr nft"
+    " utc cpu gpu sql ssh mac vin iata icao sha dhcp tcp udp acl mfa sso saml oidc faq iot ai sla kpi pos cdn".split()
+)
+_FOREIGN = frozenset(
+    "el la los las de del para por una uno con der die das und für mit ein eine les des pour avec est sur dans il lo gli per"
+    " alle een het voor van em uma não dos da och att för".split()
+)
+_COMMON = frozenset("the a an of for to and in by or with all from on this that is get list returns return".split())
+
+
+def split(identifier: str) -> list[str]:
+    """The words of an identifier, in small letters."""
+    return [part.lower() for part in _PART.findall(identifier.replace("'", "")[:200])]
+
+
+def written(words: list[str]) -> str:
+    """Words as a person writes them, abbreviations in capitals."""
+    return " ".join(word.upper() if word in _CAPITALS else word for word in words)
+
+
+def singular(word: str) -> str:
+    """The singular of a noun in small letters."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word].lower()
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "os")):
+        return word[:-1]
+    return word
+
+
+def plural(phrase: str) -> str:
+    """The plural of a noun phrase."""
+    head, _, last = phrase.rpartition(" ")
+    if singular(last.lower()) != last.lower() or last.lower() in ("data", "news", "media"):
+        made = last
+    elif last.endswith("y") and last[-2:-1] not in "aeiou":
+        made = last[:-1] + "ies"
+    elif last.endswith(("s", "x", "z", "ch", "sh")):
+        made = last + "es"
+    else:
+        made = last + "s"
+    return f"{head} {made}" if head else made
+
+
+def is_plural(word: str) -> bool:
+    """Return whether a noun in small letters is a plural."""
+    return singular(word) != word
+
+
+def article(phrase: str) -> str:
+    """A noun phrase with its indefinite article."""
+    return f"{'an' if phrase[:1].lower() in 'aeio' else 'a'} {phrase}"
+
+
+def is_english(text: str) -> bool:
+    """Return whether a text can be English: ASCII letters, and not mostly another language's small words."""
+    letters = [c for c in text if c.isalpha()]
+    if letters and sum(not c.isascii() for c in letters) > 0.04 * len(letters):
+        return False
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    return sum(word in _FOREIGN for word in words) <= max(1, sum(word in _COMMON for word in words))
