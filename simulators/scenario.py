@@ -19,6 +19,7 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
+from .forge.source import ForgedSource
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
@@ -108,7 +109,14 @@ class Scenario(StrictModel):
     description: str = ""
     seed: int = within("seed", default=0)
     source: (
-        MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource | WritingSource
+        MarketplaceSource
+        | ToolBenchSource
+        | MGToolBenchSource
+        | AnyToolSource
+        | ToolDeerSource
+        | CustomSource
+        | WritingSource
+        | ForgedSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
     bill_failures: bool = True

@@ -66,9 +66,7 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> t
     return found, skipped
 
 
-def _operation(
-    path: str, method: str, writes: bool, item: Mapping[str, Any], references: References, base: Any
-) -> Operation:
+def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], references: References, base: Any) -> Operation:
     given = mapping(item[method])
     parameters: dict[tuple[str, str], Parameter] = {}
     for each in (*listing(item.get("parameters")), *listing(given.get("parameters"))):
@@ -100,15 +98,13 @@ def _members(schema: Any, references: References, base: Any) -> list[Parameter]:
     """The members of a request's body as arguments."""
     made = plain(schema, references, base)
     required = set(made.get("required", ()))
-    return [
-        Parameter(name, each, name in required, "body") for name, each in mapping(made.get("properties")).items() if name
-    ]
+    return [Parameter(name, each, name in required, "body") for name, each in mapping(made.get("properties")).items() if name]
 
 
-def _responses(
-    responses: Mapping[str, Any], references: References, base: Any
-) -> tuple[list[int], tuple[Field, ...]]:
-    statuses = sorted({int(code) for code in responses if str(code).isascii() and str(code).isdigit() and 400 <= int(code) < 600})
+def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:
+    statuses = sorted(
+        {int(code) for code in responses if str(code).isascii() and str(code).isdigit() and 400 <= int(code) < 600}
+    )
     right = sorted(str(code) for code in responses if str(code)[:1] == "2") or [str(c) for c in responses if c == "default"]
     by_text = {str(code): each for code, each in responses.items()}
     for code in right:

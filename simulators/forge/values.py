@@ -25,6 +25,7 @@ COLOURS = ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal
 REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1")
 _START = datetime.datetime(2025, 1, 6)
 _DIGIT, _HEX = re.compile(r"\d"), "0123456789abcdef"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d)?")
 _LIKE = re.compile(r"[A-Za-z0-9][\w.:/@+-]{3,59}")
 _UNSAFE = re.compile(r"\)[*+?{]|\\[1-9]|\(\?[^:]|\\[pP]")
 
@@ -70,7 +71,8 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
     kind, form, words = schema.get("type", ""), schema.get("format", ""), split(name)
     choices = schema.get("enum")
     if choices:
-        return {"form": "enum", "of": list(choices)}
+        known = [each for each in choices if not re.search("unspecified|unknown|undefined|invalid", str(each), re.IGNORECASE)]
+        return {"form": "enum", "of": known or list(choices)}
     if kind == "boolean":
         return {"form": "boolean"}
     if kind in ("integer", "number"):
@@ -90,13 +92,21 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
     example = schema.get("example")
     last = words[-1] if words else ""
     form = _NAMED.get(last, "")
-    if last in ("code", "iso") and len(words) > 1 and words[-2] in ("currency", "country", "language", "airport", "postal", "zip"):
+    if (
+        last in ("code", "iso")
+        and len(words) > 1
+        and words[-2] in ("currency", "country", "language", "airport", "postal", "zip")
+    ):
         form = {"country": "country code"}.get(words[-2], _NAMED[words[-2]])
+    if last == "address" and len(words) > 1 and words[-2] in ("email", "mail", "ip", "web", "url"):
+        form = _NAMED.get(words[-2], "url")
     if last == "name" and len(words) > 1:
         form = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}.get(
             words[-2], _NAMED.get(words[-2], "title")
         )
         form = "title" if form == "code" else form
+    if isinstance(example, str) and (day := _DAY.match(example)):
+        return {"form": "moment" if day[1] else "day"}
     if form in ("code", "slug", "hex", "zip", "version", "phone", "", "title", "isbn") and isinstance(example, str):
         digits = len(_DIGIT.findall(example))
         if digits >= 4 and _LIKE.fullmatch(example) and (form != "title" or " " not in example):
@@ -130,7 +140,7 @@ def _number(kind: str, words: list[str], schema: Mapping[str, Any]) -> Spec:
         bounds = {"low": least, "high": max(least, most)}
     if last in ("id", "code", "no", "ref") or (last == "number" and kind == "integer"):
         return {"form": "integer", "low": 10_000.0, "high": 9_999_999.0} | bounds
-    if kind == "integer" and last in ("at", "timestamp", "time", "date", "created", "updated", "modified"):
+    if last in ("at", "timestamp", "time", "date", "created", "updated", "modified"):
         return {"form": "epoch"}
     if kind == "number":
         return ({"form": "decimal"} if last not in _AMOUNTS else {"form": "money"}) | bounds

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+JOINED = frozenset("s3 ec2 k8s oauth2 mp3 ipv4 ipv6 md5 sha1 sha256 base64 p2p b2b".split())
+"""Words that have a digit in them."""
+LONGEST_WORD = 15
+"""Longest word; longer ones are several words that an identifier joins."""
+_PART = re.compile(
+    r"(?<![A-Za-z])(?:S3|s3|EC2|Ec2|ec2|K8s|k8s|OAuth2|oauth2|IPv[46]|Ipv[46]|ipv[46]|MD5|md5|SHA1|sha1|SHA256|sha256)(?![a-z0-9])|[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+)
 _IRREGULAR = {
     "people": "person", "children": "child", "indices": "index", "statuses": "status", "addresses": "address", "news": "news",
     "series": "series", "media": "media", "data": "data", "analyses": "analysis", "criteria": "criterion", "species": "species",
@@ -14,7 +20,7 @@ _IRREGULAR = {
 }  # fmt: skip
 _CAPITALS = frozenset(
     "id url uri api sku vat iban bic ip dns sms gps http vm vpc arn aws iso isbn ean gtin pdf csv html css ssl tls pin qr nft"
-    " utc cpu gpu sql ssh mac vin iata icao sha dhcp tcp udp acl mfa sso saml oidc faq iot ai sla kpi pos cdn".split()
+    " utc cpu gpu sql ssh mac vin iata icao sha dhcp tcp udp acl mfa sso saml oidc faq iot ai sla kpi pos cdn s3 ec2 md5 sha1 sha256".split()
 )
 _FOREIGN = frozenset(
     "el la los las de del para por una uno con der die das und für mit ein eine les des pour avec est sur dans il lo gli per"
@@ -25,7 +31,7 @@ _COMMON = frozenset("the a an of for to and in by or with all from on this that 
 
 def split(identifier: str) -> list[str]:
     """The words of an identifier, in small letters."""
-    return [part.lower() for part in _PART.findall(identifier.replace("'", "")[:200])]
+    return [part.lower() for part in _PART.findall(identifier.replace("'", "").replace("IoT", "Iot")[:200])]
 
 
 def written(words: list[str]) -> str:

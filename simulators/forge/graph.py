@@ -1,0 +1,455 @@
+"""The typed graph of an API: which operation reads which entity, takes which ids, and gives which.
+
+The path `/orders/{order_id}/items` says that an order has items; `GET /orders` lists orders, whose `id` feeds `{order_id}`; the
+`customer_id` of an order feeds `/customers/{customer_id}`. What the graph cannot type, no task uses, and the reason is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .operations import Api, Field, Operation, Parameter
+from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
+from .words import JOINED, LONGEST_WORD, is_english, is_plural, singular, split, written
+
+MAX_FACTS = 6
+"""Most facts that are asked of one operation."""
+MAX_ARGUMENTS = 4
+"""Most arguments that a question names."""
+_WRAPS = frozenset(
+    "data result results response items payload body attributes properties value values object record content list entries"
+    " elements rows hits collection output fields embedded _embedded".split()
+)
+_IDENTIFIES = frozenset(
+    "id uuid guid sid key slug code number name arn ref reference handle username login sku symbol no".split()
+)
+_VERSION = re.compile(
+    r"^(v?\d+([._]\d+)*|v\d+\w*|api|rest|services?|public|latest|beta|\{version\}|\{api.?version\})$", re.IGNORECASE
+)
+_PLACE = re.compile(r"\{([^{}]+)\}")
+_MACHINE = re.compile(
+    r"^(x-.*|\$.*|.*api.?-?version|accept.*|authorization|content.?type|user.?agent|.*api.?_?key|app.?_?(id|key)|.*access.?token|auth"
+    r"|oauth.?token|.*token|client.?_?(id|secret)|.*signature|sign|nonce|callback|format|output|alt|fields|expand|include|select|"
+    r"filters?|page.*|per.?_?page|limit|offset|cursor|sort.*|order.?by|max.?results|marker|subscription.?_?id|tenant.*"
+    r"|aws.?account.?id|account.?sid|prettyprint|quotauser|userip|version|scope|action|if-.*|idempotency.*|locale|session.*"
+    r"|environment.?id|realm|workspace.?_?id|api|method|start|count|skip|top|max|ver|apikey|hl|media.?type.*|.*extension|cache.*|debug|dry.?run)$",
+    re.IGNORECASE,
+)
+"""Names of parameters that only a machine knows: the session gives them, or they stay at their defaults."""
+_UNASKED = frozenset(
+    "href self etag links link uri kind cursor next previous prev token odata selflink additional raw hash checksum icon thumbnail"
+    " avatar gravatar signature signed encoded base64 secret password metadata schema error errors page pages success ok code"
+    " message messages request trace html node nextpagetoken resourceversion exception stack has".split()
+)
+_WRITING = re.compile(
+    r"^(create|add|update|set|delete|remove|put|post|patch|cancel|modify|insert|upload|disable|enable|start|stop|send|attach|detach"
+    r"|associate|disassociate|register|deregister|reset|revoke|copy|restore|import|authorize|accept|reject|apply|change|run|tag"
+    r"|untag|reboot|terminate|activate|deactivate|replace|publish|execute|submit|invoke|generate|purchase|assign|release|logout)"
+    r"(e?s|d|ed)?$"
+)
+_ABOUT = frozenset("detail info information data summary overview record get full".split())
+"""Nouns that say nothing: the details of an order are the order."""
+_VAGUE = frozenset(
+    "default info stat value datum data resource result object name status me current id search query index all root other entry"
+    " response request count total text string list file json xml html page main test ping".split()
+)
+"""Nouns that nobody would ask about by themselves."""
+_JOINTS = frozenset("and or by for with to from of in on at per via using".split())
+_LISTING = frozenset("list lists listing search searches find query browse all".split())
+_READING = frozenset(
+    "get gets list lists listing search searches find finds fetch fetches retrieve retrieves retrieving return returns describe"
+    " describes show shows read reads view query queries lookup look load check download obtain display displays head provides"
+    " provide getting all a an the".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentDraft:
+    """An argument that a call must have: the id of an entity, or a value of a form."""
+
+    parameter: Parameter
+    entity: str
+    spec: Spec | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactDraft:
+    """A fact that a response holds: where, in which words, of which form, and the entity whose id it is."""
+
+    field: Field
+    words: str
+    spec: Spec | None
+    gives: str = ""
+
+
+@dataclass(slots=True)
+class CapabilityDraft:
+    """A read operation that tasks can use.
+
+    Attributes:
+        operation: The operation.
+        role: "record" for one record, "list" for a list of entities.
+        entity: The entity that its record or its items are; "" for a record of no entity.
+        noun: The words for it.
+        arguments: Arguments that a call must have.
+        facts: Facts that it gives.
+        session: Parameters that the session gives.
+    """
+
+    operation: Operation
+    role: str
+    entity: str
+    noun: str
+    arguments: list[ArgumentDraft]
+    facts: list[FactDraft] = field(default_factory=list)
+    session: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class EntityDraft:
+    """A kind of thing that an API knows: its noun, the form of its ids, and what a person knows of it."""
+
+    noun: str
+    identity: Spec
+    known: Spec | None = None
+    known_as: str = ""
+
+
+@dataclass(slots=True)
+class Graph:
+    """What tasks can be made of one API: entities, usable operations, and why the others are not."""
+
+    api: Api
+    entities: dict[str, EntityDraft] = field(default_factory=dict)
+    capabilities: list[CapabilityDraft] = field(default_factory=list)
+    unused: Counter[str] = field(default_factory=Counter)
+
+    def edges(self) -> list[tuple[str, str, str]]:
+        """Pairs of operations, and the entity whose id the first gives to the second."""
+        takes = [(each.operation.name, a.entity) for each in self.capabilities for a in each.arguments if a.entity]
+        gives = [(each.operation.name, fact.gives) for each in self.capabilities for fact in each.facts if fact.gives]
+        return sorted({(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b})
+
+
+def graph_of(api: Api) -> Graph:
+    """Type the operations of an API."""
+    graph = Graph(api)
+    drafts: list[CapabilityDraft] = []
+    for operation in api.operations:
+        found = _capability(operation, graph)
+        if isinstance(found, str):
+            graph.unused[found] += 1
+        else:
+            drafts.append(found)
+    wanted = {a.entity for each in drafts for a in each.arguments if a.entity}
+    for draft in drafts:
+        _ask(draft, wanted, graph)
+        if draft.facts:
+            graph.capabilities.append(draft)
+        else:
+            graph.unused["nothing in the response can be asked for"] += 1
+    used = {a.entity for each in graph.capabilities for a in each.arguments} | {e.entity for e in graph.capabilities}
+    used |= {fact.gives for each in graph.capabilities for fact in each.facts}
+    graph.entities = {key: each for key, each in graph.entities.items() if key in used}
+    return graph
+
+
+# -- operations ------------------------------------------------------------------------------------------------------------
+
+
+def changes(operation: Operation) -> bool:
+    """Return whether an operation writes, by its method or, where that says that it reads, by its name."""
+    words = split(operation.name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(operation.name)[:1]
+    return operation.writes or any(_WRITING.match(word) for word in words)
+
+
+def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
+    if changes(operation):
+        return "writes"
+    if not operation.fields:
+        return "response not described"
+    if not is_english(f"{operation.summary} {operation.description[:200]}"):
+        return "not in English"
+    arguments: list[ArgumentDraft] = []
+    session: list[str] = []
+    before = _segments(operation.path)
+    own, listed = _subject(operation, before)
+    if not own:
+        return "no noun in its name"
+    for parameter in operation.parameters:
+        if not parameter.required:
+            continue
+        if parameter.place == "header" or _MACHINE.match(parameter.name):
+            session.append(parameter.name)
+            continue
+        # Google's documents name the whole of a path `name` or `parent`, which the path writes out
+        whole = before.get("*", "") if parameter.name in ("name", "parent", "resource") else ""
+        draft = _argument(parameter, before.get(parameter.name, whole), own, graph)
+        if isinstance(draft, str):
+            return draft
+        arguments.append(draft)
+    if len(arguments) > MAX_ARGUMENTS:
+        return "too many required arguments"
+    if len({a.entity for a in arguments if a.entity}) < sum(bool(a.entity) for a in arguments):
+        return "two arguments of one kind"
+    prefix = _list_prefix(operation, listed)
+    role = "list" if prefix is not None else "record"
+    key = "_".join(own)
+    last = arguments[-1] if arguments else None
+    if role == "record" and last is not None and last.entity and operation.path.rstrip("/").endswith("}"):
+        key = last.entity
+        own = key.split("_")
+    if last is not None and last.entity and (own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
+        key, own = last.entity, last.entity.split("_")
+    noun = written(own)
+    if len(noun) > 40 or not _readable(own) or own[-1] == "count" or (len(own) == 1 and own[0] in _VAGUE):
+        return "no noun in its name"
+    if role == "list" and any(a.entity == key for a in arguments):
+        return "two arguments of one kind"
+    return CapabilityDraft(operation, role, key, noun, arguments, session=session)
+
+
+def _readable(words: list[str]) -> bool:
+    """Return whether these are words that a person would read: none of one letter, and none that are several in one."""
+    return bool(words) and all(1 < len(word) <= LONGEST_WORD and (word.isalpha() or word in JOINED) for word in words)
+
+
+def _segments(path: str) -> dict[str, str]:
+    """For each parameter in a path, the fixed part before it; and under "*" that of the last one."""
+    found: dict[str, str] = {}
+    before = ""
+    for segment in path.split("?")[0].split("#")[0].strip("/").split("/"):
+        names = _PLACE.findall(segment)
+        if names:
+            for name in names:
+                found[name] = "" if before == "{}" else before
+                found["*"] = found[name]
+            before = "{}"
+        elif not _VERSION.match(segment):
+            before = segment
+    return found
+
+
+def _subject(operation: Operation, before: dict[str, str]) -> tuple[list[str], bool]:
+    """The words for what an operation reads, in the singular, and whether its name says that there are several."""
+    words: list[str] = []
+    path = operation.path.split("?")[0]
+    segments = [s for s in path.strip("/").split("/") if s and not _VERSION.match(s)] if "#" not in path else []
+    if segments:
+        fixed = [s.split(":")[0] for s in segments if "{" not in s]
+        words = split(fixed[-1].rsplit(".", 1)[-1] if "." in fixed[-1] else fixed[-1]) if fixed else []
+        while words and words[0] in _READING and len(words) > 1:
+            words = words[1:]
+    if not words or words[-1] in _READING or len("".join(words)) < 3:
+        words = split(re.split(r"[./:#]", operation.name)[-1])
+        if words and words[0] in ("get", "post", "search") and "_" in operation.name and len(words) == 1:
+            words = split(operation.name)
+        while words and (words[0] in _READING or words[0].isdigit()):
+            words = words[1:]
+    joints = [place for place, word in enumerate(words) if word in _JOINTS]
+    if joints:
+        words = words[: joints[0]] or words[joints[-1] + 1 :]
+    words = [word for word in words if not word.isdigit()][-4:]
+    if not words:
+        return [], False
+    several = is_plural(words[-1]) or bool(set(split(operation.name)) & _LISTING)
+    return [*words[:-1], singular(words[-1])], several
+
+
+def _list_prefix(operation: Operation, listed: bool) -> tuple[str, ...] | None:
+    """The path of the list that an operation returns; None where it returns one record."""
+    single = [
+        f for f in operation.fields if not f.listed and not set(split(f.name)) & {"total", "count", "page", "next", "size"}
+    ]
+    several = [f for f in operation.fields if f.listed]
+    if not several or (single and not listed):
+        return None
+    if not listed and any(len(f.path) == 1 or f.path[0] != "[]" for f in several):
+        return None
+    prefixes = Counter(f.path[: f.path.index("[]") + 1] for f in several)
+    return max(prefixes, key=lambda prefix: (prefixes[prefix], -len(prefix)))
+
+
+def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -> ArgumentDraft | str:
+    name, schema = parameter.name, parameter.schema
+    words = split(name)
+    joint = next((place for place, word in enumerate(words) if word in _JOINTS), len(words))
+    words = words[:joint] or words  # team_id_or_slug is a team's id
+    if not words or len(name) > 60:
+        return "an argument without a name"
+    spec = spec_of(name, schema)
+    entity = _entity_of(words, before, own, spec, parameter.place)
+    if entity and (not _readable(entity) or entity[0] in ("parent", "resource", "object", "name")):
+        return "no noun in its name"
+    if entity:
+        identity = _identity(entity, words, schema, spec)
+        if identity is None or not _accepted(identity, schema):
+            return "an argument of unknown form"
+        known = graph.entities.setdefault("_".join(entity), EntityDraft(written(entity), identity))
+        if not _accepted(known.identity, schema):
+            return "ids of two forms"
+        return ArgumentDraft(parameter, "_".join(entity), None, written(entity))
+    if schema.get("default") is not None and spec is None:
+        spec = {"form": "enum", "of": [schema["default"]]}
+    if spec is None or schema.get("type") in ("array", "object"):
+        if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
+            spec = {"form": "enum", "of": [schema["example"]]}
+        else:
+            return "an argument of unknown form"
+    if not _accepted(spec, schema):
+        return "an argument of unknown form"
+    if not _readable(words):
+        return "an argument without a name"
+    return ArgumentDraft(parameter, "", spec, written(words))
+
+
+def _entity_of(words: list[str], before: str, own: list[str], spec: Spec | None, place: str) -> list[str]:
+    """The entity whose id an argument is; empty where it is a plain value."""
+    form = "" if spec is None else spec["form"]
+    marked = words[-1] in _IDENTIFIES and not (words[-1] == "code" and form in VALUE_FORMS)
+    if words == ["username"] or words == ["user"] or words == ["login"]:
+        return ["user"]
+    base = [*words[:-1], singular(words[-1])] if not marked else words[:-1]
+    if marked and form in VALUE_FORMS and words[-1] not in ("id", "name", "number"):
+        return []
+    if form in VALUE_FORMS and not marked:
+        return []
+    if marked and base:
+        return [*base[:-1], singular(base[-1])][-3:]
+    fixed = [w for w in split(before) if not w.isdigit()]
+    if place == "path" and fixed:
+        return [*fixed[:-1], singular(fixed[-1])][-3:]
+    if marked:
+        return own[-3:]
+    if place == "path" and len(words) <= 3:
+        return base
+    return []
+
+
+def _identity(entity: list[str], words: list[str], schema: object, spec: Spec | None) -> Spec | None:
+    """The form of an entity's ids."""
+    given = dict(schema) if isinstance(schema, dict) else {}
+    if given.get("type") in ("array", "object", "boolean"):
+        return None
+    if spec is not None and spec["form"] == "enum":
+        return spec if len(spec["of"]) > 7 else None
+    if given.get("type") == "integer" or given.get("type") == "number":
+        least, most = given.get("minimum"), given.get("maximum")
+        low = max(10_000, int(least)) if isinstance(least, int | float) else 10_000
+        high = min(9_999_999, int(most)) if isinstance(most, int | float) else 9_999_999
+        return {"form": "integer", "low": float(low), "high": float(high)} if high - low > 1_000 else None
+    if spec is not None and spec["form"] in ("uuid", "like", "arn", "email", "isbn", "url", "phone", "domain"):
+        return spec
+    if words[-1] in ("username", "login", "user"):
+        return {"form": "login"}
+    if words[-1] in ("name", "slug", "handle"):
+        return {"form": "slug"}
+    if words[-1] == "arn":
+        return {"form": "arn"}
+    return {"form": "code"}
+
+
+def _accepted(spec: Spec, schema: object) -> bool:
+    """Return whether a parameter takes values of a form; some of them are tried against its pattern."""
+    given = dict(schema) if isinstance(schema, dict) else {}
+    pattern, kind = given.get("pattern"), given.get("type")
+    for number in range(3):
+        value = draw(spec, 0, "try", number)
+        if kind == "integer" and (isinstance(value, str) or isinstance(value, float)):
+            return False
+        if kind == "number" and isinstance(value, str):
+            return False
+        if pattern is not None and not matches(pattern, str(value)):
+            return False
+    return True
+
+
+# -- facts -----------------------------------------------------------------------------------------------------------------
+
+
+def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
+    """Choose the facts that can be asked of an operation, and for a list what its entities are known by."""
+    operation = draft.operation
+    prefix = _list_prefix(operation, True) if draft.role == "list" else None
+    here = [f for f in operation.fields if (f.path[: len(prefix)] == prefix if prefix is not None else not f.listed)]
+    here = [f for f in here if f.listed == (prefix or ()).count("[]")]
+    own = draft.entity.split("_")
+    facts: list[FactDraft] = []
+    for each in here:
+        inner = each.path[len(prefix) if prefix else 0 :]
+        words = _field_words(inner, own)
+        if words is None:
+            continue
+        if written(words) == draft.noun:
+            continue
+        gives = _reference(words, own, wanted, draft.entity in wanted)
+        if gives:
+            spec = graph.entities[gives].identity
+            facts.append(FactDraft(each, "ID" if gives == draft.entity else f"{graph.entities[gives].noun} ID", spec, gives))
+            continue
+        spec = spec_of(each.name, each.schema, draft.entity)
+        if distinctive(spec) and len(words) <= 4 and words[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
+            facts.append(FactDraft(each, written(words), spec))
+    facts = _distinct(facts)
+    if draft.role == "list":
+        facts = _listed(draft, facts, graph)
+    if draft.entity in wanted and draft.role == "record" and any(a.entity == draft.entity for a in draft.arguments):
+        facts = [fact for fact in facts if fact.gives != draft.entity]
+    draft.facts = facts[:MAX_FACTS]
+
+
+def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> list[FactDraft]:
+    """The facts of a list's items; one of them is what a person knows the entity by, and the others are asked for."""
+    plain = [fact for fact in facts if not fact.gives]
+    naming = ("name", "title", "label", "subject", "headline", "login", "email")
+    named = next((f for word in naming for f in plain if f.words.split(" ")[-1] == word and f.spec["form"] != "enum"), None)  # type: ignore[index]
+    named = named or next(
+        (f for f in plain if f.spec is not None and f.spec["form"] in ("email", "phone", "domain", "address")), None
+    )
+    if named is None:
+        return []
+    entity = graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
+    if entity.known is None:
+        entity.known, entity.known_as = named.spec, named.words
+    if entity.known_as != named.words or len(facts) < 2:
+        return []
+    return [fact for fact in facts if fact is not named][: MAX_FACTS - 1] + [named]
+
+
+def _field_words(path: tuple[str, ...], own: list[str]) -> list[str] | None:
+    """The words for a value in a response; None where nobody would ask for it."""
+    parts = [part for part in path if part != "[]"]
+    while len(parts) > 1 and (parts[0].lower() in _WRAPS or split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
+        parts = parts[1:]
+    if not parts or len(parts) > 2:
+        return None
+    words = [word for part in parts for word in split(part)]
+    if len(words) > len(own) and words[: len(own)] == own:
+        words = words[len(own) :]
+    elif len(words) > 1 and words[0] == own[-1]:
+        words = words[1:]
+    if len(parts) == 2 and words[: len(words) // 2] == words[len(words) // 2 :]:
+        words = words[len(words) // 2 :]
+    if any(word in _UNASKED for word in words) or not _readable(words):
+        return None
+    return words if words[-1] not in ("of", "to", "is", "the", "for", "by", "with", "and") else None
+
+
+def _reference(words: list[str], own: list[str], wanted: set[str], self_wanted: bool) -> str:
+    """The entity whose id a field is; "" where it is none that an operation takes."""
+    if self_wanted and (words in (["id"], ["uuid"], ["guid"], ["arn"], ["sid"]) or words == own):
+        return "_".join(own)
+    if words[-1] in ("id", "uuid", "guid", "sid", "arn", "key", "slug") and len(words) > 1:
+        key = "_".join([*words[:-2], singular(words[-2])])
+        return key if key in wanted else ""
+    return ""
+
+
+def _distinct(facts: list[FactDraft]) -> list[FactDraft]:
+    seen: dict[str, FactDraft] = {}
+    for fact in sorted(facts, key=lambda f: (not f.gives, len(f.field.path), len(f.words))):
+        seen.setdefault(fact.words, fact)
+    return list(seen.values())

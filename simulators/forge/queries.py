@@ -1,0 +1,146 @@
+"""Queries in plain English, as a person would write them, and the rules that they have to keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .words import plural, singular
+
+if TYPE_CHECKING:
+    from .source import ForgedCapability, ForgedEntity, ForgedFact
+
+LONGEST = 900
+"""Most characters of a query."""
+_OWN = frozenset("account profile user setting settings subscription wallet balance limit quota plan preference usage".split())
+_DONE = frozenset(
+    "begun sent built sold paid born read run made won lost held given taken seen shown written known due".split()
+)
+_WHEN = frozenset("at on date time timestamp datetime".split())
+_PLACES = frozenset(
+    "group project folder organization organisation workspace account region team space environment cluster registry library"
+    " store database namespace repository vault zone location instance domain site catalog bucket channel board collection".split()
+)
+"""Nouns of what other things are in."""
+_TIMES = ("moment", "day", "epoch")
+_PEOPLE = ("person",)
+_LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
+_ASK = (
+    "What is {}?",
+    "Could you tell me {}?",
+    "I need {}.",
+    "Please look up {}.",
+    "Can you find out {} for me?",
+)
+_LEAD = ("And", "Also:", "Then,", "Finally,", "One more thing:")
+
+
+def called(known_as: str, value: str) -> str:
+    """How a person names an entity by what they know of it."""
+    last = known_as.split(" ")[-1]
+    if last in ("name", "title", "label", "headline", "login", "username"):
+        return f'called "{value}"'
+    if last in ("email", "phone"):
+        return f"with the {known_as} {value}"
+    return f'whose {known_as} is "{value}"'
+
+
+def of_arguments(parts: Sequence[tuple[str, str, bool]]) -> str:
+    """The arguments of a question in words: for each its noun, its value, and whether it was named before."""
+    found = []
+    for noun, value, known in parts:
+        if known:
+            found.append(f"that {noun}")
+        elif noun in ("date", "day"):
+            found.append(value)
+        elif noun.split(" ")[-1] in ("city", "country", "place", "location", "topic", "query", "q", "keyword", "search"):
+            found.append(f'"{value}"')
+        else:
+            found.append(f"{noun} {value}")
+    return " and ".join(found)
+
+
+def subject(capability: ForgedCapability, named: Sequence[tuple[str, str, bool]], own: tuple[str, bool] | None) -> str:
+    """The words for what is asked about.
+
+    Args:
+        capability: The operation.
+        named: The arguments, without the id of the entity itself; see `of_arguments`.
+        own: The id of the entity itself, and whether it was named before; None where it is no argument.
+    """
+    others = [part for part in named if not (own is not None and part[2])]
+    context = f" of {of_arguments(others)}" if others else ""
+    if any(not known and noun.split(" ")[-1] in ("date", "day", "city", "country", "year") for noun, _, known in others):
+        context = f" for {of_arguments(others)}"
+    if own is not None:
+        value, known = own
+        return f"that {capability.noun}" if known else f"{capability.noun} {value}{context}"
+    if others:
+        return f"the {capability.noun}{context}"
+    return f"{'my' if capability.noun.split(' ')[-1] in _OWN else 'the'} {capability.noun}"
+
+
+def listed(entity: ForgedEntity, value: str, named: Sequence[tuple[str, str, bool]]) -> str:
+    """The words for one entity of a list, by what a person knows of it."""
+    within = bool(named) and named[0][0].split(" ")[-1] in _PLACES
+    context = f" {'in' if within else 'of'} {of_arguments(named)}" if named else ""
+    return f"the {entity.noun}{context} {called(entity.known_as, value)}"
+
+
+def wish(fact: ForgedFact, about: str) -> str:
+    """A fact as a noun phrase."""
+    return f"the {fact.words} of {about}"
+
+
+def question(fact: ForgedFact, about: str, luck: int) -> str:
+    """A fact as a question or a request.
+
+    Args:
+        fact: What is asked.
+        about: The words for what it is a fact of.
+        luck: Chooses among ways to say it.
+    """
+    words = fact.words.split(" ")
+    form = "" if fact.value is None else fact.value.form
+    if form in _TIMES:
+        verbs = [w for w in words if w.endswith("ed") or w in _DONE]
+        rest = [w for w in words if w not in verbs and w not in _WHEN and w not in ("last", "is", "was", "previously")]
+        if len(verbs) == 1 and not rest:
+            return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
+    if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
+        return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
+    if form == "integer" and words[0] in ("total", "num") and len(words) > 1 and singular(words[-1]) != words[-1]:
+        return f"How many {' '.join(words[1:])} does {about} have?"
+    if form in _PEOPLE and len(words) == 1 and words[0] not in ("name",):
+        return f"Who is the {words[0]} of {about}?"
+    return _ASK[luck % len(_ASK)].format(wish(fact, about))
+
+
+def joined(sentences: Sequence[str], luck: int) -> str:
+    """The sentences of a query, one after the other."""
+    found = [sentences[0][:1].upper() + sentences[0][1:]]
+    for place, sentence in enumerate(sentences[1:]):
+        lead = _LEAD[0] if place == 0 else "Finally," if place == len(sentences) - 2 else _LEAD[(luck + place) % 3]
+        plain = sentence if sentence.startswith("I ") else sentence[:1].lower() + sentence[1:]
+        found.append(f"{lead} {plain}")
+    return " ".join(found)
+
+
+def problem_of(query: str, facts: Sequence[str]) -> str | None:
+    """Say in words which rule a query breaks; None if it keeps all of them."""
+    plain = query
+    for fact in facts:
+        plain = plain.replace(fact, "x")
+    plain = re.sub(r'"[^"]*"', '""', plain)
+    if not query.strip():
+        return "empty"
+    if len(query) > LONGEST:
+        return f"longer than {LONGEST} characters"
+    if match := _LEFT.search(plain):
+        return f"has {match.group()!r} in it"
+    if query[-1] not in "?.":
+        return "does not end like a sentence"
+    if re.search(r"\b[a-z]+[A-Z][a-z]+[A-Z]?\w*|\b[a-z]+_[a-z]+\b", plain):
+        return "has an identifier in it"
+    return None
