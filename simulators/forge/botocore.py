@@ -47,13 +47,13 @@ def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation],
         told = _text(given.get("documentation"))
         body = plain(_pointer(given.get("input")), references)
         required = set(body.get("required", ()))
-        members = mapping(mapping(shapes.get(mapping(given.get("input")).get("shape"))).get("members"))
+        members = mapping(_shape(shapes, given.get("input")).get("members"))
         parameters = [
             Parameter(each, schema, each in required, "body", _text(mapping(members.get(each)).get("documentation"), 200))
             for each, schema in mapping(body.get("properties")).items()
             if each
         ]
-        errors = (mapping(shapes.get(mapping(each).get("shape"))) for each in listing(given.get("errors")))
+        errors = (_shape(shapes, each) for each in listing(given.get("errors")))
         codes = {mapping(mapping(each).get("error")).get("httpStatusCode") for each in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"
         found.append(
@@ -74,6 +74,12 @@ def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation],
 
 def _text(value: Any, longest: int = 400) -> str:
     return line(_TAGS.sub(" ", value[: 8 * longest]), longest) if isinstance(value, str) else ""
+
+
+def _shape(shapes: Mapping[str, Any], use: Any) -> Mapping[str, Any]:
+    """The shape that a use of it names; an empty one where there is none."""
+    name = mapping(use).get("shape")
+    return mapping(shapes.get(name)) if isinstance(name, str) else {}
 
 
 def _pointer(use: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .documents import line, listing, mapping
+from .documents import line, mapping
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
 from .shapes import fields, plain
@@ -47,7 +47,9 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         if len(found) >= MAX_OPERATIONS:
             skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} tools are read"))
             break
-        schema = next((spec[k] for k in ("inputSchema", "input_schema", "parameters") if isinstance(spec.get(k), dict)), {})
+        schema: Mapping[str, Any] = next(
+            (spec[k] for k in ("inputSchema", "input_schema", "parameters") if isinstance(spec.get(k), dict)), {}
+        )
         references = References(schema, name)
         body = plain(schema, references)
         required = set(body.get("required", ()))

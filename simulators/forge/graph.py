@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from .lexicon import lexicon
 from .operations import Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .words import JOINED, LONGEST_WORD, is_english, is_plural, singular, split, written
@@ -18,13 +19,8 @@ MAX_FACTS = 6
 """Most facts that are asked of one operation."""
 MAX_ARGUMENTS = 4
 """Most arguments that a question names."""
-_WRAPS = frozenset(
-    "data result results response items payload body attributes properties value values object record content list entries"
-    " elements rows hits collection output fields embedded _embedded".split()
-)
-_IDENTIFIES = frozenset(
-    "id uuid guid sid key slug code number name arn ref reference handle username login sku symbol no".split()
-)
+_WRAPS = lexicon("wraps")
+_IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
     r"^(v?\d+([._]\d+)*|v\d+\w*|api|rest|services?|public|latest|beta|\{version\}|\{api.?version\})$", re.IGNORECASE
 )
@@ -38,31 +34,20 @@ _MACHINE = re.compile(
     re.IGNORECASE,
 )
 """Names of parameters that only a machine knows: the session gives them, or they stay at their defaults."""
-_UNASKED = frozenset(
-    "href self etag links link uri kind cursor next previous prev token odata selflink additional raw hash checksum icon thumbnail"
-    " avatar gravatar signature signed encoded base64 secret password metadata schema error errors page pages success ok code"
-    " message messages request trace html node nextpagetoken resourceversion exception stack has".split()
-)
+_UNASKED = lexicon("unasked")
 _WRITING = re.compile(
     r"^(create|add|update|set|delete|remove|put|post|patch|cancel|modify|insert|upload|disable|enable|start|stop|send|attach|detach"
     r"|associate|disassociate|register|deregister|reset|revoke|copy|restore|import|authorize|accept|reject|apply|change|run|tag"
     r"|untag|reboot|terminate|activate|deactivate|replace|publish|execute|submit|invoke|generate|purchase|assign|release|logout)"
     r"(e?s|d|ed)?$"
 )
-_ABOUT = frozenset("detail info information data summary overview record get full".split())
+_ABOUT = lexicon("about")
 """Nouns that say nothing: the details of an order are the order."""
-_VAGUE = frozenset(
-    "default info stat value datum data resource result object name status me current id search query index all root other entry"
-    " response request count total text string list file json xml html page main test ping".split()
-)
+_VAGUE = lexicon("vague")
 """Nouns that nobody would ask about by themselves."""
-_JOINTS = frozenset("and or by for with to from of in on at per via using".split())
-_LISTING = frozenset("list lists listing search searches find query browse all".split())
-_READING = frozenset(
-    "get gets list lists listing search searches find finds fetch fetches retrieve retrieves retrieving return returns describe"
-    " describes show shows read reads view query queries lookup look load check download obtain display displays head provides"
-    " provide getting all a an the".split()
-)
+_JOINTS = lexicon("joints")
+_LISTING = lexicon("listing")
+_READING = lexicon("reading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +343,7 @@ def _accepted(spec: Spec, schema: object) -> bool:
     pattern, kind = given.get("pattern"), given.get("type")
     for number in range(3):
         value = draw(spec, 0, "try", number)
-        if kind == "integer" and (isinstance(value, str) or isinstance(value, float)):
+        if kind == "integer" and (isinstance(value, str | float)):
             return False
         if kind == "number" and isinstance(value, str):
             return False
@@ -387,8 +372,8 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             continue
         gives = _reference(words, own, wanted, draft.entity in wanted)
         if gives:
-            spec = graph.entities[gives].identity
-            facts.append(FactDraft(each, "ID" if gives == draft.entity else f"{graph.entities[gives].noun} ID", spec, gives))
+            noun = "ID" if gives == draft.entity else f"{graph.entities[gives].noun} ID"
+            facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives))
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
         if distinctive(spec) and len(words) <= 4 and words[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
@@ -416,7 +401,7 @@ def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> lis
         entity.known, entity.known_as = named.spec, named.words
     if entity.known_as != named.words or len(facts) < 2:
         return []
-    return [fact for fact in facts if fact is not named][: MAX_FACTS - 1] + [named]
+    return [*[fact for fact in facts if fact is not named][: MAX_FACTS - 1], named]
 
 
 def _field_words(path: tuple[str, ...], own: list[str]) -> list[str] | None:

@@ -54,7 +54,7 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
             a.arg for a, default in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True) if default is not None
         }
         told = ast.get_docstring(each) or ""
-        words = dict(match.groups() for text in told.split("\n") if (match := _ARGUMENT.match(text)))
+        words = {match[1]: match[2] for text in told.split("\n") if (match := _ARGUMENT.match(text))}
         parameters = tuple(
             Parameter(a.arg, _schema(a.annotation, classes), a.arg not in optional, "body", line(words.get(a.arg), 200))
             for a in arguments

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .lexicon import lexicon
 from .words import plural, singular
 
 if TYPE_CHECKING:
@@ -13,15 +14,10 @@ if TYPE_CHECKING:
 
 LONGEST = 900
 """Most characters of a query."""
-_OWN = frozenset("account profile user setting settings subscription wallet balance limit quota plan preference usage".split())
-_DONE = frozenset(
-    "begun sent built sold paid born read run made won lost held given taken seen shown written known due".split()
-)
-_WHEN = frozenset("at on date time timestamp datetime".split())
-_PLACES = frozenset(
-    "group project folder organization organisation workspace account region team space environment cluster registry library"
-    " store database namespace repository vault zone location instance domain site catalog bucket channel board collection".split()
-)
+_OWN = lexicon("own")
+_DONE = lexicon("done")
+_WHEN = lexicon("when")
+_PLACES = lexicon("places")
 """Nouns of what other things are in."""
 _TIMES = ("moment", "day", "epoch")
 _PEOPLE = ("person",)

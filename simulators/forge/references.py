@@ -34,7 +34,8 @@ class References:
 
     def __init__(self, document: Any, name: str, fetch: Fetch | None = None) -> None:
         library = require("referencing", "forge")
-        self._errors: tuple[type[BaseException], ...] = (require("referencing.exceptions", "forge").Unresolvable, ValueError)
+        unresolvable: type[Exception] = require("referencing.exceptions", "forge").Unresolvable
+        self._errors: tuple[type[Exception], ...] = (unresolvable, ValueError, LookupError)
         self._resource = library.Resource.opaque
         self._fetch, self._files = fetch, 0
         registry = library.Registry(retrieve=self._retrieve).with_resource(_uri(name), self._resource(document))
@@ -87,7 +88,7 @@ class References:
                 raise DataError(self._name, f"{reference!r:.120} leads out of the source and is not fetched", "$ref")
             try:
                 found = resolver.lookup(f"{_uri(other)}#{pointer}")
-            except (*self._errors, LookupError) as error:
+            except self._errors as error:
                 cause = error.__cause__ if isinstance(error.__cause__, DataError) else None
                 raise DataError(self._name, str(cause) if cause else f"{reference!r:.120} leads nowhere", "$ref") from None
             self._found[key] = found.contents, (found.resolver, other)

@@ -220,11 +220,11 @@ class ForgedSource(StrictModel):
         for name in names:
             if name not in offered:
                 raise DataError("source.capabilities", f"no tool reads {name!r:.100}")
-        for capability in offered:
-            if capability not in names:
-                raise UnknownName("capability of source.tools", capability, names)
+        for name in sorted(offered):
+            if name not in names:
+                raise UnknownName("capability of source.tools", name, names)
         for capability in self.capabilities:
-            parts = (*capability.arguments, *capability.facts)
+            parts: tuple[ForgedArgument | ForgedFact, ...] = (*capability.arguments, *capability.facts)
             for part in parts:
                 if part.entity and part.entity not in self.entities:
                     raise UnknownName(f"entity of {capability.name}", part.entity, self.entities)
@@ -235,7 +235,7 @@ class ForgedSource(StrictModel):
 
     def _tool(self, tool: ForgedTool, place: str, seed: int, failures: FailureModel, limited: bool) -> Tool:
         known = {spec.name for spec in fields(ToolProfile)}
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in tool.profile.items()}
+        given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in tool.profile.items()}
         for name in given:
             if name not in known:
                 raise UnknownName(f"setting of {place}.profile", name, known)

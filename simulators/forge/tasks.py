@@ -149,8 +149,7 @@ class ForgedTaskWriter:
         """Put what gives an id before what takes it; in a circle, whatever comes first stays first."""
         left, done = list(chosen), []
         while left:
-            given = lambda ask: {o.fact.entity for o in left if o is not ask and o.fact.entity}  # noqa: E731
-            ask = next((each for each in left if not each.takes & given(each)), left[0])
+            ask = next((each for each in left if not each.takes & {o.fact.entity for o in left if o is not each}), left[0])
             done.append(ask)
             left.remove(ask)
         return done

@@ -13,13 +13,14 @@ from typing import Any
 
 from ..draws import stable_integer
 from ..marketplace.entities import words as name_lists
+from .lexicon import lexicon, listed
 from .words import split
 
-AIRPORTS = "AMS BCN BER BKK BOS CDG CPH DEL DFW DUB EZE FCO GRU HEL HKG HND ICN IST JFK LAX LHR LIS MAD MEL MEX MUC NRT ORD OSL PRG SFO SIN SYD VIE WAW YYZ ZRH".split()  # fmt: skip
-CURRENCIES = "EUR USD GBP CHF SEK NOK DKK PLN CZK HUF JPY CNY INR BRL MXN CAD AUD NZD ZAR SGD".split()
-COUNTRY_CODES = "AT BE BR CA CH CZ DE DK ES FI FR GB GR HU IE IN IT JP KR MX NL NO NZ PL PT SE SG US ZA".split()
-LANGUAGES = "en de fr es it nl pt sv da pl cs ja".split()
-TICKERS = "AAPL AMZN ASML AZN BP GOOG IBM INTC KO META MSFT NFLX NVDA ORCL PFE SAP SIE TSLA UBS VOD".split()
+AIRPORTS = listed("airports")  # fmt: skip
+CURRENCIES = listed("currencies")
+COUNTRY_CODES = listed("country codes")
+LANGUAGES = listed("languages")
+TICKERS = listed("tickers")
 STATUSES = ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved")
 COLOURS = ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre")
 REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1")
@@ -51,12 +52,9 @@ _NAMED: dict[str, str] = {
     "serial": "code", "isbn": "isbn", "iban": "iban", "query": "topic", "q": "topic", "search": "topic", "keyword": "topic",
     "keywords": "topic", "term": "topic", "topic": "topic", "ingredient": "topic", "place": "city", "location": "city",
 }  # fmt: skip
-_AMOUNTS = frozenset("price amount cost fee total balance value salary revenue budget tax subtotal income payment rate".split())
-_COUNTS = frozenset("count total size number quantity views likes followers downloads length duration population stock".split())
-VALUE_FORMS = frozenset(
-    "email phone url domain ip currency country city day moment airport zip latitude longitude language ticker region year"
-    " topic enum boolean address colour version".split()
-)
+_AMOUNTS = lexicon("amounts")
+_COUNTS = lexicon("counts")
+VALUE_FORMS = lexicon("value forms")
 """Forms of values that mean something by themselves: an argument of such a form names no entity of the API."""
 
 
@@ -80,8 +78,8 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
     if kind not in ("string", ""):
         return None
     found = {
-        "date": "day", "date-time": "moment", "datetime": "moment", "uuid": "uuid", "email": "email", "uri": "url", "url": "url",
-        "ipv4": "ip", "hostname": "domain", "phone": "phone",
+        "date": "day", "date-time": "moment", "datetime": "moment", "uuid": "uuid", "email": "email", "uri": "url",
+        "url": "url", "ipv4": "ip", "hostname": "domain", "phone": "phone",
     }.get(form)  # fmt: skip
     if form in ("byte", "binary", "password"):
         return None
@@ -275,10 +273,7 @@ _MAKERS: dict[str, Callable[[int], str | int | float | bool]] = {
     "colour": lambda luck: COLOURS[luck % len(COLOURS)],
     "region": lambda luck: REGIONS[luck % len(REGIONS)],
 }
-FORMS = frozenset(_MAKERS) | frozenset(
-    "enum integer decimal money like person first last login email title company slug phrase address city country topic domain"
-    " url".split()
-)
+FORMS = frozenset(_MAKERS) | lexicon("forms")
 
 
 def _like(example: str, luck: int) -> str:

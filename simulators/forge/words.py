@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-JOINED = frozenset("s3 ec2 k8s oauth2 mp3 ipv4 ipv6 md5 sha1 sha256 base64 p2p b2b".split())
+from .lexicon import lexicon
+
+JOINED = lexicon("joined")
 """Words that have a digit in them."""
 LONGEST_WORD = 15
 """Longest word; longer ones are several words that an identifier joins."""
@@ -18,15 +20,9 @@ _IRREGULAR = {
     "cookies": "cookie", "leaves": "leave", "lenses": "lens", "gas": "gas", "analytics": "analytics", "metrics": "metric",
     "radius": "radius", "https": "https", "dns": "DNS", "sms": "SMS", "gps": "GPS", "aws": "AWS", "kubernetes": "kubernetes",
 }  # fmt: skip
-_CAPITALS = frozenset(
-    "id url uri api sku vat iban bic ip dns sms gps http vm vpc arn aws iso isbn ean gtin pdf csv html css ssl tls pin qr nft"
-    " utc cpu gpu sql ssh mac vin iata icao sha dhcp tcp udp acl mfa sso saml oidc faq iot ai sla kpi pos cdn s3 ec2 md5 sha1 sha256".split()
-)
-_FOREIGN = frozenset(
-    "el la los las de del para por una uno con der die das und für mit ein eine les des pour avec est sur dans il lo gli per"
-    " alle een het voor van em uma não dos da och att för".split()
-)
-_COMMON = frozenset("the a an of for to and in by or with all from on this that is get list returns return".split())
+_CAPITALS = lexicon("capitals")
+_FOREIGN = lexicon("foreign")
+_COMMON = lexicon("common")
 
 
 def split(identifier: str) -> list[str]:
