@@ -15,6 +15,10 @@ from .graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph, changes
 from .operations import Operation
 from .words import split, written
 
+MAX_WRITES = 100
+"""Most tools of an API kept that write."""
+USABLE = 0.615
+"""Mean reliability of the tools where nothing was measured: that of the failure preset `rapidapi-2023`."""
 MIRRORS = 3
 """Most resellers of an operation; a generated marketplace has four providers of a capability, too."""
 MAX_OPTIONAL = 6
@@ -28,8 +32,28 @@ ALWAYS = ("timeout", "connection_error", "empty", "irrelevant")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def document_of(
-    graphs: Sequence[Graph],
+def api_document(graph: Graph) -> dict[str, Any]:
+    """All that tasks can use of one API as plain data: entities, capabilities, and the document's own tools."""
+    taken: set[str] = set()
+    entities: dict[str, Any] = {}
+    capabilities: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
+    for draft in graph.capabilities:
+        capability = _capability(draft, graph, entities, taken)
+        capabilities.append(capability)
+        tools.append(_tool(draft.operation, graph, _unique(draft.operation.name, taken), capability["name"], draft.session))
+    for operation in [each for each in graph.api.operations if changes(each)][:MAX_WRITES]:
+        tools.append(_tool(operation, graph, _unique(operation.name, taken), "", ()) | {"writes": True})
+    api = graph.api
+    about = {"name": line(api.name, 300), "title": api.title, "digest": api.digest, "kind": api.kind}
+    return {
+        "document": about, "provider": api.provider, "category": api.category, "entities": entities,
+        "capabilities": capabilities, "tools": tools,
+    }  # fmt: skip
+
+
+def world_document(
+    apis: Sequence[Mapping[str, Any]],
     name: str,
     seed: int,
     capabilities: int = 40,
@@ -40,7 +64,7 @@ def document_of(
     """A scenario of one or several APIs as plain data; None where nothing can be asked of them.
 
     Args:
-        graphs: The APIs, the main one first.
+        apis: What `api_document` made of them, the main one first.
         name: The scenario's name.
         seed: The scenario's seed, which also chooses operations and resellers.
         capabilities: Most operations that tasks can use.
@@ -49,49 +73,58 @@ def document_of(
         failures: A measured failure model; None for the marketplace's, with the kinds that the documents declare.
     """
     luck = Luck("forge", name, seed=seed)
-    drawn: list[tuple[int, CapabilityDraft]] = []
-    for place, graph in enumerate(graphs):
-        room = capabilities if len(graphs) == 1 else max(2, capabilities // (2 if place == 0 else 2 * (len(graphs) - 1)))
-        drawn += [(place, draft) for draft in _chosen(graph, min(room, capabilities - len(drawn)), luck)]
-    if not drawn:
-        return None
-    taken: set[str] = set()
     entities: dict[str, Any] = {}
     listed: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
-    for place, draft in drawn:
-        graph = graphs[place]
-        prefix = f"a{place}_" if len(graphs) > 1 else ""
-        capability = _capability(draft, graph, prefix, entities, taken)
-        listed.append(capability)
-        tools += _tools(draft, graph, capability["name"], seed, taken)
-    reads = [tool["statuses"] for tool in tools]
-    for graph in graphs:
-        kept = [each for each in graph.api.operations if changes(each)][: writes // len(graphs)]
-        tools += [_tool(each, graph, _unique(each.name, taken), "", True, ()) for each in kept]
+    writing: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for place, api in enumerate(apis):
+        share = capabilities if len(apis) == 1 else capabilities // (2 if place == 0 else 2 * (len(apis) - 1))
+        chosen = _chosen(api["capabilities"], share, luck)
+        prefix = f"a{place}_" if len(apis) > 1 else ""
+        labels = {each["name"]: _free(each["name"], taken) for each in chosen}
+        listed += [_renamed(each, labels, prefix) for each in chosen]
+        used = {each["entity"] for part in chosen for each in _parts(part)}
+        entities |= {prefix + key: each for key, each in api["entities"].items() if key in used}
+        for tool in api["tools"]:
+            if tool.get("writes"):
+                writing.append({**tool, "name": _unique(tool["name"], taken)})
+            elif tool["capability"] in labels:
+                own = {**tool, "name": _unique(tool["name"], taken), "capability": labels[tool["capability"]]}
+                tools += [own, *_mirrors(own, seed, taken)]
+    if not listed:
+        return None
+    tools += writing[:writes]
     if profiles:
         known = {str(each.get("name")): each for each in profiles}
         for tool in tools:
-            chosen = known.get(tool["name"]) or profiles[stable_integer(0, "profile", tool["name"]) % len(profiles)]
-            tool["profile"] = dict(chosen.get("profile", {}))
-    titles = list(dict.fromkeys(graph.api.title for graph in graphs))
-    document = {
+            fitted = known.get(tool["name"]) or profiles[stable_integer(0, "profile", tool["name"]) % len(profiles)]
+            tool["profile"] = dict(fitted.get("profile", {}))
+    documents = [dict(api["document"]) for api in apis]
+    titles = list(dict.fromkeys(each["title"] for each in documents))
+    declared = [tool.get("statuses", ()) for tool in tools]
+    return {
         "name": name,
         "description": line(f"Forged from {', '.join(titles)}.", 200),
         "seed": seed,
+        "failures": dict(failures) if failures else {"usable": USABLE, "kinds": kinds_of(declared)},
         "source": {
-            "kind": "forged",
-            "documents": [
-                {"name": line(g.api.name, 300), "title": g.api.title, "digest": g.api.digest, "kind": g.api.kind}
-                for g in graphs
-            ],
-            "entities": entities,
-            "capabilities": listed,
-            "tools": [{key: value for key, value in tool.items() if value not in ((), [], "", {}, False)} for tool in tools],
+            "kind": "forged", "documents": documents, "entities": entities, "capabilities": listed, "tools": tools,
         },
-    }
-    document["failures"] = dict(failures) if failures else {"usable": 0.615, "kinds": kinds_of(reads)}
-    return document
+    }  # fmt: skip
+
+
+def _parts(capability: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What refers to an entity in a capability."""
+    parts = (capability, *capability["arguments"], *capability["facts"])
+    return [each for each in parts if each.get("entity")]
+
+
+def _renamed(capability: Mapping[str, Any], labels: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    made = {**capability, "name": labels[capability["name"]], "entity": prefix + capability["entity"]}
+    for key in ("arguments", "facts"):
+        made[key] = [{**each, "entity": prefix + each["entity"]} if each.get("entity") else each for each in capability[key]]
+    return made
 
 
 def kinds_of(statuses: Sequence[Sequence[int]]) -> dict[str, float]:
@@ -105,83 +138,83 @@ def kinds_of(statuses: Sequence[Sequence[int]]) -> dict[str, float]:
     return {kind: weight for kind, weight in KINDS.items() if kind in names}
 
 
-def _chosen(graph: Graph, room: int, luck: Luck) -> list[CapabilityDraft]:
-    """Choose operations, those first that feed each other: a pair that is linked, then what is linked to it."""
-    drafts = {draft.operation.name: draft for draft in graph.capabilities}
-    if len(drafts) <= room:
-        return list(drafts.values())
-    edges = luck.order(graph.edges())
+def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) -> list[Mapping[str, Any]]:
+    """Choose operations, those first that feed each other."""
+    if len(capabilities) <= room:
+        return list(capabilities)
+    takes = [(each["name"], a["entity"]) for each in capabilities for a in each["arguments"] if a.get("entity")]
+    gives: dict[str, list[str]] = {}
+    for each in capabilities:
+        for fact in each["facts"]:
+            if fact.get("entity"):
+                gives.setdefault(fact["entity"], []).append(each["name"])
+    pairs = [(first, second) for second, entity in takes for first in gives.get(entity, ())[:4] if first != second]
     picked: dict[str, None] = {}
-    for first, second, _ in edges:
+    for first, second in luck.order(pairs[:2_000]):
         if len(picked) + 2 > room - room // 4:
             break
         picked |= {first: None, second: None}
-    for name in luck.order(list(drafts)):
+    for each in luck.order(list(capabilities)):
         if len(picked) >= room:
             break
-        picked[name] = None
-    return [draft for name, draft in drafts.items() if name in picked]
+        picked[each["name"]] = None
+    return [each for each in capabilities if each["name"] in picked]
 
 
-def _capability(draft: CapabilityDraft, graph: Graph, prefix: str, entities: dict[str, Any], taken: set[str]) -> dict[str, Any]:
-    def key(entity: str) -> str:
+def _mirrors(tool: Mapping[str, Any], seed: int, taken: set[str]) -> list[dict[str, Any]]:
+    """The same operation through resellers, at other prices."""
+    luck = stable_integer(seed, "mirrors", tool["name"])
+    found = []
+    for turn in range(1 + luck % MIRRORS):
+        reseller = RESELLERS[(luck // 8 + turn) % len(RESELLERS)]
+        name = _unique(tool["title"], taken, "_via_" + reseller.lower().replace(" ", "_"))
+        told = f"{tool['description']} Offered through {reseller}."
+        found.append({**tool, "name": name, "provider": reseller, "rival": "mirror", "description": told})
+    return found
+
+
+def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], taken: set[str]) -> dict[str, Any]:
+    for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
         if entity in graph.entities:
             found = graph.entities[entity]
             made = {"noun": found.noun, "id": found.identity}
             if found.known is not None:
                 made |= {"known_as": found.known_as, "known": found.known}
-            entities.setdefault(prefix + entity, made)
-        return prefix + entity
+            entities[entity] = made
+    return {
+        "name": _free(_NAME.sub("_", draft.operation.name)[:60].strip("_") or "operation", taken),
+        "role": draft.role,
+        "entity": draft.entity,
+        "noun": draft.noun,
+        "arguments": [_argument(each) for each in draft.arguments],
+        "facts": [_fact(each) for each in draft.facts],
+    }
 
-    label = _NAME.sub("_", draft.operation.name)[:60].strip("_") or "operation"
+
+def _free(label: str, taken: set[str]) -> str:
+    """A name that no other capability has."""
     name, lap = label, 1
     while f"capability {name}" in taken:
         lap += 1
         name = f"{label}_{lap}"
     taken.add(f"capability {name}")
-    return {
-        "name": name,
-        "role": draft.role,
-        "entity": key(draft.entity),
-        "noun": draft.noun,
-        "arguments": [_argument(each, key) for each in draft.arguments],
-        "facts": [_fact(each, key) for each in draft.facts],
-    }
+    return name
 
 
-def _argument(draft: ArgumentDraft, key: Any) -> dict[str, Any]:
+def _argument(draft: ArgumentDraft) -> dict[str, Any]:
     made: dict[str, Any] = {"name": draft.parameter.name, "words": draft.words}
-    made |= {"entity": key(draft.entity)} if draft.entity else {"value": draft.spec}
+    made |= {"entity": draft.entity} if draft.entity else {"value": draft.spec}
     if draft.parameter.schema.get("type") in ("integer", "number"):
         made["number"] = True
     return made
 
 
-def _fact(draft: FactDraft, key: Any) -> dict[str, Any]:
+def _fact(draft: FactDraft) -> dict[str, Any]:
     made: dict[str, Any] = {"path": list(draft.field.path), "words": draft.words}
-    return made | ({"entity": key(draft.gives)} if draft.gives else {"value": draft.spec})
+    return made | ({"entity": draft.gives} if draft.gives else {"value": draft.spec})
 
 
-def _tools(draft: CapabilityDraft, graph: Graph, capability: str, seed: int, taken: set[str]) -> list[dict[str, Any]]:
-    """The document's own operation, and resellers of it at other prices."""
-    operation = draft.operation
-    found = [_tool(operation, graph, _unique(operation.name, taken), capability, False, draft.session)]
-    luck = stable_integer(seed, "mirrors", graph.api.digest, operation.name)
-    for turn in range(1 + luck % MIRRORS):
-        reseller = RESELLERS[(luck // 8 + turn) % len(RESELLERS)]
-        mirror = _tool(operation, graph, "", capability, False, draft.session)
-        suffix = "_via_" + reseller.lower().replace(" ", "_")
-        mirror["name"] = _unique(operation.name, taken, suffix)
-        mirror["provider"] = reseller
-        mirror["rival"] = "mirror"
-        mirror["description"] += f" Offered through {reseller}."
-        found.append(mirror)
-    return found
-
-
-def _tool(
-    operation: Operation, graph: Graph, name: str, capability: str, writes: bool, session: Sequence[str]
-) -> dict[str, Any]:
+def _tool(operation: Operation, graph: Graph, name: str, capability: str, session: Sequence[str]) -> dict[str, Any]:
     told = operation.description if operation.description.startswith(operation.summary) else operation.summary
     told = told or operation.description or written(split(operation.name)).capitalize()
     properties: dict[str, Any] = {}
@@ -200,7 +233,7 @@ def _tool(
         properties[parameter.name] = schema
         if parameter.required:
             required.append(parameter.name)
-    return {
+    made = {
         "name": name,
         "capability": capability,
         "description": told.rstrip(".") + ".",
@@ -208,11 +241,9 @@ def _tool(
         "provider": graph.api.provider,
         "title": line(operation.name, 100),
         "parameters": {"type": "object", "properties": properties, "required": required},
-        "writes": writes,
-        "statuses": [] if writes else list(operation.statuses),
-        "rival": "",
-        "profile": {},
+        "statuses": list(operation.statuses) if capability else [],
     }
+    return {key: value for key, value in made.items() if value not in ("", [])}
 
 
 def _unique(name: str, taken: set[str], suffix: str = "") -> str:

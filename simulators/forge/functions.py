@@ -11,6 +11,8 @@ from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
 from .shapes import fields, plain
 
+_SCHEMAS = ("inputSchema", "input_schema", "parameters")
+"""Where a tool's definition has the schema of its input: MCP, Anthropic, OpenAI."""
 _WRITES = re.compile(
     r"^(create|add|update|set|delete|remove|write|send|post|put|patch|move|book|cancel|buy|pay|edit|insert|upload|publish"
     r"|submit|start|stop|run|execute|close|open|merge|fork|push|save|assign|invite|rename|copy|schedule|transfer|order)",
@@ -75,5 +77,4 @@ def _definition(given: Any) -> Mapping[str, Any]:
     spec = mapping(given)
     if isinstance(spec.get("function"), dict):
         spec = spec["function"]
-    schemas = ("inputSchema", "input_schema", "parameters")
-    return spec if isinstance(spec.get("name"), str) and any(isinstance(spec.get(k), dict) for k in schemas) else {}
+    return spec if isinstance(spec.get("name"), str) and any(isinstance(spec.get(key), dict) for key in _SCHEMAS) else {}
