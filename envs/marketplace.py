@@ -203,8 +203,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         super().__init__(enforcement=enforcement, **settings)
         self.concurrent = concurrent
         self.mask = mask or ("legal" if concurrent else "useful")
-        worlds = [scenario.build() for scenario in self.scenarios] if max_tools is None else []
-        self.max_tools = largest = max(world.tasks.most_candidates for world in worlds) if max_tools is None else max_tools
+        self.max_tools = largest = self._most_candidates() if max_tools is None else max_tools
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)

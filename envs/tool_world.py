@@ -12,6 +12,7 @@ import numpy as np
 
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.forge.folder import WorldFolder, is_folder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
@@ -76,7 +77,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
     facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed;
-    `{"any_of": [...], "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it.
+    `{"any_of": [...], "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it. Of a folder of
+    worlds that `costgym forge` wrote, such as `"worlds/train"`, every episode draws one likewise.
 
     A setting that makes no sense raises a `CostGymError` that names it.
 
@@ -127,9 +129,15 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         max_steps: int = 64,
         render_mode: str | None = None,
     ) -> None:
-        several, weights = _several(scenario)
-        self.scenarios = tuple(_scenario(each, data) for each in several)
-        self._edges = list(accumulate(weights))
+        self.scenarios: Sequence[Scenario]
+        self._edges: Sequence[float]
+        if isinstance(scenario, str | Path) and is_folder(scenario):
+            self.scenarios = WorldFolder(Path(scenario))
+            self._edges = range(1, len(self.scenarios) + 1)
+        else:
+            several, weights = _several(scenario)
+            self.scenarios = tuple(_scenario(each, data) for each in several)
+            self._edges = list(accumulate(weights))
         if grading not in GRADINGS:
             raise UnknownName("grading", grading, GRADINGS)
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
@@ -164,7 +172,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _enter_drawn(self, seed: int, chosen: Named | None) -> None:
         """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
         if chosen is not None:
-            wanted = next((each for each in self.scenarios if each.name == chosen), None) or _scenario(chosen, None)
+            known = () if isinstance(self.scenarios, WorldFolder) else self.scenarios
+            wanted = next((each for each in known if each.name == chosen), None) or _scenario(chosen, None)
         elif len(self.scenarios) > 1:
             # from the seed and not from the generator: a replay knows the scenario from the seed alone
             luck = stable_integer(seed, "scenario") / 2**64 * self._edges[-1]
@@ -175,6 +184,12 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if wanted is not self.scenario:
             self._enter(wanted)
             self._set_limits(self.budget)
+
+    def _most_candidates(self) -> int:
+        """The largest number of tools that a task of any scenario has on offer."""
+        if isinstance(self.scenarios, WorldFolder):
+            return self.scenarios.most_candidates
+        return max(scenario.build().tasks.most_candidates for scenario in self.scenarios)
 
     # -- episodes --------------------------------------------------------------------------------------------------------
 

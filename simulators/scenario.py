@@ -19,6 +19,7 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
+from .forge.folder import world_of_folder
 from .forge.source import ForgedSource
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
@@ -295,7 +296,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     """Load a scenario by its name, or from a YAML file.
 
     Args:
-        name_or_file: One of `scenario_names()`, or a path that ends in .yaml or .yml.
+        name_or_file: One of `scenario_names()`, a path that ends in .yaml or .yml, or FOLDER/SPLIT/NUMBER of forged worlds.
         data: The folder, for a scenario that reads one.
 
     Raises:
@@ -304,6 +305,8 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         ConfigError: A folder is given to a scenario that reads none.
     """
     path = Path(name_or_file)
+    if (forged := world_of_folder(path)) is not None:
+        return forged
     if path.suffix not in (".yaml", ".yml"):
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
         if str(name_or_file) not in scenario_names():

@@ -32,6 +32,7 @@ from .share.submit import rerun, submit
 from .tools.agents import agents
 from .tools.bench import bench
 from .tools.envs import envs
+from .tools.forge import forge
 from .tools.opencatp import build_table, build_tools, opencatp, profile
 from .tools.prices import prices
 from .tools.retrieval import retrieval
@@ -90,8 +91,8 @@ PANELS: dict[str, dict[str, Any]] = {
     "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
     "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
     "Tools": {
-        "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "bench": bench,
-        "opencatp": opencatp, "prices": prices,
+        "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "forge": forge,
+        "bench": bench, "opencatp": opencatp, "prices": prices,
     },
 }  # fmt: skip
 for panel, verbs in PANELS.items():

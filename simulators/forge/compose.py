@@ -27,8 +27,8 @@ RESELLERS = ("Northgate", "Relay Hub", "Quickline", "Harbour API", "Fairway", "B
 """Providers that resell operations of others in these worlds. They are invented, and marked as mirrors."""
 STATUS_KINDS = {401: "unauthorized", 403: "unauthorized", 404: "not_found"}
 """Ways to fail by the HTTP statuses that documents declare. 429 gives a tool a rate limit, and 409 concerns writes only."""
-ALWAYS = ("timeout", "connection_error", "empty", "irrelevant")
-"""Ways to fail that no document declares, and every API has."""
+ALWAYS = ("server_error", "timeout", "connection_error", "empty", "irrelevant")
+"""Ways to fail that every API has, whether its document declares them or not."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -59,7 +59,7 @@ def world_document(
     capabilities: int = 40,
     writes: int = 20,
     profiles: Sequence[Mapping[str, Any]] = (),
-    failures: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     """A scenario of one or several APIs as plain data; None where nothing can be asked of them.
 
@@ -70,7 +70,8 @@ def world_document(
         capabilities: Most operations that tasks can use.
         writes: Most tools kept that write.
         profiles: Measured profiles of tools; each tool has that of its name, or one of them that its name chooses.
-        failures: A measured failure model; None for the marketplace's, with the kinds that the documents declare.
+        settings: Settings of the scenario that were measured: failures, prices, budget. None for the marketplace's failures,
+            of the kinds that the documents declare.
     """
     luck = Luck("forge", name, seed=seed)
     entities: dict[str, Any] = {}
@@ -107,7 +108,7 @@ def world_document(
         "name": name,
         "description": line(f"Forged from {', '.join(titles)}.", 200),
         "seed": seed,
-        "failures": dict(failures) if failures else {"usable": USABLE, "kinds": kinds_of(declared)},
+        **(settings or {"failures": {"usable": USABLE, "kinds": kinds_of(declared)}}),
         "source": {
             "kind": "forged", "documents": documents, "entities": entities, "capabilities": listed, "tools": tools,
         },
@@ -131,8 +132,6 @@ def kinds_of(statuses: Sequence[Sequence[int]]) -> dict[str, float]:
     """Weights of the ways to fail: the marketplace's, of those that some tool declares and those that every API has."""
     declared = {code for codes in statuses for code in codes}
     names = {STATUS_KINDS[code] for code in declared if code in STATUS_KINDS} | set(ALWAYS)
-    if any(code >= 500 for code in declared) or not declared:
-        names.add("server_error")
     if not declared:  # documents that declare nothing have every kind
         names |= set(KINDS)
     return {kind: weight for kind, weight in KINDS.items() if kind in names}

@@ -1,0 +1,152 @@
+"""`costgym forge`: worlds out of real specifications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...simulators.errors import ConfigError
+from ..options import EngineName, Jobs, JsonFile, Quiet, RayAddress, Seed
+from ..output import workers
+
+if TYPE_CHECKING:
+    from ...experiments.play.execution.engine import Engine
+
+MAX_SHOWN = 8
+
+
+def forge(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Files, folders or archives with OpenAPI documents, MCP tools/list, function schemas, botocore or Google "
+            "discovery documents, or Python functions; registry:NAME@VERSION; or 'mcp:COMMAND', which is started and asked.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE|FOLDER", help="A YAML file for one world, or a folder for many.")],
+    worlds: Annotated[int | None, typer.Option("--worlds", min=1, help="Number of worlds, in a folder with splits.")] = None,
+    seed: Seed = 0,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--profile", metavar="LOG", help="Rates, latencies and prices from logged calls, as `calibrate` fits them."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE", help="Also write a page of the world: tools, data flow, tasks, prices."),
+    ] = None,
+    cache: Annotated[
+        Path, typer.Option("--cache", metavar="DIR", help="Folder in which archives of packages are kept.")
+    ] = Path("forge-packages"),
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make worlds out of API documents: the operations that read become tools, and what they give each other becomes tasks.
+
+    Example: `costgym forge my-openapi.yaml --out mine.yaml`
+    """
+    from ...experiments.fit.forge.profiles import measured
+
+    single = out.suffix in (".yaml", ".yml")
+    if single and worlds is not None:
+        raise ConfigError("--worlds", f"several worlds need a folder, and {out} is a file; leave out its ending")
+    if not single and worlds is None:
+        raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
+    if page is not None and not single:
+        raise ConfigError("--page", "shows one world; leave it out, or make one world with --out FILE.yaml")
+    profiles, settings = ((), None) if profile is None else measured(profile)
+    if single:
+        report = _one(sources, out, seed, cache, profiles, settings, page)
+    else:
+        with workers(engine, jobs, ray_address) as pool:
+            report = _many(sources, out, worlds or 1, seed, pool, cache, profiles, settings, quiet)
+    if json_file is not None:
+        from ...experiments.play.files import write_atomically
+
+        write_atomically(json_file, json.dumps(report, indent=1, ensure_ascii=True) + "\n")
+    if not quiet:
+        _print(report, out, page)
+
+
+def _one(
+    sources: list[str], out: Path, seed: int, cache: Path, profiles: Any, settings: Any, page: Path | None
+) -> dict[str, Any]:
+    import yaml
+
+    from ...experiments.fit.forge.forge import forge as make
+    from ...experiments.play.files import make_folder, write_atomically
+
+    made, tally = make(sources, out.stem, seed, cache, profiles, settings)
+    make_folder(out.parent)
+    plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
+    write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
+    if page is not None:
+        from ...experiments.pages.forged_world import world_page
+
+        make_folder(page.parent, "--page")
+        write_atomically(page, world_page(made))
+    return tally.report()
+
+
+def _many(
+    sources: list[str],
+    out: Path,
+    worlds: int,
+    seed: int,
+    engine: Engine,
+    cache: Path,
+    profiles: Any,
+    settings: Any,
+    quiet: bool,
+) -> dict[str, Any]:
+    from ...experiments.fit.forge.forge import forge_folder
+
+    report: dict[str, Any] = {}
+    for step in _shown(forge_folder(sources, out, worlds, seed, engine, cache, profiles, settings), quiet):
+        report = step.get("report", report)
+    return report
+
+
+def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, Any]]:
+    """Show the progress of steps on standard error."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), disable=quiet, transient=True) as progress:
+        bars = {"read": progress.add_task("documents", total=None), "made": progress.add_task("worlds", total=None)}
+        for step in steps:
+            for name, bar in bars.items():
+                if name in step:
+                    progress.update(bar, completed=step[name], total=step["of"])
+            yield step
+
+
+def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
+    share = report["used"] / report["operations"] if report["operations"] else 0.0
+    typer.echo(
+        f"{report['documents']} documents, {report['operations']:,} operations: {report['used']:,} can be asked about "
+        f"({share:.1%}); the others:"
+    )
+    for reason, count in report["unused"].items():
+        typer.echo(f"  {count:>7,}  {reason}")
+    for each in report["skipped"][:MAX_SHOWN]:
+        typer.echo(f"skipped: {each['place']}: {each['reason']}")
+    if len(report["skipped"]) > MAX_SHOWN:
+        typer.echo(f"skipped: {len(report['skipped']) - MAX_SHOWN} more; --json FILE lists them")
+    if "splits" in report:
+        typer.echo("worlds: " + ", ".join(f"{count:,} in {out / split}" for split, count in report["splits"].items()))
+        for reason, count in report["rejected"].items():
+            typer.echo(f"composed again: {count}, {reason}")
+    else:
+        typer.echo(f"scenario: {out}")
+    if page is not None:
+        typer.echo(f"page: {page}")
