@@ -9,7 +9,7 @@ from typing import Any
 from .documents import line, mapping
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
-from .shapes import fields, plain
+from .shapes import plain, result_fields
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Where a tool's definition has the schema of its input: MCP, Anthropic, OpenAI."""
@@ -65,7 +65,7 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         reads = hints.get("readOnlyHint")
         writes = not reads if isinstance(reads, bool) else bool(_WRITES.match(label.split("__")[-1]))
         output = spec.get("outputSchema")
-        shape = fields(output, References(output, name)) if isinstance(output, dict) else ()
+        shape = result_fields(output, References(output, name))
         description = line(spec.get("description"))
         summary = description.split(". ")[0][:160]
         found.append(Operation(label, "call", writes, "", summary, description, parameters, shape))

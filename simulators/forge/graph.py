@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .lexicon import lexicon
-from .operations import Api, Field, Operation, Parameter
+from .operations import RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .words import JOINED, LONGEST_WORD, is_english, is_plural, singular, split, written
 
@@ -378,6 +378,10 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         spec = spec_of(each.name, each.schema, draft.entity)
         if distinctive(spec) and len(words) <= 4 and words[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
             facts.append(FactDraft(each, written(words), spec))
+    if [f.path for f in here] == [RESULT]:
+        spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
+        words = "name" if any(a.entity == draft.entity for a in draft.arguments) else draft.noun
+        facts = [FactDraft(here[0], words, spec)] if distinctive(spec) else []
     facts = _distinct(facts)
     if draft.role == "list":
         facts = _listed(draft, facts, graph)

@@ -10,6 +10,9 @@ READS, WRITES = False, True
 MAX_OPERATIONS = 5_000
 """Most operations that are read from one document; the rest is counted as left out."""
 
+RESULT = ("result",)
+"""Path of the one value of a function whose result is plain or is not described; MCP servers wrap plain results so, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

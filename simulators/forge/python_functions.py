@@ -12,7 +12,7 @@ from .documents import line
 from .functions import _WRITES
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
-from .shapes import fields
+from .shapes import result_fields
 
 MAX_SOURCE = 2 * 2**20
 """Largest source file, bytes."""
@@ -61,9 +61,12 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
         )
         output = _schema(each.returns, classes)
         summary = line(told.split("\n\n")[0], 160)
+        shape = result_fields(output, References(output, name))
         writes = bool(_WRITES.match(each.name))
         found.append(
-            Operation(each.name, "call", writes, "", summary, summary, parameters, fields(output, References(output, name)))
+            Operation(
+                each.name, "call", writes, "", summary, summary, parameters, result_fields(output, References(output, name))
+            )
         )
     return found, skipped
 

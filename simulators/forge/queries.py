@@ -86,6 +86,8 @@ def listed(entity: ForgedEntity, value: str, named: Sequence[tuple[str, str, boo
 
 def wish(fact: ForgedFact, about: str) -> str:
     """A fact as a noun phrase."""
+    if about.startswith((f"the {fact.words} ", f"my {fact.words} ")) or about[4:] == fact.words:
+        return about  # the weather in Oslo is the fact itself
     return f"the {fact.words} of {about}"
 
 

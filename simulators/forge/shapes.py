@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError
 from .documents import line, listing, mapping
-from .operations import Field
+from .operations import RESULT, Field
 from .references import References
 
 MAX_FIELDS = 60
@@ -143,6 +143,13 @@ def fields(schema: Any, references: References, base: Any = None) -> tuple[Field
                     return tuple(found)
         level = following[: 4 * MAX_FIELDS]
     return tuple(found)
+
+
+def result_fields(schema: Any, references: References) -> tuple[Field, ...]:
+    """The values that a function returns; one of a plain type, where its result is plain or is not described."""
+    found = fields(schema, references)
+    kind = type_of(schema) if isinstance(schema, dict) else ""
+    return found or (Field(RESULT, {"type": kind if kind in ("integer", "number") else "string"}),)
 
 
 def _leaf(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ COUNTRY_CODES = listed("country codes")
 LANGUAGES = listed("languages")
 TICKERS = listed("tickers")
 STATUSES = ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved")
+WEATHERS = ("light rain", "clear sky", "thunderstorm", "morning fog", "strong wind", "heavy snow", "scattered clouds", "hail")
 COLOURS = ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre")
 REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1")
 _START = datetime.datetime(2025, 1, 6)
@@ -270,6 +271,7 @@ _MAKERS: dict[str, Callable[[int], str | int | float | bool]] = {
     "language": lambda luck: LANGUAGES[luck % len(LANGUAGES)],
     "ticker": lambda luck: TICKERS[luck % len(TICKERS)],
     "status": lambda luck: STATUSES[luck % len(STATUSES)],
+    "weather": lambda luck: WEATHERS[luck % len(WEATHERS)],
     "colour": lambda luck: COLOURS[luck % len(COLOURS)],
     "region": lambda luck: REGIONS[luck % len(REGIONS)],
 }

@@ -1,0 +1,92 @@
+"""The page of a forged world: its tools and prices, the flow of ids between them as a graph, and some of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from ...simulators.scenario import parse_scenario
+from .html import asset, render
+
+MAX_NODES, MAX_TASKS = 28, 12
+COLUMN, ROW, BOX, TALL = 250, 46, 190, 30  # units of the drawing: from one box to the next, and the size of a box
+
+
+def world_page(document: Mapping[str, Any]) -> str:
+    """A world as a page that works from disk, has no script and asks nothing of the network.
+
+    Args:
+        document: The scenario, of the kind `forged`.
+    """
+    world = parse_scenario(dict(document)).build()
+    source = document["source"]
+    tasks = [world.tasks[number] for number in world.tasks.numbers("test")[:MAX_TASKS]]
+    writes = [tool["name"] for tool in source["tools"] if tool.get("writes")]
+    return render(
+        "forged-world.html",
+        css=Markup(asset("page.css")),
+        name=document["name"],
+        documents=source["documents"],
+        tools=[_tool(tool) for tool in world.catalog],
+        graph=_graph(source["capabilities"], source["entities"]),
+        capabilities=len(source["capabilities"]),
+        tasks=[_task(task) for task in tasks],
+        writes=writes,
+        currency=str(document.get("currency", "credits")),
+    )
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    profile = tool.profile
+    limits = [f"{profile.rate_limit} a minute" if profile.rate_limit and profile.window_s == 60 else ""]
+    limits += [f"{profile.quota} an episode" if profile.quota else ""]
+    return {
+        "name": tool.name,
+        "about": tool.description,
+        "provider": tool.provider,
+        "fee": f"{profile.fee:.4g}",
+        "seconds": f"{profile.advertised_latency_s:.3g}",
+        "success": f"{profile.advertised_success:.0%}",
+        "true": f"{profile.reliability:.0%}",
+        "limits": ", ".join(filter(None, limits)) or "–",
+    }
+
+
+def _task(task: Any) -> dict[str, Any]:
+    steps = [
+        {"wish": need.wish, "fact": need.fact, "tools": len(need.tools), "after": ", ".join(str(n + 1) for n in need.after)}
+        for need in task.needs
+    ]
+    return {"query": task.query, "steps": steps}
+
+
+def _graph(capabilities: Sequence[Mapping[str, Any]], entities: Mapping[str, Any]) -> dict[str, Any]:
+    """Boxes and arrows: each operation to the right of those whose ids it takes."""
+    takes = {each["name"]: {a["entity"] for a in each["arguments"] if a.get("entity")} for each in capabilities}
+    gives = {each["name"]: {f["entity"] for f in each["facts"] if f.get("entity")} for each in capabilities}
+    pairs = [(a, b, e) for a in gives for b in takes if a != b for e in sorted(gives[a] & takes[b])]
+    linked = {name for a, b, _ in pairs for name in (a, b)}
+    names = [name for name in takes if name in linked][:MAX_NODES]
+    shown = [(a, b, e) for a, b, e in pairs if a in names and b in names]
+    depth = dict.fromkeys(names, 0)
+    for _ in range(3):  # at most four columns; a circle ends here too
+        for a, b, _entity in shown:
+            depth[b] = max(depth[b], min(3, depth[a] + 1)) if depth[a] < 3 else depth[b]
+    rows: dict[int, int] = {}
+    boxes = {}
+    for name in names:
+        row = rows.get(depth[name], 0)
+        rows[depth[name]] = row + 1
+        boxes[name] = {"x": 10 + COLUMN * depth[name], "y": 10 + ROW * row, "name": name}
+    arrows = [
+        {
+            "x1": boxes[a]["x"] + BOX, "y1": boxes[a]["y"] + TALL / 2, "x2": boxes[b]["x"], "y2": boxes[b]["y"] + TALL / 2,
+            "words": f"{a} gives the {entities[e]['noun']}'s id to {b}",
+        }
+        for a, b, e in shown
+    ]  # fmt: skip
+    width = 20 + BOX + COLUMN * max(depth.values(), default=0)
+    height = 20 + ROW * max(rows.values(), default=0)
+    return {"boxes": list(boxes.values()), "arrows": arrows, "width": width, "height": height, "box": BOX, "tall": TALL}
