@@ -34,16 +34,16 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 def api_document(graph: Graph) -> dict[str, Any]:
     """All that tasks can use of one API as plain data: entities, capabilities, and the document's own tools."""
-    taken: set[str] = set()
+    tool_names, labels_taken = Names(), Names()
     entities: dict[str, Any] = {}
     capabilities: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
     for draft in graph.capabilities:
-        capability = _capability(draft, graph, entities, taken)
+        capability = _capability(draft, graph, entities, labels_taken)
         capabilities.append(capability)
-        tools.append(_tool(draft.operation, graph, _unique(draft.operation.name, taken), capability["name"], draft.session))
+        tools.append(_tool(draft.operation, graph, tool_names.free(draft.operation.name), capability["name"], draft.session))
     for operation in [each for each in graph.api.operations if changes(each)][:MAX_WRITES]:
-        tools.append(_tool(operation, graph, _unique(operation.name, taken), "", ()) | {"writes": True})
+        tools.append(_tool(operation, graph, tool_names.free(operation.name), "", ()) | {"writes": True})
     api = graph.api
     about = {"name": line(api.name, 300), "title": api.title, "digest": api.digest, "kind": api.kind}
     return {
@@ -78,21 +78,21 @@ def world_document(
     listed: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
     writing: list[dict[str, Any]] = []
-    taken: set[str] = set()
+    tool_names, labels_taken = Names(), Names()
     for place, api in enumerate(apis):
         share = capabilities if len(apis) == 1 else capabilities // (2 if place == 0 else 2 * (len(apis) - 1))
         chosen = _chosen(api["capabilities"], share, luck)
         prefix = f"a{place}_" if len(apis) > 1 else ""
-        labels = {each["name"]: _free(each["name"], taken) for each in chosen}
+        labels = {each["name"]: labels_taken.free(each["name"]) for each in chosen}
         listed += [_renamed(each, labels, prefix) for each in chosen]
         used = {each["entity"] for part in chosen for each in _parts(part)}
         entities |= {prefix + key: each for key, each in api["entities"].items() if key in used}
         for tool in api["tools"]:
             if tool.get("writes"):
-                writing.append({**tool, "name": _unique(tool["name"], taken)})
+                writing.append({**tool, "name": tool_names.free(tool["name"])})
             elif tool["capability"] in labels:
-                own = {**tool, "name": _unique(tool["name"], taken), "capability": labels[tool["capability"]]}
-                tools += [own, *_mirrors(own, seed, taken)]
+                own = {**tool, "name": tool_names.free(tool["name"]), "capability": labels[tool["capability"]]}
+                tools += [own, *_mirrors(own, seed, tool_names)]
     if not listed:
         return None
     tools += writing[:writes]
@@ -160,19 +160,19 @@ def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) ->
     return [each for each in capabilities if each["name"] in picked]
 
 
-def _mirrors(tool: Mapping[str, Any], seed: int, taken: set[str]) -> list[dict[str, Any]]:
+def _mirrors(tool: Mapping[str, Any], seed: int, names: Names) -> list[dict[str, Any]]:
     """The same operation through resellers, at other prices."""
     luck = stable_integer(seed, "mirrors", tool["name"])
     found = []
     for turn in range(1 + luck % MIRRORS):
         reseller = RESELLERS[(luck // 8 + turn) % len(RESELLERS)]
-        name = _unique(tool["title"], taken, "_via_" + reseller.lower().replace(" ", "_"))
+        name = names.free(tool["title"], "_via_" + reseller.lower().replace(" ", "_"))
         told = f"{tool['description']} Offered through {reseller}."
         found.append({**tool, "name": name, "provider": reseller, "rival": "mirror", "description": told})
     return found
 
 
-def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], taken: set[str]) -> dict[str, Any]:
+def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], names: Names) -> dict[str, Any]:
     for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
         if entity in graph.entities:
             found = graph.entities[entity]
@@ -181,23 +181,13 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
                 made |= {"known_as": found.known_as, "known": found.known}
             entities[entity] = made
     return {
-        "name": _free(_NAME.sub("_", draft.operation.name)[:60].strip("_") or "operation", taken),
+        "name": names.free(draft.operation.name),
         "role": draft.role,
         "entity": draft.entity,
         "noun": draft.noun,
         "arguments": [_argument(each) for each in draft.arguments],
         "facts": [_fact(each) for each in draft.facts],
     }
-
-
-def _free(label: str, taken: set[str]) -> str:
-    """A name that no other capability has."""
-    name, lap = label, 1
-    while f"capability {name}" in taken:
-        lap += 1
-        name = f"{label}_{lap}"
-    taken.add(f"capability {name}")
-    return name
 
 
 def _argument(draft: ArgumentDraft) -> dict[str, Any]:
@@ -245,16 +235,24 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     return {key: value for key, value in made.items() if value not in ("", [])}
 
 
-def _unique(name: str, taken: set[str], suffix: str = "") -> str:
-    """A name that models can call and no other tool has."""
-    plain = _NAME.sub("_", name).strip("_") or "tool"
-    found, lap = plain[: 64 - len(suffix)] + suffix, 1
-    while found in taken:
-        lap += 1
-        end = f"_{lap}{suffix}"
-        found = plain[: 64 - len(end)] + end
-    taken.add(found)
-    return found
+class Names:
+    """Names that no two tools, or no two capabilities, have. A name that comes often costs no more than one that comes once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._laps: dict[str, int] = {}
+
+    def free(self, name: str, suffix: str = "") -> str:
+        """A name of at most 64 letters, digits, dashes and underscores, with a number where it is taken."""
+        plain = _NAME.sub("_", name[:200]).strip("_") or "tool"
+        found, lap = plain[: 64 - len(suffix)] + suffix, self._laps.get(plain + suffix, 1)
+        while found in self._taken:
+            lap += 1
+            end = f"_{lap}{suffix}"
+            found = plain[: 64 - len(end)] + end
+        self._taken.add(found)
+        self._laps[plain + suffix] = lap
+        return found
 
 
 def tally(graphs: Sequence[Graph]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ MAX_YAML_BYTES = 8 * 2**20
 MAX_VALUES = 4_000_000
 """Most values in a document, those that aliases repeat counted each time."""
 MAX_DEPTH = 100
-"""Greatest depth of lists and mappings in each other. Schemas reach 40."""
+"""Greatest depth of lists and mappings of YAML in each other; JSON may be as deep as Python parses it. No reader recurses
+deeper than a bound of its own."""
 
 Fetch = Callable[[str], bytes | None]
 """Reads another file of the same source by its path within the source; None where there is none."""
@@ -52,18 +53,14 @@ def parse(content: bytes, name: str) -> Any:
         raise DataError(name, "expected UTF-8 text", f"byte {error.start}") from None
     if "\x00" in text:
         raise DataError(name, "expected text, got a null character", f"character {text.index(chr(0))}")
-    found = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _yaml(text, name)
-    problem = _too_much(found)
-    if problem:
-        raise DataError(name, problem)
-    return found
+    return _json(text, name) if text.lstrip()[:1] in ("{", "[") else _yaml(text, name)
 
 
 def _json(text: str, name: str) -> Any:
     try:
         return json.loads(text, parse_constant=lambda word: None)
     except RecursionError:
-        raise DataError(name, f"expected at most {MAX_DEPTH} levels of lists and mappings in each other") from None
+        raise DataError(name, "is too deep: lists and mappings in each other beyond what Python parses") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}"
         if len(text) > MAX_YAML_BYTES:
@@ -80,13 +77,16 @@ def _yaml(text: str, name: str) -> Any:
     if len(text) > MAX_YAML_BYTES:
         raise DataError(name, f"expected at most {MAX_YAML_BYTES // 2**20} MiB of YAML; convert it to JSON")
     try:
-        return yaml.load(text, _Loader)
+        found = yaml.load(text, _Loader)
     except RecursionError:
         raise DataError(name, f"expected at most {MAX_DEPTH} levels of lists and mappings in each other") from None
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error).split("\n")[0]
         raise DataError(name, f"is not valid YAML: {problem:.120}", f"line {mark.line + 1}" if mark else "") from None
+    if problem_found := _too_much(found):
+        raise DataError(name, problem_found)
+    return found
 
 
 def _too_much(found: Any) -> str | None:

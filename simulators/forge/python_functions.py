@@ -63,11 +63,7 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
         summary = line(told.split("\n\n")[0], 160)
         shape = result_fields(output, References(output, name))
         writes = bool(_WRITES.match(each.name))
-        found.append(
-            Operation(
-                each.name, "call", writes, "", summary, summary, parameters, result_fields(output, References(output, name))
-            )
-        )
+        found.append(Operation(each.name, "call", writes, "", summary, summary, parameters, shape))
     return found, skipped
 
 

@@ -35,7 +35,7 @@ class References:
     def __init__(self, document: Any, name: str, fetch: Fetch | None = None) -> None:
         library = require("referencing", "forge")
         unresolvable: type[Exception] = require("referencing.exceptions", "forge").Unresolvable
-        self._errors: tuple[type[Exception], ...] = (unresolvable, ValueError, LookupError)
+        self._errors: tuple[type[Exception], ...] = (unresolvable, ValueError, LookupError, TypeError)
         self._resource = library.Resource.opaque
         self._fetch, self._files = fetch, 0
         registry = library.Registry(retrieve=self._retrieve).with_resource(_uri(name), self._resource(document))

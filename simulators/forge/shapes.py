@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from ..errors import DataError
@@ -59,7 +60,7 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
     if kind == "object" and level < MAX_LEVELS:
         properties = mapping(found.get("properties"))
         made["properties"] = {
-            line(name, 100): plain(each, references, base, level + 1) for name, each in list(properties.items())[:MAX_FIELDS]
+            line(name, 100): plain(each, references, base, level + 1) for name, each in islice(properties.items(), MAX_FIELDS)
         }
         made["required"] = [name for name in listing(found.get("required")) if name in made["properties"]]
     return made
@@ -132,7 +133,7 @@ def fields(schema: Any, references: References, base: Any = None) -> tuple[Field
             if kind == "object" and depth < MAX_LEVELS:
                 following += [
                     ((*path, name), part, inner)
-                    for name, part in list(mapping(here.get("properties")).items())[:MAX_FIELDS]
+                    for name, part in islice(mapping(here.get("properties")).items(), MAX_FIELDS)
                     if isinstance(name, str) and 0 < len(name) <= 80 and name.isprintable()
                 ]
             elif kind == "array" and depth < MAX_LEVELS:

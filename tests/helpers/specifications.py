@@ -1,0 +1,223 @@
+"""Specifications of invented services, in every format that the forge reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from costgym.simulators.forge.compose import api_document, world_document
+from costgym.simulators.forge.graph import graph_of
+from costgym.simulators.forge.reading import read_document
+from costgym.simulators.scenario import Scenario, parse_scenario
+
+
+def _answer(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": "ok", "content": {"application/json": {"schema": schema}}}
+
+
+def _text(**more: Any) -> dict[str, Any]:
+    return {"type": "string", **more}
+
+
+def _in_path(name: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+OWNER = {"$ref": "#/components/schemas/Owner"}
+PET = {"$ref": "#/components/schemas/Pet"}
+CLINIC: dict[str, Any] = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pet clinic", "version": "1"},
+    "servers": [{"url": "https://clinic.example/v1"}],
+    "paths": {
+        "/owners": {
+            "get": {
+                "operationId": "listOwners",
+                "summary": "List owners",
+                "parameters": [{"name": "limit", "in": "query", "schema": {"type": "integer"}}],
+                "responses": {"200": _answer({"type": "array", "items": OWNER}), "429": {"description": "slow down"}},
+            }
+        },
+        "/owners/{ownerId}": {
+            "get": {
+                "operationId": "getOwner",
+                "summary": "Get an owner",
+                "parameters": [_in_path("ownerId", type="integer")],
+                "responses": {"200": _answer(OWNER), "404": {"description": "no such owner"}},
+            }
+        },
+        "/owners/{ownerId}/pets": {
+            "get": {
+                "operationId": "listPets",
+                "summary": "List the pets of an owner",
+                "parameters": [_in_path("ownerId", type="integer")],
+                "responses": {"200": _answer({"type": "array", "items": PET})},
+            }
+        },
+        "/pets/{petId}": {
+            "parameters": [_in_path("petId", type="string", format="uuid")],
+            "get": {"operationId": "getPet", "summary": "Get a pet", "responses": {"200": _answer(PET)}},
+            "delete": {"operationId": "deletePet", "summary": "Delete a pet", "responses": {"204": {"description": "gone"}}},
+        },
+        "/visits/{visitId}": {
+            "get": {
+                "operationId": "getVisit",
+                "summary": "Get a visit",
+                "parameters": [_in_path("visitId", type="string", example="VIS-20931")],
+                "responses": {
+                    "200": _answer(
+                        {
+                            "type": "object",
+                            "properties": {
+                                "id": _text(),
+                                "petId": _text(format="uuid"),
+                                "date": _text(format="date"),
+                                "fee": {"type": "number"},
+                            },
+                        }
+                    )
+                },
+            }
+        },
+    },
+    "components": {
+        "schemas": {
+            "Owner": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer"},
+                    "name": _text(),
+                    "email": _text(format="email"),
+                    "city": _text(),
+                },
+            },
+            "Pet": {
+                "type": "object",
+                "properties": {
+                    "id": _text(format="uuid"),
+                    "name": _text(),
+                    "birthDate": _text(format="date"),
+                    "species": _text(enum=["hamster", "rabbit", "parrot", "tortoise"]),
+                    "ownerId": {"type": "integer"},
+                },
+            },
+        }
+    },
+}
+SWAGGER: dict[str, Any] = {
+    "swagger": "2.0",
+    "info": {"title": "Parcels", "version": "1"},
+    "host": "api.parcels.example",
+    "paths": {
+        "/parcels/{trackingNumber}": {
+            "get": {
+                "operationId": "trackParcel",
+                "parameters": [{"name": "trackingNumber", "in": "path", "required": True, "type": "string"}],
+                "responses": {"200": {"description": "ok", "schema": {"$ref": "#/definitions/Parcel"}}},
+            }
+        }
+    },
+    "definitions": {
+        "Parcel": {"type": "object", "properties": {"status": _text(), "weight": {"type": "number"}, "deliveredAt": _text()}}
+    },
+}
+MCP = {
+    "tools": [
+        {
+            "name": "get_book",
+            "description": "Look up a book.",
+            "inputSchema": {"type": "object", "properties": {"isbn": _text()}, "required": ["isbn"]},
+            "outputSchema": {"type": "object", "properties": {"title": _text(), "author": _text()}},
+        },
+        {"name": "lend_book", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": False}},
+    ]
+}
+FUNCTIONS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Get the weather in a city.",
+            "parameters": {"type": "object", "properties": {"city": _text()}, "required": ["city"]},
+        },
+    },
+    {
+        "name": "get_flight",
+        "description": "Get a flight.",
+        "input_schema": {"type": "object", "properties": {"flight_number": _text()}, "required": ["flight_number"]},
+    },
+]
+BOTOCORE = {
+    "metadata": {"serviceFullName": "Amazon Kennels", "endpointPrefix": "kennels"},
+    "operations": {
+        "ListKennels": {"http": {"method": "POST"}, "output": {"shape": "Kennels"}, "errors": [{"shape": "Throttled"}]},
+        "DescribeKennel": {"http": {"method": "POST"}, "input": {"shape": "ById"}, "output": {"shape": "Kennel"}},
+        "CreateKennel": {"http": {"method": "POST"}, "input": {"shape": "Kennel"}},
+    },
+    "shapes": {
+        "Kennels": {"type": "structure", "members": {"Kennels": {"shape": "KennelList"}}},
+        "KennelList": {"type": "list", "member": {"shape": "Kennel"}},
+        "Kennel": {
+            "type": "structure",
+            "members": {"KennelId": {"shape": "Text"}, "Name": {"shape": "Text"}, "CreatedAt": {"shape": "Time"}},
+        },
+        "ById": {"type": "structure", "members": {"KennelId": {"shape": "Text"}}, "required": ["KennelId"]},
+        "Text": {"type": "string"},
+        "Time": {"type": "timestamp"},
+        "Throttled": {"type": "structure", "error": {"httpStatusCode": 429}},
+    },
+}
+DISCOVERY = {
+    "kind": "discovery#restDescription",
+    "name": "boats",
+    "title": "Boats API",
+    "ownerDomain": "google.com",
+    "schemas": {
+        "Boat": {"id": "Boat", "type": "object", "properties": {"name": _text(), "launchTime": _text(format="date-time")}}
+    },
+    "resources": {
+        "boats": {
+            "methods": {
+                "get": {
+                    "id": "boats.boats.get",
+                    "httpMethod": "GET",
+                    "flatPath": "v1/boats/{boatsId}",
+                    "path": "v1/{+name}",
+                    "description": "Gets a boat. It floats.",
+                    "parameters": {"name": {"type": "string", "location": "path", "required": True}},
+                    "response": {"$ref": "Boat"},
+                },
+                "sink": {"id": "boats.boats.sink", "httpMethod": "POST", "path": "v1/{+name}:sink"},
+            }
+        }
+    },
+}
+PYTHON = '''
+from datetime import date
+from typing import Literal
+
+def get_exchange_rate(base_currency: str, day: date, source: Literal["ecb", "fed"] = "ecb") -> float:
+    """Get an exchange rate.
+
+    Args:
+        base_currency: The currency.
+    """
+
+def book_table(restaurant_id: str) -> str: ...
+def untyped(thing): ...
+def _private(thing: str) -> str: ...
+'''
+
+
+def content(document: object) -> bytes:
+    """A document as the bytes of a JSON file."""
+    return json.dumps(document).encode()
+
+
+def forged(*documents: dict[str, Any], seed: int = 0, **source: Any) -> Scenario:
+    """A scenario of some documents."""
+    apis = [api_document(graph_of(read_document(f"{n}.json", content(each)))) for n, each in enumerate(documents)]
+    made = world_document(apis, "forged", seed)
+    assert made is not None
+    made["source"] |= source
+    return parse_scenario(made)

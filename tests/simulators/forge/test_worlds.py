@@ -1,0 +1,247 @@
+"""Forged worlds: data flow, queries, answers, and the rules that every scenario keeps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, FormatChecker
+
+import costgym
+from costgym.agents import make_agent
+from costgym.simulators.errors import DataError, UnknownName
+from costgym.simulators.forge.compose import kinds_of
+from costgym.simulators.forge.graph import graph_of
+from costgym.simulators.forge.queries import problem_of
+from costgym.simulators.forge.reading import read_document
+from costgym.simulators.forge.values import FORMS, distinctive, draw, matches, spec_of
+from costgym.simulators.forge.words import is_english, plural, singular, split, written
+from costgym.simulators.scenario import Scenario, parse_scenario
+from costgym.simulators.tasks import Task, fact_in, normalise
+from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, SWAGGER, content, forged
+
+
+def tasks(scenario: Scenario, count: int = 60) -> list[Task]:
+    world = scenario.build()
+    return [world.tasks[number] for split in ("train", "test") for number in world.tasks.numbers(split)[: count // 2]]
+
+
+# -- the graph -------------------------------------------------------------------------------------------------------------
+
+
+def test_ids_flow_from_lists_to_records_and_along_references() -> None:
+    graph = graph_of(read_document("clinic.json", content(CLINIC)))
+    assert graph.edges() == [
+        ("getPet", "getOwner", "owner"),
+        ("getPet", "listPets", "owner"),
+        ("getVisit", "getPet", "pet"),
+        ("listOwners", "getOwner", "owner"),
+        ("listOwners", "listPets", "owner"),
+        ("listPets", "getOwner", "owner"),
+        ("listPets", "getPet", "pet"),
+    ]
+    assert dict(graph.unused) == {"writes": 1}
+    assert graph.entities["owner"].known_as == "name"
+
+
+def test_google_paths_written_out_name_the_entity() -> None:
+    graph = graph_of(read_document("boats.json", content(DISCOVERY)))
+    assert [(each.entity, each.arguments[0].entity) for each in graph.capabilities] == [("boat", "boat")]
+
+
+def test_operations_that_write_by_name_are_no_reads_whatever_their_method() -> None:
+    document = {
+        **CLINIC,
+        "paths": {"/x/{id}": {"get": {**CLINIC["paths"]["/owners/{ownerId}"]["get"], "operationId": "DeleteOwner"}}},
+    }
+    graph = graph_of(read_document("x.json", content(document)))
+    assert dict(graph.unused) == {"writes": 1}
+
+
+def test_what_cannot_be_used_is_counted_by_reason() -> None:
+    bare = {"operationId": "getThing", "responses": {"200": {"description": "ok"}}}
+    german = {**CLINIC["paths"]["/owners"]["get"], "summary": "Liefert die Besitzer mit den Adressen für die Rechnung"}
+    paths = {"/things": {"get": bare}, "/owners": {"get": german}}
+    graph = graph_of(read_document("x.json", content({**CLINIC, "paths": paths})))
+    assert dict(graph.unused) == {"response not described": 1, "not in English": 1}
+
+
+# -- tasks -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("documents", [(CLINIC,), (BOTOCORE,), (SWAGGER,), (CLINIC, SWAGGER)])
+def test_every_task_is_asked_in_words_and_answered_by_each_of_its_tools(documents: tuple[dict[str, object], ...]) -> None:
+    scenario = forged(*documents)
+    world = scenario.build()
+    for task in tasks(scenario):
+        values = [str(value) for need in task.needs for value in (need.arguments or {}).values()]
+        assert problem_of(task.query, values) is None
+        for need in task.needs:
+            assert normalise(need.fact) not in normalise(task.query)
+            assert set(need.tools) & set(task.candidates)
+            for name in need.tools:
+                tool = world.catalog.get(name)
+                Draft202012Validator(dict(tool.parameters), format_checker=FormatChecker()).validate(need.arguments)
+                answer = world.answers.answer(tool, need.arguments or {}, task)
+                assert answer is not None and fact_in(need.fact, normalise(answer))
+
+
+def test_an_argument_is_the_fact_that_an_earlier_need_finds() -> None:
+    chained = [task for task in tasks(forged(CLINIC), 200) if any(need.after for need in task.needs)]
+    assert len(chained) > 40
+    for task in chained:
+        for need in task.needs:
+            found = {task.needs[before].fact for before in need.after}
+            assert found <= {str(value) for value in (need.arguments or {}).values()}
+
+
+def test_queries_read_like_a_persons() -> None:
+    queries = " ".join(task.query for task in tasks(forged(CLINIC), 300))
+    for words in ('the ID of the owner called "', "that owner", "the birth date of that pet", "the pet of that owner called"):
+        assert words in queries
+    for words in ("ownerId", "petId", "birthDate", "{", "None"):
+        assert words not in queries
+
+
+def test_wrong_ids_find_nothing_and_ids_of_others_in_a_list_find_others() -> None:
+    scenario = forged(CLINIC)
+    world = scenario.build()
+    task = world.tasks[0]
+    listed, get = (next(t for t in world.catalog if t.name == name) for name in ("listOwners", "getOwner"))
+    owners = json.loads(world.answers.answer(listed, {}, task) or "")
+    assert len(owners) == 5 and len({owner["id"] for owner in owners}) == 5
+    for owner in owners:
+        record = json.loads(world.answers.answer(get, {"ownerId": owner["id"]}, task) or "")
+        assert {key: record[key] for key in ("name", "email", "city")} == {key: owner[key] for key in ("name", "email", "city")}
+    assert world.answers.answer(get, {"ownerId": 1}, task) is None
+    assert world.answers.answer(get, {}, task) is None
+
+
+def test_tools_that_write_are_kept_and_not_on_offer() -> None:
+    scenario = forged(CLINIC)
+    source = scenario.source.model_dump()
+    assert [tool["name"] for tool in source["tools"] if tool["writes"]] == ["deletePet"]
+    assert "deletePet" not in scenario.build().catalog
+
+
+def test_mirrors_are_named_and_sell_the_same_operation_at_another_price() -> None:
+    world = forged(CLINIC).build()
+    rivals = [tool for tool in world.catalog if tool.capability == "getOwner"]
+    assert len(rivals) >= 2 and len({tool.provider for tool in rivals}) == len(rivals)
+    assert all("Offered through" in tool.description for tool in rivals[1:])
+    assert all(tool.parameters == rivals[0].parameters for tool in rivals)
+
+
+def test_declared_errors_give_the_kinds_of_failures_and_rate_limits() -> None:
+    assert set(kinds_of([[404], [429]])) == {"server_error", "timeout", "connection_error", "empty", "irrelevant", "not_found"}
+    assert "unauthorized" in kinds_of([[403]]) and "not_found" in kinds_of([])
+    limited = {tool.capability for tool in forged(CLINIC).build().catalog if tool.profile.rate_limit}
+    assert limited == {"listOwners"}
+
+
+def test_the_same_documents_and_seed_give_the_same_world_and_another_seed_another() -> None:
+    first, again, other = forged(CLINIC), forged(CLINIC), forged(CLINIC, seed=1)
+    assert first.digest == again.digest != other.digest
+    assert tasks(first) == tasks(again)
+    assert [task.query for task in tasks(first)] != [task.query for task in tasks(other)]
+
+
+def test_train_and_test_share_no_entity() -> None:
+    world = forged(CLINIC).build()
+    ids = [
+        {
+            str(v)
+            for n in world.tasks.numbers(split)[:50]
+            for need in world.tasks[n].needs
+            for v in (need.arguments or {}).values()
+        }
+        for split in ("train", "test")
+    ]
+    assert not ids[0] & ids[1]
+
+
+def test_a_scenario_that_refers_to_what_is_not_there_is_refused_with_the_name() -> None:
+    document = forged(CLINIC).model_dump(mode="json")
+    document["source"]["capabilities"][0]["facts"][0]["entity"] = "unicorn"
+    with pytest.raises(UnknownName, match="unicorn"):
+        parse_scenario(document).build()
+    document = forged(CLINIC).model_dump(mode="json")
+    document["source"]["tools"] = document["source"]["tools"][:1]
+    with pytest.raises(DataError, match="no tool reads"):
+        parse_scenario(document).build()
+
+
+def test_agents_play_it_in_numbers_and_in_text_and_the_bounds_hold() -> None:
+    scenario = forged(CLINIC)
+    shares = {}
+    for name in ("random", "greedy", "oracle-informed", "oracle"):
+        env = costgym.make("costgym/Marketplace-v0", scenario=scenario, split="test")
+        results = costgym.rollout(env, make_agent(name), episodes=40, seed=0)
+        shares[name] = sum(result.quality for result in results)
+    assert shares["oracle"] >= shares["oracle-informed"] >= shares["greedy"] >= shares["random"]
+    chat = costgym.make("costgym/MarketplaceChat-v0", scenario=scenario, split="test")
+    results = costgym.rollout(chat, make_agent("react"), episodes=10, seed=0)
+    assert any(result.strict for result in results)
+
+
+# -- values and words ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "form"),
+    [
+        ("createdAt", {"type": "string", "format": "date-time"}, "moment"),
+        ("originAirport", {"type": "string"}, "airport"),
+        ("currencyCode", {"type": "string"}, "currency"),
+        ("email_address", {"type": "string"}, "email"),
+        ("unitPrice", {"type": "number"}, "money"),
+        ("followers_count", {"type": "integer"}, "integer"),
+        ("orderId", {"type": "string", "example": "ORD-12345"}, "like"),
+        ("opened", {"type": "string", "example": "2026-01-02"}, "day"),
+        ("kind", {"type": "string", "enum": ["a", "b"]}, "enum"),
+        ("blob", {"type": "string", "format": "binary"}, None),
+    ],
+)
+def test_a_value_has_the_form_that_name_schema_and_example_say(name: str, schema: dict[str, object], form: str | None) -> None:
+    found = spec_of(name, schema)
+    assert (found and found["form"]) == form
+
+
+@given(st.sampled_from(sorted(FORMS)), st.integers(0, 2**62), st.text(max_size=8))
+def test_every_form_draws_the_same_plain_value_for_the_same_names(form: str, seed: int, name: str) -> None:
+    spec = {"form": form, "of": ["alpha", "beta", "gamma"], "low": 5.0, "high": 5000.0, "example": "AB-1234"}
+    value = draw(spec, seed, name)
+    assert value == draw(spec, seed, name) and json.loads(json.dumps(value)) == value
+    assert str(value).strip() == str(value) != ""
+
+
+def test_yes_or_no_and_few_choices_are_not_asked_for() -> None:
+    assert not distinctive({"form": "boolean"}) and not distinctive({"form": "enum", "of": ["on", "off"]})
+    assert not distinctive({"form": "integer", "low": 0, "high": 9}) and distinctive({"form": "money"})
+
+
+@settings(deadline=1_000)
+@given(st.text(alphabet="ab()*+?{},.|[]^$\\19", max_size=30))
+def test_no_pattern_takes_long(pattern: str) -> None:
+    matches(pattern, "a" * 200 + "b")
+
+
+def test_words_of_identifiers() -> None:
+    assert [written(split(name)) for name in ("petId", "created_at", "WebACLs", "s3Bucket", "IoTDevice")] == [
+        "pet ID",
+        "created at",
+        "web acls",
+        "S3 bucket",
+        "IOT device",
+    ]
+    assert [singular(word) for word in ("categories", "boxes", "status", "people", "houses")] == [
+        "category",
+        "box",
+        "status",
+        "person",
+        "house",
+    ]
+    assert plural("gift box") == "gift boxes" and plural("city") == "cities"
+    assert is_english("List the orders of a customer") and not is_english("Liste des commandes pour un client dans la boutique")
