@@ -380,8 +380,8 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             facts.append(FactDraft(each, written(words), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
-        words = "name" if any(a.entity == draft.entity for a in draft.arguments) else draft.noun
-        facts = [FactDraft(here[0], words, spec)] if distinctive(spec) else []
+        named = any(a.entity == draft.entity for a in draft.arguments)
+        facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     facts = _distinct(facts)
     if draft.role == "list":
         facts = _listed(draft, facts, graph)

@@ -236,6 +236,12 @@ class ForgedSource(StrictModel):
     def _tool(self, tool: ForgedTool, place: str, seed: int, failures: FailureModel, limited: bool) -> Tool:
         known = {spec.name for spec in fields(ToolProfile)}
         given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in tool.profile.items()}
+        if isinstance(given.get("latency_s"), int | float):
+            given["latency_s"] = (float(given["latency_s"]),)
+        if given.get("latency_s"):
+            given.setdefault("advertised_latency_s", given["latency_s"][0])
+        if "reliability" in given:
+            given.setdefault("advertised_success", given["reliability"])
         for name in given:
             if name not in known:
                 raise UnknownName(f"setting of {place}.profile", name, known)

