@@ -62,7 +62,7 @@ bench: .venv/.core
 # PyTorch comes first, so that its build can be chosen: make test TORCH="torch==2.13.0 --index-url URL"
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) $(TORCH)
-	$(PIP) --editable ".[dev,train,vision,data,torchrl,store,serve]"
+	$(PIP) --editable ".[dev,train,vision,data,torchrl,store,serve,forge]"
 	touch $@ .venv/.core
 
 # what compiles the native batches: minutes in a fresh checkout

@@ -33,6 +33,8 @@ COMMANDS = ("mcp-server-time",)
 LONG = {
     "baselines", "calibrate", "datasets", "learners", "loop", "models", "offline", "proxy", "rank", "scale", "serve", "share",
     "speed", "tools", "train", "vision", "worlds", "writes", "zoo",
+    "baselines", "calibrate", "datasets", "forge", "learners", "loop", "models", "offline", "proxy", "rank", "scale", "serve",
+    "share", "speed", "tools", "train", "vision", "worlds", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 

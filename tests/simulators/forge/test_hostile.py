@@ -189,7 +189,7 @@ def test_a_hostile_document_gives_a_sentence_or_a_safe_world(file: str, document
 
 
 def safe(made: dict[str, Any]) -> None:
-    """Hold a world to what no document may break: plain names, one line of text, escaped pages, a scenario that is read."""
+    """Check plain names, one line of text, escaped pages, and a scenario that is read back."""
     scenario = parse_scenario(json.loads(json.dumps(made)))
     world = scenario.build()
     for tool in world.catalog:

@@ -167,8 +167,8 @@ def test_a_scenario_recorded_in_a_forged_world_verifies(tmp_path: Path) -> None:
 def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     lines = [
-        {"tool": "getOwner", "started": 10.0 * n, "latency_s": 0.2 + 0.01 * (n % 7), "status": "ok" if n % 5 else "server_error",
-         "price": 0.25, "episode": f"e{n // 5}"}
+        {"tool": "getOwner", "started": 10.0 * n, "latency_s": 0.2 + 0.01 * (n % 7), "price": 0.25, "episode": f"e{n // 5}",
+         "status": "ok" if n % 5 else "server_error"}
         for n in range(200)
     ]  # fmt: skip
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
