@@ -12,7 +12,7 @@ import numpy as np
 
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
-from ..simulators.forge.folder import WorldFolder, is_folder
+from ..simulators.forge.folder import is_folder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
@@ -23,6 +23,7 @@ from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenari
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
+from ..simulators.world_folder import WorldFolder
 from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
 
 if TYPE_CHECKING:

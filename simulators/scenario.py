@@ -20,6 +20,7 @@ from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
 from .forge.folder import world_of_folder
+from .forge.folder import document_of_folder
 from .forge.source import ForgedSource
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
@@ -305,8 +306,8 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         ConfigError: A folder is given to a scenario that reads none.
     """
     path = Path(name_or_file)
-    if (forged := world_of_folder(path)) is not None:
-        return forged
+    if (forged := document_of_folder(path)) is not None:
+        return parse_scenario(forged, path)
     if path.suffix not in (".yaml", ".yml"):
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
         if str(name_or_file) not in scenario_names():

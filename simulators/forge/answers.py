@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..draws import stable_integer
@@ -13,7 +12,7 @@ from ..tools import Tool
 from .values import draw
 
 if TYPE_CHECKING:
-    from .source import ForgedCapability, ForgedFact, ForgedSource
+    from .source import ForgedCapability, ForgedFact, ForgedSource, ValueForm
 
 SHOWN = 5
 """Entities that a list shows; the first is the one that the user means."""
@@ -30,11 +29,9 @@ class ForgedAnswers:
     def __init__(self, source: ForgedSource, seed: int) -> None:
         self._entities, self._seed = source.entities, seed
         self._capabilities = {capability.name: capability for capability in source.capabilities}
-        self._draw = lru_cache(maxsize=8192)(self._drawn)
 
-    def _drawn(self, *names: Any) -> str | int | float | bool:
-        form, *rest = names
-        return draw(form.spec(), self._seed, *rest)
+    def _draw(self, form: ValueForm, *names: object) -> str | int | float | bool:
+        return draw(form.spec(), self._seed, *names)
 
     def identity(self, task: str, entity: str, number: int) -> str | int | float | bool:
         """The id of an entity of a task's user."""

@@ -1,25 +1,18 @@
-"""Many worlds in a folder: drawn one at a time, so that memory stays flat however many there are."""
+"""The documents of many worlds in a folder, each read when it is asked for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from ..errors import DataError, UnknownName
 
-if TYPE_CHECKING:
-    from ..scenario import Scenario
-
 INDEX, FORMAT = "index.json", "costgym.worlds/1"
-KEPT = 8
-"""Worlds that are kept once they are read."""
 
 
-class WorldFolder(Sequence["Scenario"]):
-    """The worlds of a split of a folder that `costgym forge` wrote.
+class WorldDocuments:
+    """The scenarios of a split of a folder that `costgym forge` wrote, as plain data.
 
     Args:
         folder: The split's folder, which holds `index.json`.
@@ -45,40 +38,27 @@ class WorldFolder(Sequence["Scenario"]):
             raise DataError(place, "expected at least one world, got none")
         if any("/" in name or "\\" in name or name.startswith(".") for name, _ in self._places):
             raise DataError(place, "names a file outside its folder")
-        self._read = lru_cache(maxsize=KEPT)(self._scenario)
 
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, number: int) -> Scenario: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Scenario]: ...
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        place = number + len(self) if number < 0 else number
-        if not 0 <= place < len(self):
-            raise IndexError(f"world {number} of {len(self)}")
-        return self._read(place)
+    def read(self, number: int) -> dict[str, Any]:
+        """The scenario with this number.
 
-    def _scenario(self, number: int) -> Scenario:
-        from ..scenario import parse_scenario
-
+        Raises:
+            DataError: It cannot be read.
+        """
         name, offset = self._places[number]
         path = self.folder / name
         try:
             with path.open("rb") as store:
                 store.seek(offset)
-                document = json.loads(store.readline())
+                document: dict[str, Any] = json.loads(store.readline())
         except OSError as error:
             raise DataError(path, f"cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise DataError(path, "is not a world; run the command that wrote it again", f"world {number}") from error
-        return parse_scenario(document, path)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WorldFolder, (self.folder,)
+        return document
 
 
 def is_folder(given: object) -> bool:
@@ -86,8 +66,8 @@ def is_folder(given: object) -> bool:
     return isinstance(given, str | Path) and (Path(given) / INDEX).is_file()
 
 
-def world_of_folder(given: str | Path) -> Scenario | None:
-    """The world that FOLDER/SPLIT/NUMBER names; None where it names none.
+def document_of_folder(given: str | Path) -> dict[str, Any] | None:
+    """The scenario that FOLDER/SPLIT/NUMBER names; None where it names none.
 
     Raises:
         UnknownName: The folder has no world with this number.
@@ -95,7 +75,7 @@ def world_of_folder(given: str | Path) -> Scenario | None:
     path = Path(given)
     if not path.name.isdigit() or not is_folder(path.parent):
         return None
-    worlds = WorldFolder(path.parent)
+    worlds = WorldDocuments(path.parent)
     if int(path.name) >= len(worlds):
         raise UnknownName("world", path.name, [f"0 to {len(worlds) - 1}"])
-    return worlds[int(path.name)]
+    return worlds.read(int(path.name))

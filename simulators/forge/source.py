@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from ..bounds import StrictModel, within
 from ..errors import DataError, InvalidProfile, UnknownName
@@ -48,6 +48,16 @@ class ValueForm(StrictModel):
         if form not in FORMS:
             raise ValueError(f"unknown form of values {form!r:.60}; known: {', '.join(sorted(FORMS))}")
         return form
+
+    @model_validator(mode="after")
+    def _complete(self) -> ValueForm:
+        needed = {"enum": ("of",), "integer": ("low", "high"), "like": ("example",)}.get(self.form, ())
+        missing = [name for name in needed if getattr(self, name) in (None, (), "")]
+        if missing:
+            raise ValueError(f"the form {self.form!r} needs {' and '.join(missing)}")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"expected low to be at most high, got {self.low:g} and {self.high:g}")
+        return self
 
     def spec(self) -> dict[str, Any]:
         """The form as `values.draw` takes it."""

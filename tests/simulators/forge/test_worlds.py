@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 import costgym
 from costgym.agents import make_agent
+from costgym.experiments.lab.selftest.run import run
 from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.forge.compose import kinds_of
 from costgym.simulators.forge.graph import graph_of
@@ -146,6 +148,29 @@ def test_the_same_documents_and_seed_give_the_same_world_and_another_seed_anothe
     assert first.digest == again.digest != other.digest
     assert tasks(first) == tasks(again)
     assert [task.query for task in tasks(first)] != [task.query for task in tasks(other)]
+
+
+def test_a_world_pickles_and_answers_as_before() -> None:
+    world = forged(CLINIC).build()
+    other = pickle.loads(pickle.dumps(world))
+    task = world.tasks[5]
+    need = task.needs[0]
+    tool = world.catalog.get(need.tools[0])
+    assert other.tasks[5] == task
+    assert other.answers.answer(tool, need.arguments, task) == world.answers.answer(tool, need.arguments or {}, task)
+
+
+@pytest.mark.native
+def test_the_selftest_finds_nothing_in_a_forged_world() -> None:
+    report = run(60.0, 0, forged(CLINIC, SWAGGER), worlds=2)
+    assert report.findings == [] and report.tally.steps > 100
+
+
+def test_a_form_of_values_without_what_it_needs_is_refused() -> None:
+    document = forged(CLINIC).model_dump(mode="json")
+    document["source"]["entities"]["owner"]["id"] = {"form": "integer"}
+    with pytest.raises(DataError, match=r"entities\.owner\.id: the form 'integer' needs low and high"):
+        parse_scenario(document)
 
 
 def test_train_and_test_share_no_entity() -> None:

@@ -21,8 +21,8 @@ from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.play.execution.engine import open_engine
 from costgym.simulators.errors import ConfigError, DataError
-from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from costgym.simulators.world_folder import WorldFolder
 from tests.helpers.command_line import costgym as run
 from tests.helpers.command_line import invoke
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
