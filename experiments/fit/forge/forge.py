@@ -322,7 +322,7 @@ def _make_world(
         problem = problem_of_world(made)
         if problem is None:
             return made
-        rejected[problem.split(":")[0]] += 1
+        rejected[problem.split(": ", 1)[-1][:80]] += 1
     raise ConfigError("SOURCE", f"no sound world can be made for {split} {number}")
 
 
