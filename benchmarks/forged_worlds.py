@@ -83,9 +83,8 @@ def resets(folder: Path, count: int) -> None:
         for seed in range(count // 4):
             env.reset(seed=part * count + seed)
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{(part + 1) * count // 4} resets: {1000 * (time.process_time() - begin) / (count // 4):.1f} CPU-ms each, {used:.0f} MiB"
-        )
+        each = 1000 * (time.process_time() - begin) / (count // 4)
+        print(f"{(part + 1) * count // 4} resets: {each:.1f} CPU-ms each, {used:.0f} MiB")
 
 
 if __name__ == "__main__":

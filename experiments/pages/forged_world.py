@@ -70,23 +70,32 @@ def _graph(capabilities: Sequence[Mapping[str, Any]], entities: Mapping[str, Any
     linked = {name for a, b, _ in pairs for name in (a, b)}
     names = [name for name in takes if name in linked][:MAX_NODES]
     shown = [(a, b, e) for a, b, e in pairs if a in names and b in names]
-    depth = dict.fromkeys(names, 0)
-    for _ in range(3):  # at most four columns; a circle ends here too
-        for a, b, _entity in shown:
-            depth[b] = max(depth[b], min(3, depth[a] + 1)) if depth[a] < 3 else depth[b]
+    depth = _depths(names, shown)
     rows: dict[int, int] = {}
     boxes = {}
     for name in names:
         row = rows.get(depth[name], 0)
         rows[depth[name]] = row + 1
         boxes[name] = {"x": 10 + COLUMN * depth[name], "y": 10 + ROW * row, "name": name}
-    arrows = [
-        {
-            "x1": boxes[a]["x"] + BOX, "y1": boxes[a]["y"] + TALL / 2, "x2": boxes[b]["x"], "y2": boxes[b]["y"] + TALL / 2,
-            "words": f"{a} gives the {entities[e]['noun']}'s id to {b}",
-        }
-        for a, b, e in shown
-    ]  # fmt: skip
-    width = 20 + BOX + COLUMN * max(depth.values(), default=0)
+    arrows = [_arrow(boxes[a], boxes[b], f"{a} gives the {entities[e]['noun']}'s id to {b}") for a, b, e in shown]
+    width = 60 + BOX + COLUMN * max(depth.values(), default=0)
     height = 20 + ROW * max(rows.values(), default=0)
     return {"boxes": list(boxes.values()), "arrows": arrows, "width": width, "height": height, "box": BOX, "tall": TALL}
+
+
+def _depths(names: Sequence[str], pairs: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """The column of each operation: how many others stand between it and one that takes no id of theirs, at most three."""
+    taking = {b for _, b, _ in pairs}
+    depth = {name: 0 for name in names if name not in taking} or {names[0]: 0} if names else {}
+    for column in range(1, 4):
+        reached = {b for a, b, _ in pairs if depth.get(a) == column - 1 and b not in depth}
+        depth |= dict.fromkeys(sorted(reached), column)
+    return {name: depth.get(name, 0) for name in names}
+
+
+def _arrow(a: Mapping[str, Any], b: Mapping[str, Any], words: str) -> dict[str, Any]:
+    """A curve from the right of one box to the left of another, or to its right where it does not stand further right."""
+    ahead = b["x"] > a["x"]
+    x1, y1, x2, y2 = a["x"] + BOX, a["y"] + TALL / 2, b["x"] + (0 if ahead else BOX), b["y"] + TALL / 2
+    turn = x2 - 40 if ahead else max(x1, x2) + 34
+    return {"path": f"M{x1},{y1} C{x1 + 40},{y1} {turn},{y2} {x2},{y2}", "words": words}

@@ -20,7 +20,6 @@ _WHEN = lexicon("when")
 _PLACES = lexicon("places")
 """Nouns of what other things are in."""
 _TIMES = ("moment", "day", "epoch")
-_PEOPLE = ("person",)
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
 _ASK = (
     "What is {}?",
@@ -110,7 +109,7 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
     if form == "integer" and words[0] in ("total", "num") and len(words) > 1 and singular(words[-1]) != words[-1]:
         return f"How many {' '.join(words[1:])} does {about} have?"
-    if form in _PEOPLE and len(words) == 1 and words[0] not in ("name",):
+    if form == "person" and len(words) == 1 and words[0] in ("author", "owner", "assignee", "creator"):
         return f"Who is the {words[0]} of {about}?"
     return _ASK[luck % len(_ASK)].format(wish(fact, about))
 
