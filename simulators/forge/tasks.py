@@ -15,7 +15,7 @@ from .values import distinctive, draw
 
 if TYPE_CHECKING:
     from .answers import ForgedAnswers
-    from .source import ForgedCapability, ForgedFact, ForgedSource
+    from .source import ForgedArgument, ForgedCapability, ForgedFact, ForgedSource
 
 ATTEMPTS = 100
 """Times that a task is composed until its facts are distinct and its query keeps the rules."""
@@ -159,7 +159,7 @@ class ForgedTaskWriter:
         sentences: list[str] = []
         found: dict[str, int] = {}  # entity -> the need that finds its id
         named: set[str] = set()  # entities that the query has named
-        shared: dict[str, str | int | float | bool] = {}
+        shared: dict[Any, str | int | float | bool] = {}
         for ask in chosen:
             capability, fact = ask.capability, ask.fact
             arguments: dict[str, Any] = {}
@@ -210,13 +210,15 @@ class ForgedTaskWriter:
             return self._answers.known(task, capability.entity, 0)
         return str(self._answers.value(task, capability, fact, 0, key))
 
-    def _value(self, luck: Luck, task: str, argument: Any, shared: dict[str, Any]) -> str | int | float | bool:
+    def _value(self, luck: Luck, task: str, argument: ForgedArgument, shared: dict[Any, Any]) -> str | int | float | bool:
         """The value of an argument: the id of the user's entity, a value that the query names already, or a new one."""
         if argument.entity:
             return self._answers.identity(task, argument.entity, 0)
-        if argument.words not in shared:
-            shared[argument.words] = draw(argument.value.spec(), self._seed, task, argument.words, luck.below(1 << 30))
-        value: str | int | float | bool = shared[argument.words]
+        assert argument.value is not None
+        key = argument.words, argument.value  # an argument of the same name may have other choices elsewhere
+        if key not in shared:
+            shared[key] = draw(argument.value.spec(), self._seed, task, argument.words, luck.below(1 << 30))
+        value: str | int | float | bool = shared[key]
         return value
 
     def _candidates(self, luck: Luck, chosen: Sequence[Asked]) -> tuple[str, ...]:
