@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -18,6 +19,7 @@ MAX_LEVELS = 5
 """Deepest value that is read from a response, and deepest schema of a parameter."""
 MAX_CHOICES = 60
 """Most values of an enumeration that are kept."""
+_TEMPLATE = re.compile(r"[{}<>|\\]")
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _TOLD = ("format", "pattern")
 _NUMBERS = ("minimum", "maximum")
@@ -105,8 +107,8 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def _scalar(value: Any) -> bool:
-    if isinstance(value, str):
-        return 0 < len(value) <= 200 and value.isprintable() and value.isascii()
+    if isinstance(value, str):  # text with braces or angles is a template's, or markup
+        return 0 < len(value) <= 200 and value.isprintable() and value.isascii() and not _TEMPLATE.search(value)
     return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 

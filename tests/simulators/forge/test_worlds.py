@@ -99,6 +99,18 @@ def test_an_argument_is_the_fact_that_an_earlier_need_finds() -> None:
             assert found <= {str(value) for value in (need.arguments or {}).values()}
 
 
+def test_an_example_that_is_a_template_is_no_value() -> None:
+    visit = json.loads(json.dumps(CLINIC["paths"]["/visits/{visitId}"]))
+    visit["get"]["parameters"][0] = {
+        "name": "lot",
+        "in": "query",
+        "required": True,
+        "schema": {"type": "string", "example": "{{lot}}"},
+    }
+    graph = graph_of(read_document("x.json", content({**CLINIC, "paths": {"/visits": visit}})))
+    assert dict(graph.unused) == {"an argument of unknown form": 1}
+
+
 def test_queries_read_like_a_persons() -> None:
     queries = " ".join(task.query for task in tasks(forged(CLINIC), 300))
     for words in ('the ID of the owner called "', "that owner", "the birth date of that pet", "the pet of that owner called"):
