@@ -8,45 +8,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
+from ...experiments.play.options import Seed
+from ...simulators.bounds import argument, option
 from ...simulators.errors import ConfigError
-from ..options import EngineName, Jobs, JsonFile, Quiet, RayAddress, Seed
-from ..output import workers
+from ..options import JsonFile, Quiet, WorkerOptions
 
 if TYPE_CHECKING:
     from ...experiments.play.execution.engine import Engine
 
 MAX_SHOWN = 8
+SOURCES = (
+    "Files, folders or archives with OpenAPI documents, MCP tools/list, function schemas, botocore or Google discovery "
+    "documents, or Python functions; registry:NAME@VERSION; or 'mcp:COMMAND', which is started and asked."
+)
 
 
 def forge(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE...",
-            help="Files, folders or archives with OpenAPI documents, MCP tools/list, function schemas, botocore or Google "
-            "discovery documents, or Python functions; registry:NAME@VERSION; or 'mcp:COMMAND', which is started and asked.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE|FOLDER", help="A YAML file for one world, or a folder for many.")],
-    worlds: Annotated[int | None, typer.Option("--worlds", min=1, help="Number of worlds, in a folder with splits.")] = None,
+    sources: Annotated[list[str], argument(SOURCES, "SOURCE...")],
+    out: Annotated[Path, option("A YAML file for one world, or a folder for many.", "FILE|FOLDER")],
+    workers: WorkerOptions,
+    worlds: Annotated[Annotated[int, Field(ge=1)] | None, option("Number of worlds, in a folder with splits.")] = None,
     seed: Seed = 0,
     profile: Annotated[
-        Path | None,
-        typer.Option(
-            "--profile", metavar="LOG", help="Rates, latencies and prices from logged calls, as `calibrate` fits them."
-        ),
+        Path | None, option("Rates, latencies and prices from logged calls, as `calibrate` fits them.", "LOG")
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option("--page", metavar="FILE", help="Also write a page of the world: tools, data flow, tasks, prices."),
-    ] = None,
-    cache: Annotated[
-        Path, typer.Option("--cache", metavar="DIR", help="Folder in which archives of packages are kept.")
-    ] = Path("forge-packages"),
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    ray_address: RayAddress = None,
+    page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
+    cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -67,7 +56,7 @@ def forge(
     if single:
         report = _one(sources, out, seed, cache, profiles, settings, page)
     else:
-        with workers(engine, jobs, ray_address) as pool:
+        with workers.open() as pool:
             report = _many(sources, out, worlds or 1, seed, pool, cache, profiles, settings, quiet)
     if json_file is not None:
         from ...experiments.play.files import write_atomically
