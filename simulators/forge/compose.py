@@ -10,9 +10,9 @@ from typing import Any
 from ..draws import stable_integer
 from ..failures import KINDS
 from ..marketplace.tasks import Luck
-from .documents import line
 from .graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph, changes
-from .operations import Operation
+from .readers.documents import line
+from .readers.operations import Operation
 from .words import split, written
 
 MAX_WRITES = 100

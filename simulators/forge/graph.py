@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .lexicon import lexicon
-from .operations import RESULT, Api, Field, Operation, Parameter
+from .readers.operations import RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .words import JOINED, LONGEST_WORD, is_english, is_plural, singular, split, written
 

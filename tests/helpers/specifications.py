@@ -7,7 +7,7 @@ from typing import Any
 
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
-from costgym.simulators.forge.reading import read_document
+from costgym.simulators.forge.readers.reading import read_document
 from costgym.simulators.scenario import Scenario, parse_scenario
 
 

@@ -17,7 +17,7 @@ from ....simulators.errors import ConfigError, DataError
 from ....simulators.forge.compose import api_document, world_document
 from ....simulators.forge.folder import FORMAT, INDEX
 from ....simulators.forge.graph import graph_of
-from ....simulators.forge.operations import Skipped
+from ....simulators.forge.readers.operations import Skipped
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine
 from ...play.files import make_folder, write_atomically

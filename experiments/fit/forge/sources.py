@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....simulators.errors import ConfigError, DataError
-from ....simulators.forge.documents import MAX_BYTES, Fetch
-from ....simulators.forge.operations import Api, Skipped
-from ....simulators.forge.reading import SUFFIXES, read_document
+from ....simulators.forge.readers.documents import MAX_BYTES, Fetch
+from ....simulators.forge.readers.operations import Api, Skipped
+from ....simulators.forge.readers.reading import SUFFIXES, read_document
 from .fetching import asked, downloaded
 
 MAX_FILES = 50_000

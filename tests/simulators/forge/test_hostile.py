@@ -13,9 +13,9 @@ import pytest
 from costgym.experiments.pages.forged_world import world_page
 from costgym.simulators.errors import CostGymError
 from costgym.simulators.forge.compose import api_document, world_document
-from costgym.simulators.forge.documents import inside, parse
 from costgym.simulators.forge.graph import graph_of
-from costgym.simulators.forge.reading import read_document
+from costgym.simulators.forge.readers.documents import inside, parse
+from costgym.simulators.forge.readers.reading import read_document
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.specifications import CLINIC, content
 

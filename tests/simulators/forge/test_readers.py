@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from costgym.simulators.errors import DataError
-from costgym.simulators.forge.operations import Api
-from costgym.simulators.forge.reading import read_document
+from costgym.simulators.forge.readers.operations import Api
+from costgym.simulators.forge.readers.reading import read_document
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
 
 

@@ -17,7 +17,7 @@ from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.forge.compose import kinds_of
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.queries import problem_of
-from costgym.simulators.forge.reading import read_document
+from costgym.simulators.forge.readers.reading import read_document
 from costgym.simulators.forge.values import FORMS, distinctive, draw, matches, spec_of
 from costgym.simulators.forge.words import is_english, plural, singular, split, written
 from costgym.simulators.scenario import Scenario, parse_scenario

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-from ..errors import DataError, require
+from ...errors import DataError, require
 from .documents import Fetch, inside, parse
 
 _BASE = "file:///"

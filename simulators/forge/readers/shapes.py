@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from ..errors import DataError
+from ...errors import DataError
 from .documents import line, listing, mapping
 from .operations import RESULT, Field
 from .references import References

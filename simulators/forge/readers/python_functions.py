@@ -7,7 +7,7 @@ import re
 import warnings
 from typing import Any
 
-from ..errors import DataError
+from ...errors import DataError
 from .documents import line
 from .functions import _WRITES
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import DataError
+from ...errors import DataError
 from .documents import Fetch, line, listing, mapping
 from .operations import MAX_OPERATIONS, Field, Operation, Parameter, Skipped
 from .references import References

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..errors import DataError
+from ...errors import DataError
 from . import botocore, discovery, functions, openapi, python_functions
 from .documents import Fetch, parse
 from .operations import Api, Operation, Skipped

