@@ -18,7 +18,8 @@ import costgym
 from costgym.agents import make_agent
 from costgym.experiments.fit.forge.check import problem_of_world
 from costgym.simulators.draws import stable_integer
-from costgym.simulators.world_folder import WorldFolder
+from costgym.simulators.forge.folder import WorldFolder
+from costgym.simulators.scenario import Scenario, parse_scenario
 
 AGENTS = ("random", "greedy", "oracle-informed", "oracle")
 SPLITS = ("train", "unseen-api", "unseen-provider")
@@ -33,7 +34,11 @@ def main() -> None:
     parser.add_argument("--resets", type=int, default=0, help="resets of one environment over the first split")
     parser.add_argument("--queries", type=int, default=0, help="queries to print, drawn at random")
     options = parser.parse_args()
-    splits = {name: WorldFolder(options.folder / name) for name in SPLITS if (options.folder / name / "index.json").is_file()}
+    splits = {
+        name: WorldFolder(options.folder / name, parse_scenario)
+        for name in SPLITS
+        if (options.folder / name / "index.json").is_file()
+    }
     for name, worlds in splits.items():
         if options.worlds:
             ladder(name, worlds, options.worlds, options.tasks)
@@ -55,7 +60,7 @@ def spread(count: int, wanted: int) -> list[int]:
     return [number * count // min(count, wanted) for number in range(min(count, wanted))]
 
 
-def ladder(name: str, worlds: WorldFolder, count: int, tasks: int) -> None:
+def ladder(name: str, worlds: WorldFolder[Scenario], count: int, tasks: int) -> None:
     """Play the bounds in worlds of a split, each agent in the same episodes."""
     returns: dict[str, list[float]] = {agent: [] for agent in AGENTS}
     passes: dict[str, list[bool]] = {agent: [] for agent in AGENTS}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
-from ..simulators.forge.folder import is_folder
+from ..simulators.forge.folder import WorldFolder, is_folder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
@@ -133,7 +133,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
         if isinstance(scenario, str | Path) and is_folder(scenario):
-            self.scenarios = WorldFolder(Path(scenario))
+            self.scenarios = WorldFolder(Path(scenario), parse_scenario)
             self._edges = range(1, len(self.scenarios) + 1)
         else:
             several, weights = _several(scenario)

@@ -1,28 +1,35 @@
-"""The documents of many worlds in a folder, each read when it is asked for."""
+"""Many worlds in a folder, each read when it is asked for, so that memory stays flat however many there are."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..errors import DataError, UnknownName
 
 INDEX, FORMAT = "index.json", "costgym.worlds/1"
+KEPT = 8
+"""Worlds that are kept once they are read."""
+World = TypeVar("World")
 
 
-class WorldDocuments:
-    """The scenarios of a split of a folder that `costgym forge` wrote, as plain data.
+class WorldFolder(Sequence[World]):
+    """The worlds of a split of a folder that `costgym forge` wrote.
 
     Args:
         folder: The split's folder, which holds `index.json`.
+        parse: Makes a world of its document and the folder, such as `parse_scenario`.
 
     Raises:
         DataError: The index is missing or is not one.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, parse: Callable[[dict[str, Any], Path], World]) -> None:
+        self.folder, self._parse = folder, parse
+        self._kept = lru_cache(maxsize=KEPT)(lambda number: parse(self._read(number), folder))
         place = folder / INDEX
         try:
             index = json.loads(place.read_text(encoding="utf-8"))
@@ -42,12 +49,22 @@ class WorldDocuments:
     def __len__(self) -> int:
         return len(self._places)
 
-    def read(self, number: int) -> dict[str, Any]:
-        """The scenario with this number.
+    @overload
+    def __getitem__(self, number: int) -> World: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[World]: ...
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        place = number + len(self) if number < 0 else number
+        if not 0 <= place < len(self):
+            raise IndexError(f"world {number} of {len(self)}")
+        return self._kept(place)
 
-        Raises:
-            DataError: It cannot be read.
-        """
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WorldFolder, (self.folder, self._parse)
+
+    def _read(self, number: int) -> dict[str, Any]:
         name, offset = self._places[number]
         path = self.folder / name
         try:
@@ -75,7 +92,7 @@ def document_of_folder(given: str | Path) -> dict[str, Any] | None:
     path = Path(given)
     if not path.name.isdigit() or not is_folder(path.parent):
         return None
-    worlds = WorldDocuments(path.parent)
+    worlds: WorldFolder[dict[str, Any]] = WorldFolder(path.parent, lambda document, _: document)
     if int(path.name) >= len(worlds):
         raise UnknownName("world", path.name, [f"0 to {len(worlds) - 1}"])
-    return worlds.read(int(path.name))
+    return worlds[int(path.name)]

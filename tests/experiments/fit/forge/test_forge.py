@@ -21,8 +21,8 @@ from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.play.execution.engine import open_engine
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
-from costgym.simulators.world_folder import WorldFolder
 from tests.helpers.command_line import costgym as run
 from tests.helpers.command_line import invoke
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
@@ -225,7 +225,9 @@ def test_a_folder_of_other_worlds_is_refused(folder: Path, tmp_path: Path) -> No
 def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> None:
     report = made(folder, tmp_path / "worlds", 40)
     titles = {
-        split: {each.title for world in WorldFolder(tmp_path / "worlds" / split) for each in world.source.documents}  # type: ignore[union-attr]
+        split: {
+            each.title for world in WorldFolder(tmp_path / "worlds" / split, parse_scenario) for each in world.source.documents
+        }  # type: ignore[union-attr]
         for split in report["splits"]
     }
     assert set(titles) == {"train", "unseen-api", "unseen-provider"}
@@ -237,7 +239,7 @@ def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> No
 
 def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed(folder: Path, tmp_path: Path) -> None:
     made(folder, tmp_path / "worlds", 40)
-    worlds = WorldFolder(tmp_path / "worlds" / "train")
+    worlds = WorldFolder(tmp_path / "worlds" / "train", parse_scenario)
     for world in worlds:
         assert problem_of_world(world.model_dump(mode="json")) is None
     env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"))
@@ -254,11 +256,11 @@ def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed
 def test_a_broken_index_is_named(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text('{"format": "costgym.worlds/1", "blocks": 3}', encoding="utf-8")
     with pytest.raises(DataError, match="is not an index of worlds"):
-        WorldFolder(tmp_path)
+        WorldFolder(tmp_path, parse_scenario)
     index = {"format": "costgym.worlds/1", "most_candidates": 1, "blocks": [{"file": "../x", "offsets": [0]}]}
     (tmp_path / "index.json").write_text(json.dumps(index), encoding="utf-8")
     with pytest.raises(DataError, match="outside its folder"):
-        WorldFolder(tmp_path)
+        WorldFolder(tmp_path, parse_scenario)
 
 
 @pytest.mark.slow
