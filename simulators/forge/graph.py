@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from .lexicon import lexicon
 from .readers.operations import RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
-from .words import JOINED, LONGEST_WORD, is_english, is_plural, singular, split, written
+from .vocabulary import Vocabulary
+from .words import is_english, is_plural, singular, split
 
 MAX_FACTS = 6
 """Most facts that are asked of one operation."""
-MAX_ARGUMENTS = 4
+MAX_ARGUMENTS = 3
 """Most arguments that a question names."""
 _WRAPS = lexicon("wraps")
 _IDENTIFIES = lexicon("identifies")
@@ -44,10 +45,35 @@ _WRITING = re.compile(
 _ABOUT = lexicon("about")
 """Nouns that say nothing: the details of an order are the order."""
 _VAGUE = lexicon("vague")
+_NAMELESS = lexicon("nameless")
 """Nouns that nobody would ask about by themselves."""
 _JOINTS = lexicon("joints")
 _LISTING = lexicon("listing")
 _READING = lexicon("reading")
+_VERBS = lexicon("verbs")
+"""Words that are verbs where a noun is expected."""
+TIMES, WHEN = lexicon("times"), lexicon("when")
+_NO_NOUN, _NO_FIRST = lexicon("no noun"), lexicon("no first")
+"""Words that no noun phrase ends in, and that none begins with."""
+_ALONE = lexicon("single of a kind")
+"""Words for what there is one of, so that a question need not say which."""
+_NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
+_CLOCK = lexicon("clock")
+_RANGE = lexicon("bounds")
+"""Names of bounds: two of them have an order that arguments by themselves do not keep."""
+_TURNED = {
+    "create": "created", "creation": "created", "update": "updated", "modify": "modified", "modification": "modified",
+    "delete": "deleted", "deletion": "deleted", "publish": "published",
+}  # fmt: skip
+_ENDS = {
+    "expires": "expiry",
+    "expire": "expiry",
+    "starts": "start",
+    "ends": "end",
+    "begins": "start",
+    "start": "start",
+    "end": "end",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +137,10 @@ class Graph:
     entities: dict[str, EntityDraft] = field(default_factory=dict)
     capabilities: list[CapabilityDraft] = field(default_factory=list)
     unused: Counter[str] = field(default_factory=Counter)
+    words: Vocabulary = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.words = Vocabulary(self.api)
 
     def edges(self) -> list[tuple[str, str, str]]:
         """Pairs of operations, and the entity whose id the first gives to the second."""
@@ -161,7 +191,7 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     arguments: list[ArgumentDraft] = []
     session: list[str] = []
     before = _segments(operation.path)
-    own, listed = _subject(operation, before)
+    own, listed = _subject(operation, graph.words)
     if not own:
         return "no noun in its name"
     for parameter in operation.parameters:
@@ -189,17 +219,23 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         own = key.split("_")
     if last is not None and last.entity and (own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
         key, own = last.entity, last.entity.split("_")
-    noun = written(own)
-    if len(noun) > 40 or not _readable(own) or own[-1] == "count" or (len(own) == 1 and own[0] in _VAGUE):
+    noun = graph.words.written(own)
+    if len(noun) > 40 or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
         return "no noun in its name"
+    if own[-1] in ("count", *_VERBS, *_NO_NOUN) or own[0] in _VERBS or own[0] in _NO_FIRST or _is_past(own[-1]):
+        return "no noun in its name"
+    if role == "record" and not arguments and not set(own) & _ALONE:
+        return "nothing says which one it reads"
     if role == "list" and any(a.entity == key for a in arguments):
         return "two arguments of one kind"
     return CapabilityDraft(operation, role, key, noun, arguments, session=session)
 
 
-def _readable(words: list[str]) -> bool:
-    """Return whether these are words that a person would read: none of one letter, and none that are several in one."""
-    return bool(words) and all(1 < len(word) <= LONGEST_WORD and (word.isalpha() or word in JOINED) for word in words)
+def _is_past(word: str) -> bool:
+    """Return whether a word is a participle or an adjective, and no noun."""
+    if word.endswith(("able", "ible")):
+        return word not in ("table", "variable", "cable")
+    return word in lexicon("done") or (word.endswith("ed") and word not in ("feed", "seed", "speed", "bed", "need", "embed"))
 
 
 def _segments(path: str) -> dict[str, str]:
@@ -218,20 +254,20 @@ def _segments(path: str) -> dict[str, str]:
     return found
 
 
-def _subject(operation: Operation, before: dict[str, str]) -> tuple[list[str], bool]:
+def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
     """The words for what an operation reads, in the singular, and whether its name says that there are several."""
     words: list[str] = []
     path = operation.path.split("?")[0]
     segments = [s for s in path.strip("/").split("/") if s and not _VERSION.match(s)] if "#" not in path else []
     if segments:
         fixed = [s.split(":")[0] for s in segments if "{" not in s]
-        words = split(fixed[-1].rsplit(".", 1)[-1] if "." in fixed[-1] else fixed[-1]) if fixed else []
+        words = known.split(fixed[-1].rsplit(".", 1)[-1]) if fixed else []
         while words and words[0] in _READING and len(words) > 1:
             words = words[1:]
     if not words or words[-1] in _READING or len("".join(words)) < 3:
-        words = split(re.split(r"[./:#]", operation.name)[-1])
+        words = known.split(re.split(r"[./:#]", operation.name)[-1])
         if words and words[0] in ("get", "post", "search") and "_" in operation.name and len(words) == 1:
-            words = split(operation.name)
+            words = known.split(operation.name)
         while words and (words[0] in _READING or words[0].isdigit()):
             words = words[1:]
     joints = [place for place, word in enumerate(words) if word in _JOINTS]
@@ -260,23 +296,23 @@ def _list_prefix(operation: Operation, listed: bool) -> tuple[str, ...] | None:
 
 def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -> ArgumentDraft | str:
     name, schema = parameter.name, parameter.schema
-    words = split(name)
+    words = graph.words.split(name)
     joint = next((place for place, word in enumerate(words) if word in _JOINTS), len(words))
     words = words[:joint] or words  # team_id_or_slug is a team's id
     if not words or len(name) > 60:
         return "an argument without a name"
     spec = spec_of(name, schema)
-    entity = _entity_of(words, before, own, spec, parameter.place)
-    if entity and (not _readable(entity) or entity[0] in ("parent", "resource", "object", "name")):
+    entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
+    if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or _is_past(entity[-1])):
         return "no noun in its name"
     if entity:
         identity = _identity(entity, words, schema, spec)
         if identity is None or not _accepted(identity, schema):
             return "an argument of unknown form"
-        known = graph.entities.setdefault("_".join(entity), EntityDraft(written(entity), identity))
+        known = graph.entities.setdefault("_".join(entity), EntityDraft(graph.words.written(entity), identity))
         if not _accepted(known.identity, schema):
             return "ids of two forms"
-        return ArgumentDraft(parameter, "_".join(entity), None, written(entity))
+        return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
     if spec is None or schema.get("type") in ("array", "object"):
@@ -286,12 +322,14 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
             return "an argument of unknown form"
     if not _accepted(spec, schema):
         return "an argument of unknown form"
-    if not _readable(words):
+    if not graph.words.readable(words) or words[-1] in _NO_NOUN or _is_past(words[-1]):
         return "an argument without a name"
-    return ArgumentDraft(parameter, "", spec, written(words))
+    if {words[0], words[-1]} & _RANGE:
+        return "an argument that bounds a range"
+    return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
 
-def _entity_of(words: list[str], before: str, own: list[str], spec: Spec | None, place: str) -> list[str]:
+def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec | None, place: str) -> list[str]:
     """The entity whose id an argument is; empty where it is a plain value."""
     form = "" if spec is None else spec["form"]
     marked = words[-1] in _IDENTIFIES and not (words[-1] == "code" and form in VALUE_FORMS)
@@ -304,7 +342,7 @@ def _entity_of(words: list[str], before: str, own: list[str], spec: Spec | None,
         return []
     if marked and base:
         return [*base[:-1], singular(base[-1])][-3:]
-    fixed = [w for w in split(before) if not w.isdigit()]
+    fixed = [word for word in before if not word.isdigit()]
     if place == "path" and fixed:
         return [*fixed[:-1], singular(fixed[-1])][-3:]
     if marked:
@@ -365,10 +403,8 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     facts: list[FactDraft] = []
     for each in here:
         inner = each.path[len(prefix) if prefix else 0 :]
-        words = _field_words(inner, own)
-        if words is None:
-            continue
-        if written(words) == draft.noun:
+        words = _field_words(inner, own, graph.words)
+        if words is None or graph.words.written(words) == draft.noun:
             continue
         gives = _reference(words, own, wanted, draft.entity in wanted)
         if gives:
@@ -376,8 +412,9 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives))
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
-        if distinctive(spec) and len(words) <= 4 and words[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
-            facts.append(FactDraft(each, written(words), spec))
+        phrase = _phrase(words, spec) if spec is not None and distinctive(spec) else None
+        if phrase is not None and phrase != own and phrase[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
+            facts.append(FactDraft(each, graph.words.written(phrase), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         named = any(a.entity == draft.entity for a in draft.arguments)
@@ -408,23 +445,52 @@ def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> lis
     return [*[fact for fact in facts if fact is not named][: MAX_FACTS - 1], named]
 
 
-def _field_words(path: tuple[str, ...], own: list[str]) -> list[str] | None:
+def _phrase(words: list[str], spec: Spec) -> list[str] | None:
+    """The noun phrase, or the participle of a time, that a question asks for; None where the words are neither."""
+    times = spec["form"] in TIMES
+    if times:
+        if words[-1] in _ENDS:
+            words = [*words[:-1], _ENDS[words[-1]], "time"]
+        elif words[-1] in WHEN and len(words) > 1:
+            before = words[-2]
+            if before in _TURNED and len(words) == 2 + (words[0] == "last"):
+                words = [*words[:-2], _TURNED[before], words[-1]]
+            elif before in _ENDS and words[-1] in ("at", "on"):
+                words = [*words[:-2], _ENDS[before], "time"]
+        past = [word for word in words if _is_past(word)]
+        if past and all(word in past or word in WHEN or word in ("last", "is", "was") for word in words):
+            return words if len(past) == 1 else None
+    if len(words) > 4 or words[-1] in _NO_NOUN or words[0] in _NO_FIRST or _is_past(words[-1]):
+        return None
+    if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
+        return None
+    if spec["form"] in ("integer", "decimal", "money") and singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS:
+        return None  # a number is no "type" or "status"
+    return words
+
+
+def _field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> list[str] | None:
     """The words for a value in a response; None where nobody would ask for it."""
     parts = [part for part in path if part != "[]"]
-    while len(parts) > 1 and (parts[0].lower() in _WRAPS or split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
+    while len(parts) > 1 and (parts[0].lower() in _WRAPS or known.split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
         parts = parts[1:]
     if not parts or len(parts) > 2:
         return None
-    words = [word for part in parts for word in split(part)]
+    pieces = [known.split(part) for part in parts]
+    if len(pieces) == 2:  # the source's source type is its type; no outer name ends in "info"
+        outer = [word for word in pieces[0] if word not in _ABOUT]
+        shared = next((n for n in range(min(map(len, (outer, pieces[1]))), 0, -1) if outer[-n:] == pieces[1][:n]), 0)
+        if len(outer) + len(pieces[1]) - shared > 3 or outer[-1:] in (["url"], ["id"]):
+            return None
+        pieces = [outer[: len(outer) - shared], pieces[1]]
+    words = [word for piece in pieces for word in piece]
     if len(words) > len(own) and words[: len(own)] == own:
         words = words[len(own) :]
     elif len(words) > 1 and words[0] == own[-1]:
         words = words[1:]
-    if len(parts) == 2 and words[: len(words) // 2] == words[len(words) // 2 :]:
-        words = words[len(words) // 2 :]
-    if any(word in _UNASKED for word in words) or not _readable(words):
+    if len(set(words)) < len(words) or any(word in _UNASKED for word in words) or not known.readable(words):
         return None
-    return words if words[-1] not in ("of", "to", "is", "the", "for", "by", "with", "and") else None
+    return words
 
 
 def _reference(words: list[str], own: list[str], wanted: set[str], self_wanted: bool) -> str:

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 LONGEST = 900
 """Most characters of a query."""
+MOST_LINKS = 3
+"""Most times that a sentence says "of"."""
 _OWN = lexicon("own")
 _DONE = lexicon("done")
-_WHEN = lexicon("when")
+WHEN = lexicon("when")
 _PLACES = lexicon("places")
 """Nouns of what other things are in."""
-_TIMES = ("moment", "day", "epoch")
+TIMES = lexicon("times")
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
+_TWICE = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
+_JOINED = re.compile(r"\b[A-Za-z]{21,}\b")
 _ASK = (
     "What is {}?",
     "Could you tell me {}?",
@@ -100,9 +104,9 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
     """
     words = fact.words.split(" ")
     form = "" if fact.value is None else fact.value.form
-    if form in _TIMES:
+    if form in TIMES:
         verbs = [w for w in words if w.endswith("ed") or w in _DONE]
-        rest = [w for w in words if w not in verbs and w not in _WHEN and w not in ("last", "is", "was", "previously")]
+        rest = [w for w in words if w not in verbs and w not in WHEN and w not in ("last", "is", "was", "previously")]
         if len(verbs) == 1 and not rest:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
@@ -136,6 +140,10 @@ def problem_of(query: str, facts: Sequence[str]) -> str | None:
         return f"longer than {LONGEST} characters"
     if match := _LEFT.search(plain):
         return f"has {match.group()!r} in it"
+    if match := _TWICE.search(plain) or _JOINED.search(plain):
+        return f"has the words {match.group()!r} in it"
+    if any(sentence.count(" of ") > MOST_LINKS for sentence in re.split(r"[.?] ", plain)):
+        return "links too many things with 'of'"
     if query[-1] not in "?.":
         return "does not end like a sentence"
     if re.search(r"\b[a-z]+[A-Z][a-z]+[A-Z]?\w*|\b[a-z]+_[a-z]+\b", plain):

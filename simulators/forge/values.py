@@ -34,7 +34,7 @@ _UNSAFE = re.compile(r"\)[*+?{]|\\[1-9]|\(\?[^:]|\\[pP]")
 
 Spec = dict[str, Any]
 
-_NAMED: dict[str, str] = {
+NAMED: dict[str, str] = {
     "weather": "weather", "forecast": "weather", "conditions": "weather",
     "email": "email", "mail": "email", "phone": "phone", "mobile": "phone", "telephone": "phone", "fax": "phone",
     "url": "url", "uri": "url", "link": "url", "website": "url", "homepage": "url", "domain": "domain", "hostname": "domain",
@@ -92,18 +92,18 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
 def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | None:
     example = schema.get("example")
     last = words[-1] if words else ""
-    form = _NAMED.get(last, "")
+    form = NAMED.get(last, "")
     if (
         last in ("code", "iso")
         and len(words) > 1
         and words[-2] in ("currency", "country", "language", "airport", "postal", "zip")
     ):
-        form = {"country": "country code"}.get(words[-2], _NAMED[words[-2]])
+        form = {"country": "country code"}.get(words[-2], NAMED[words[-2]])
     if last == "address" and len(words) > 1 and words[-2] in ("email", "mail", "ip", "web", "url"):
-        form = _NAMED.get(words[-2], "url")
+        form = NAMED.get(words[-2], "url")
     if last == "name" and len(words) > 1:
         form = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}.get(
-            words[-2], _NAMED.get(words[-2], "title")
+            words[-2], NAMED.get(words[-2], "title")
         )
         form = "title" if form == "code" else form
     if isinstance(example, str) and (day := _DAY.match(example)):

@@ -18,9 +18,10 @@ _IRREGULAR = {
     "series": "series", "media": "media", "data": "data", "analyses": "analysis", "criteria": "criterion", "species": "species",
     "aliases": "alias", "buses": "bus", "campuses": "campus", "bonuses": "bonus", "caches": "cache", "movies": "movie",
     "cookies": "cookie", "leaves": "leave", "lenses": "lens", "gas": "gas", "analytics": "analytics", "metrics": "metric",
+    "apis": "api", "ids": "id", "urls": "url", "vpcs": "vpc", "vms": "vm", "skus": "sku",
     "radius": "radius", "https": "https", "dns": "DNS", "sms": "SMS", "gps": "GPS", "aws": "AWS", "kubernetes": "kubernetes",
 }  # fmt: skip
-_CAPITALS = lexicon("capitals")
+CAPITALS = lexicon("capitals")
 _FOREIGN = lexicon("foreign")
 _COMMON = lexicon("common")
 
@@ -32,7 +33,7 @@ def split(identifier: str) -> list[str]:
 
 def written(words: list[str]) -> str:
     """Words as a person writes them, abbreviations in capitals."""
-    return " ".join(word.upper() if word in _CAPITALS else word for word in words)
+    return " ".join(word.upper() if word in CAPITALS else word for word in words)
 
 
 def singular(word: str) -> str:
