@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=4, help="tasks of each of these worlds")
     parser.add_argument("--check", type=int, default=0, help="worlds of each split that are checked again, 40 tasks each")
     parser.add_argument("--resets", type=int, default=0, help="resets of one environment over the first split")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the drawn queries")
     parser.add_argument("--queries", type=int, default=0, help="queries to print, drawn at random")
     options = parser.parse_args()
     splits = {
@@ -48,10 +49,10 @@ def main() -> None:
     if options.resets:
         resets(options.folder / next(iter(splits)), options.resets)
     for number in range(options.queries):
-        name, worlds = list(splits.items())[stable_integer(0, "split", number) % len(splits)]
-        place = stable_integer(0, "world", number) % len(worlds)
+        name, worlds = list(splits.items())[stable_integer(options.seed, "split", number) % len(splits)]
+        place = stable_integer(options.seed, "world", number) % len(worlds)
         tasks = worlds[place].build().tasks
-        task = tasks[tasks.numbers("test")[stable_integer(0, "task", number) % 400]]
+        task = tasks[tasks.numbers("test")[stable_integer(options.seed, "task", number) % 400]]
         print(f"{number + 1}. {task.query} [{name}/{place}; {', '.join(need.fact for need in task.needs)}]")
 
 

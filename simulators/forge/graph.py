@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .lexicon import lexicon
+from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .readers.operations import RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .vocabulary import Vocabulary
@@ -20,7 +21,6 @@ MAX_FACTS = 6
 """Most facts that are asked of one operation."""
 MAX_ARGUMENTS = 3
 """Most arguments that a question names."""
-_WRAPS = lexicon("wraps")
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
     r"^(v?\d+([._]\d+)*|v\d+\w*|api|rest|services?|public|latest|beta|\{version\}|\{api.?version\})$", re.IGNORECASE
@@ -35,7 +35,6 @@ _MACHINE = re.compile(
     re.IGNORECASE,
 )
 """Names of parameters that only a machine knows: the session gives them, or they stay at their defaults."""
-_UNASKED = lexicon("unasked")
 _WRITING = re.compile(
     r"^(create|add|update|set|delete|remove|put|post|patch|cancel|modify|insert|upload|disable|enable|start|stop|send|attach|detach"
     r"|associate|disassociate|register|deregister|reset|revoke|copy|restore|import|authorize|accept|reject|apply|change|run|tag"
@@ -52,28 +51,10 @@ _LISTING = lexicon("listing")
 _READING = lexicon("reading")
 _VERBS = lexicon("verbs")
 """Words that are verbs where a noun is expected."""
-TIMES, WHEN = lexicon("times"), lexicon("when")
-_NO_NOUN, _NO_FIRST = lexicon("no noun"), lexicon("no first")
-"""Words that no noun phrase ends in, and that none begins with."""
 _ALONE = lexicon("single of a kind")
 """Words for what there is one of, so that a question need not say which."""
-_NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
-_CLOCK = lexicon("clock")
 _RANGE = lexicon("bounds")
 """Names of bounds: two of them have an order that arguments by themselves do not keep."""
-_TURNED = {
-    "create": "created", "creation": "created", "update": "updated", "modify": "modified", "modification": "modified",
-    "delete": "deleted", "deletion": "deleted", "publish": "published",
-}  # fmt: skip
-_ENDS = {
-    "expires": "expiry",
-    "expire": "expiry",
-    "starts": "start",
-    "ends": "end",
-    "begins": "start",
-    "start": "start",
-    "end": "end",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +203,18 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     noun = graph.words.written(own)
     if len(noun) > 40 or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
         return "no noun in its name"
-    if own[-1] in ("count", *_VERBS, *_NO_NOUN) or own[0] in _VERBS or own[0] in _NO_FIRST or _is_past(own[-1]):
+    if (
+        own[-1] in ("count", "status", "result", "response", *_VERBS, *NO_NOUN)
+        or own[0] in _VERBS
+        or own[0] in NO_FIRST
+        or is_past(own[-1])
+    ):
         return "no noun in its name"
     if role == "record" and not arguments and not set(own) & _ALONE:
         return "nothing says which one it reads"
     if role == "list" and any(a.entity == key for a in arguments):
         return "two arguments of one kind"
     return CapabilityDraft(operation, role, key, noun, arguments, session=session)
-
-
-def _is_past(word: str) -> bool:
-    """Return whether a word is a participle or an adjective, and no noun."""
-    if word.endswith(("able", "ible")):
-        return word not in ("table", "variable", "cable")
-    return word in lexicon("done") or (word.endswith("ed") and word not in ("feed", "seed", "speed", "bed", "need", "embed"))
 
 
 def _segments(path: str) -> dict[str, str]:
@@ -303,7 +282,7 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     spec = spec_of(name, schema)
     entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
-    if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or _is_past(entity[-1])):
+    if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
         identity = _identity(entity, words, schema, spec)
@@ -322,7 +301,7 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
             return "an argument of unknown form"
     if not _accepted(spec, schema):
         return "an argument of unknown form"
-    if not graph.words.readable(words) or words[-1] in _NO_NOUN or _is_past(words[-1]):
+    if not graph.words.readable(words) or words[-1] in NO_NOUN or is_past(words[-1]):
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
@@ -338,7 +317,7 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     base = [*words[:-1], singular(words[-1])] if not marked else words[:-1]
     if marked and form in VALUE_FORMS and words[-1] not in ("id", "name", "number"):
         return []
-    if form in VALUE_FORMS and not marked:
+    if form in VALUE_FORMS and not marked and not (place == "path" and words[-1] in ("location", "place")):
         return []
     if marked and base:
         return [*base[:-1], singular(base[-1])][-3:]
@@ -403,7 +382,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     facts: list[FactDraft] = []
     for each in here:
         inner = each.path[len(prefix) if prefix else 0 :]
-        words = _field_words(inner, own, graph.words)
+        words = field_words(inner, own, graph.words)
         if words is None or graph.words.written(words) == draft.noun:
             continue
         gives = _reference(words, own, wanted, draft.entity in wanted)
@@ -412,9 +391,9 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives))
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
-        phrase = _phrase(words, spec) if spec is not None and distinctive(spec) else None
-        if phrase is not None and phrase != own and phrase[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
-            facts.append(FactDraft(each, graph.words.written(phrase), spec))
+        told = phrase(words, spec) if spec is not None and distinctive(spec) else None
+        if told is not None and told != own and told[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
+            facts.append(FactDraft(each, graph.words.written(told), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         named = any(a.entity == draft.entity for a in draft.arguments)
@@ -443,54 +422,6 @@ def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> lis
     if entity.known_as != named.words or len(facts) < 2:
         return []
     return [*[fact for fact in facts if fact is not named][: MAX_FACTS - 1], named]
-
-
-def _phrase(words: list[str], spec: Spec) -> list[str] | None:
-    """The noun phrase, or the participle of a time, that a question asks for; None where the words are neither."""
-    times = spec["form"] in TIMES
-    if times:
-        if words[-1] in _ENDS:
-            words = [*words[:-1], _ENDS[words[-1]], "time"]
-        elif words[-1] in WHEN and len(words) > 1:
-            before = words[-2]
-            if before in _TURNED and len(words) == 2 + (words[0] == "last"):
-                words = [*words[:-2], _TURNED[before], words[-1]]
-            elif before in _ENDS and words[-1] in ("at", "on"):
-                words = [*words[:-2], _ENDS[before], "time"]
-        past = [word for word in words if _is_past(word)]
-        if past and all(word in past or word in WHEN or word in ("last", "is", "was") for word in words):
-            return words if len(past) == 1 else None
-    if len(words) > 4 or words[-1] in _NO_NOUN or words[0] in _NO_FIRST or _is_past(words[-1]):
-        return None
-    if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
-        return None
-    if spec["form"] in ("integer", "decimal", "money") and singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS:
-        return None  # a number is no "type" or "status"
-    return words
-
-
-def _field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> list[str] | None:
-    """The words for a value in a response; None where nobody would ask for it."""
-    parts = [part for part in path if part != "[]"]
-    while len(parts) > 1 and (parts[0].lower() in _WRAPS or known.split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
-        parts = parts[1:]
-    if not parts or len(parts) > 2:
-        return None
-    pieces = [known.split(part) for part in parts]
-    if len(pieces) == 2:  # the source's source type is its type; no outer name ends in "info"
-        outer = [word for word in pieces[0] if word not in _ABOUT]
-        shared = next((n for n in range(min(map(len, (outer, pieces[1]))), 0, -1) if outer[-n:] == pieces[1][:n]), 0)
-        if len(outer) + len(pieces[1]) - shared > 3 or outer[-1:] in (["url"], ["id"]):
-            return None
-        pieces = [outer[: len(outer) - shared], pieces[1]]
-    words = [word for piece in pieces for word in piece]
-    if len(words) > len(own) and words[: len(own)] == own:
-        words = words[len(own) :]
-    elif len(words) > 1 and words[0] == own[-1]:
-        words = words[1:]
-    if len(set(words)) < len(words) or any(word in _UNASKED for word in words) or not known.readable(words):
-        return None
-    return words
 
 
 def _reference(words: list[str], own: list[str], wanted: set[str], self_wanted: bool) -> str:

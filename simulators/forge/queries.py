@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .lexicon import lexicon
 from .words import plural, singular
@@ -45,46 +45,59 @@ def called(known_as: str, value: str) -> str:
     return f'whose {known_as} is "{value}"'
 
 
-def of_arguments(parts: Sequence[tuple[str, str, bool]]) -> str:
-    """The arguments of a question in words: for each its noun, its value, and whether it was named before."""
-    found = []
-    for noun, value, known in parts:
-        if known:
-            found.append(f"that {noun}")
-        elif noun in ("date", "day"):
-            found.append(value)
-        elif noun.split(" ")[-1] in ("city", "country", "place", "location", "topic", "query", "q", "keyword", "search"):
-            found.append(f'"{value}"')
+class Part(NamedTuple):
+    """An argument in words: its noun, its value, whether the query has named it before, and whether it is an entity's id."""
+
+    noun: str
+    value: str
+    known: bool = False
+    entity: bool = True
+
+
+def context(parts: Sequence[Part]) -> str:
+    """What comes after a noun: whose it is, where, when, and with which other values.
+
+    Args:
+        parts: The arguments.
+    """
+    owners, places, times, others = [], [], [], []
+    for part in parts:
+        last = part.noun.split(" ")[-1]
+        if part.known or part.entity:
+            owners.append(f"that {part.noun}" if part.known else f"{part.noun} {part.value}")
+        elif last in ("city", "country", "place", "location", "region"):
+            places.append(f' in "{part.value}"')
+        elif part.noun in ("date", "day"):
+            times.append(f" on {part.value}")
+        elif last in ("topic", "query", "keyword", "search", "term"):
+            times.append(f' about "{part.value}"')
         else:
-            found.append(f"{noun} {value}")
-    return " and ".join(found)
+            others.append(f"{part.noun} {part.value}")
+    within = bool(parts and parts[0].entity and parts[0].noun.split(" ")[-1] in _PLACES)
+    first = f" {'in' if within else 'of'} {' and '.join(owners)}" if owners else ""
+    return first + "".join(places + times) + (f" with {' and '.join(others)}" if others else "")
 
 
-def subject(capability: ForgedCapability, named: Sequence[tuple[str, str, bool]], own: tuple[str, bool] | None) -> str:
+def subject(capability: ForgedCapability, named: Sequence[Part], own: Part | None) -> str:
     """The words for what is asked about.
 
     Args:
         capability: The operation.
-        named: The arguments, without the id of the entity itself; see `of_arguments`.
-        own: The id of the entity itself, and whether it was named before; None where it is no argument.
+        named: The arguments, without the id of the entity itself.
+        own: The id of the entity itself; None where it is no argument.
     """
-    others = [part for part in named if not (own is not None and part[2])]
-    context = f" of {of_arguments(others)}" if others else ""
-    if any(not known and noun.split(" ")[-1] in ("date", "day", "city", "country", "year") for noun, _, known in others):
-        context = f" for {of_arguments(others)}"
     if own is not None:
-        value, known = own
-        return f"that {capability.noun}" if known else f"{capability.noun} {value}{context}"
-    if others:
-        return f"the {capability.noun}{context}"
-    return f"{'my' if capability.noun.split(' ')[-1] in _OWN else 'the'} {capability.noun}"
+        # an entity that was named before is the same with or without what it is of
+        return f"that {capability.noun}" if own.known else f"{capability.noun} {own.value}{context(named)}"
+    mine = not named and capability.noun.split(" ")[-1] in _OWN
+    return f"{'my' if mine else 'the'} {capability.noun}{context(named)}"
 
 
-def listed(entity: ForgedEntity, value: str, named: Sequence[tuple[str, str, bool]]) -> str:
-    """The words for one entity of a list, by what a person knows of it."""
-    within = bool(named) and named[0][0].split(" ")[-1] in _PLACES
-    context = f" {'in' if within else 'of'} {of_arguments(named)}" if named else ""
-    return f"the {entity.noun}{context} {called(entity.known_as, value)}"
+def listed(entity: ForgedEntity, value: str, named: Sequence[Part], again: bool) -> str:
+    """The words for one entity of a list, by what a person knows of it, unless the query has called it so before."""
+    if again:
+        return f"that {entity.noun}"
+    return f"the {entity.noun} {called(entity.known_as, value)}{context(named)}"
 
 
 def wish(fact: ForgedFact, about: str) -> str:

@@ -159,12 +159,13 @@ class ForgedTaskWriter:
         sentences: list[str] = []
         found: dict[str, int] = {}  # entity -> the need that finds its id
         named: set[str] = set()  # entities that the query has named
+        shown: dict[str, str] = {}  # entity -> what it was called
         shared: dict[Any, str | int | float | bool] = {}
         for ask in chosen:
             capability, fact = ask.capability, ask.fact
             arguments: dict[str, Any] = {}
-            parts: list[tuple[str, str, bool]] = []
-            own: tuple[str, bool] | None = None
+            parts: list[queries.Part] = []
+            own: queries.Part | None = None
             key: list[str] = []
             after: set[int] = set()
             for argument in capability.arguments:
@@ -175,19 +176,19 @@ class ForgedTaskWriter:
                         after.add(found[argument.entity])
                     named.add(argument.entity)
                     if argument.entity == capability.entity and capability.role == "record":
-                        own = str(value), known
+                        own = queries.Part(capability.noun, str(value), known)
                     else:
-                        parts.append((self._source.entities[argument.entity].noun, str(value), known))
+                        parts.append(queries.Part(self._source.entities[argument.entity].noun, str(value), known))
                 else:
-                    parts.append((argument.words, str(value), False))
+                    parts.append(queries.Part(argument.words, str(value), entity=False))
                     key.append(normalise(value))
                 if not argument.number and isinstance(value, int | float) and not isinstance(value, bool):
                     value = str(value)
                 arguments[argument.name] = value
             if capability.role == "list":
-                about = queries.listed(
-                    self._source.entities[capability.entity], self._named(task, capability, tuple(key)), parts
-                )
+                called = self._named(task, capability, tuple(key))
+                again = shown.setdefault(capability.entity, called) == called and capability.entity in named
+                about = queries.listed(self._source.entities[capability.entity], called, parts, again)
                 named.add(capability.entity)
             else:
                 about = queries.subject(capability, parts, own)

@@ -1,0 +1,93 @@
+"""The words for a fact: a noun phrase, or the participle of a time, out of the names that lead to a value."""
+
+from __future__ import annotations
+
+from .lexicon import lexicon
+from .values import Spec
+from .vocabulary import Vocabulary
+from .words import singular
+
+_WRAPS = lexicon("wraps")
+_UNASKED = lexicon("unasked")
+TIMES, WHEN = lexicon("times"), lexicon("when")
+_CLOCK = lexicon("clock")
+_NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
+_ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
+NO_NOUN, NO_FIRST = lexicon("no noun"), lexicon("no first")
+"""Words that no noun phrase ends in, and that none begins with."""
+_TURNED = {
+    "create": "created", "creation": "created", "update": "updated", "modify": "modified", "modification": "modified",
+    "delete": "deleted", "deletion": "deleted", "publish": "published",
+}  # fmt: skip
+_AS_NOUN = {
+    "create": "creation", "delete": "deletion", "modify": "modification", "publish": "publication", "expire": "expiry",
+    "deprecate": "deprecation", "complete": "completion", "activate": "activation", "cancel": "cancellation",
+}  # fmt: skip
+_ENDS = {
+    "expires": "expiry",
+    "expire": "expiry",
+    "starts": "start",
+    "ends": "end",
+    "begins": "start",
+    "start": "start",
+    "end": "end",
+}
+
+
+def is_past(word: str) -> bool:
+    """Return whether a word is a participle or an adjective, and no noun."""
+    if word.endswith(("able", "ible")):
+        return word not in ("table", "variable", "cable")
+    return word in lexicon("done") or (word.endswith("ed") and word not in ("feed", "seed", "speed", "bed", "need", "embed"))
+
+
+def phrase(words: list[str], spec: Spec) -> list[str] | None:
+    """The noun phrase, or the participle of a time, that a question asks for; None where the words are neither."""
+    times = spec["form"] in TIMES
+    if times:
+        if words[-1] in _ENDS:
+            words = [*words[:-1], _ENDS[words[-1]], "time"]
+        elif words[-1] in WHEN and len(words) > 1:
+            before = words[-2]
+            if before in _TURNED and len(words) == 2 + (words[0] == "last"):
+                words = [*words[:-2], _TURNED[before], words[-1]]
+            elif before in _AS_NOUN and words[-1] not in ("at", "on"):
+                words = [*words[:-2], _AS_NOUN[before], words[-1]]
+            elif before in _ENDS and words[-1] in ("at", "on"):
+                words = [*words[:-2], _ENDS[before], "time"]
+        past = [word for word in words if is_past(word)]
+        if past and all(word in past or word in WHEN or word in ("last", "is", "was") for word in words):
+            return words if len(past) == 1 else None
+    if set(words[:-1]) & _CLOCK and words[-1] in ("day", "month", "year", "hour", "minute", "second"):
+        return None  # a part of a date
+    if words == ["total", "count"] or len(words) > 4 or words[-1] in NO_NOUN or words[0] in NO_FIRST or is_past(words[-1]):
+        return None
+    if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
+        return None
+    if spec["form"] in ("integer", "decimal", "money") and singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS:
+        return None  # a number is no "type" or "status"
+    return words
+
+
+def field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> list[str] | None:
+    """The words for a value in a response; None where nobody would ask for it."""
+    parts = [part for part in path if part != "[]"]
+    while len(parts) > 1 and (parts[0].lower() in _WRAPS or known.split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
+        parts = parts[1:]
+    if not parts or len(parts) > 2:
+        return None
+    pieces = [known.split(part) for part in parts]
+    if len(pieces) == 2:  # the source's source type is its type; no outer name ends in "info"
+        outer = [word for word in pieces[0] if word not in _ABOUT]
+        shared = next((n for n in range(min(map(len, (outer, pieces[1]))), 0, -1) if outer[-n:] == pieces[1][:n]), 0)
+        if len(outer) + len(pieces[1]) - shared > 3 or outer[-1:] in (["url"], ["id"]):
+            return None
+        pieces = [outer[: len(outer) - shared], pieces[1]]
+    words = [word for piece in pieces for word in piece]
+    if len(words) > len(own) and words[: len(own)] == own:
+        words = words[len(own) :]
+    elif len(words) > 1 and words[0] == own[-1]:
+        words = words[1:]
+    if len(set(words)) < len(words) or any(word in _UNASKED for word in words) or not known.readable(words):
+        return None
+    return words
