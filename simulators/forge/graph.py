@@ -44,6 +44,8 @@ _WRITING = re.compile(
 _ABOUT = lexicon("about")
 """Nouns that say nothing: the details of an order are the order."""
 _VAGUE = lexicon("vague")
+_NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
+"""Forms of values that things are called by."""
 _NAMELESS = lexicon("nameless")
 """Nouns that nobody would ask about by themselves."""
 _JOINTS = lexicon("joints")
@@ -410,7 +412,7 @@ def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> lis
     """The facts of a list's items; one of them is what a person knows the entity by, and the others are asked for."""
     plain = [fact for fact in facts if not fact.gives]
     naming = ("name", "title", "label", "subject", "headline", "login", "email")
-    named = next((f for word in naming for f in plain if f.words.split(" ")[-1] == word and f.spec["form"] != "enum"), None)  # type: ignore[index]
+    named = next((f for word in naming for f in plain if f.words.split(" ")[-1] == word and f.spec["form"] in _NAMES), None)  # type: ignore[index]
     named = named or next(
         (f for f in plain if f.spec is not None and f.spec["form"] in ("email", "phone", "domain", "address")), None
     )

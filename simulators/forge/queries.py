@@ -17,7 +17,7 @@ LONGEST = 900
 MOST_LINKS = 3
 """Most times that a sentence says "of"."""
 _OWN = lexicon("own")
-_DONE = lexicon("done")
+_DONE, _UNITS = lexicon("done"), lexicon("numeric")
 WHEN = lexicon("when")
 _PLACES = lexicon("places")
 """Nouns of what other things are in."""
@@ -89,6 +89,8 @@ def subject(capability: ForgedCapability, named: Sequence[Part], own: Part | Non
     if own is not None:
         # an entity that was named before is the same with or without what it is of
         return f"that {capability.noun}" if own.known else f"{capability.noun} {own.value}{context(named)}"
+    if same := next((part for part in named if part.noun == capability.noun and not part.entity), None):
+        return f'the {capability.noun} "{same.value}"{context([part for part in named if part is not same])}'
     mine = not named and capability.noun.split(" ")[-1] in _OWN
     return f"{'my' if mine else 'the'} {capability.noun}{context(named)}"
 
@@ -124,6 +126,8 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
+    if form == "integer" and singular(words[-1]) != words[-1] and singular(words[-1]) not in _UNITS and words[0] != "total":
+        return f"How many {fact.words} does {about} have?"
     if form == "integer" and words[0] in ("total", "num") and len(words) > 1 and singular(words[-1]) != words[-1]:
         return f"How many {' '.join(words[1:])} does {about} have?"
     if form == "person" and len(words) == 1 and words[0] in ("author", "owner", "assignee", "creator"):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
 
 from .lexicon import lexicon
 from .readers.operations import Api
 from .values import NAMED
-from .words import CAPITALS, JOINED, LONGEST_WORD, split
+from .words import CAPITALS, JOINED, LONGEST_WORD, plural, singular, split
 
 MOST_PROSE = 400
 """Most characters that are read of one description."""
@@ -22,6 +21,8 @@ KEPT_WHOLE = 10
 """Longest word that stays whole where the prose has it: "endpoint", "workspace"."""
 SHORT = 4
 """Words up to this length are abbreviations unless a list or the prose has them."""
+LITTLE = 500
+"""Words of prose below which a document is no dictionary: a word that it lacks may be one all the same."""
 _TOKEN = re.compile(r"(?<![\w./{$-])[A-Za-z]+(?![\w/}(])")
 _BASE = frozenset().union(
     *map(lexicon, ("short", "amounts", "counts", "numeric", "identifies", "places", "singles", "parts")), NAMED
@@ -60,6 +61,7 @@ class Vocabulary:
             parts = split(name)
             if len(parts) > 1:
                 self._parts |= {part for part in parts if len(part) > SHORT}
+        self._little = self._plain.total() < LITTLE
         self._found: dict[str, tuple[str, ...]] = {}
 
     def split(self, identifier: str) -> list[str]:
@@ -72,7 +74,7 @@ class Vocabulary:
 
     def readable(self, words: list[str]) -> bool:
         """Return whether a person would read these as words: no unknown abbreviation, and none that is several in one."""
-        return bool(words) and all(map(self._readable, words)) and all(a != b for a, b in pairwise(words))
+        return bool(words) and len(set(words)) == len(words) and all(map(self._readable, words))
 
     def _readable(self, word: str) -> bool:
         if word in JOINED or word in CAPITALS or word in _BASE or self._is_abbreviation(word):
@@ -81,7 +83,9 @@ class Vocabulary:
             return False
         if len(word) <= SHORT:
             return word in self._plain
-        return len(word) <= LONGEST_WORD or (word in self._plain and len(word) <= LONGEST_WORD + 5)
+        if any(each in self._plain for each in (word, singular(word), plural(word))):
+            return len(word) <= LONGEST_WORD + 5
+        return len(word) <= LONGEST_WORD and (word in self._parts or self._little)
 
     def _is_abbreviation(self, word: str) -> bool:
         return 1 < len(word) <= SHORT + 1 and self._capitals[word] > self._plain[word] and word not in _BASE

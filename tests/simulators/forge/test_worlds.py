@@ -113,7 +113,13 @@ def test_an_example_that_is_a_template_is_no_value() -> None:
 
 def test_queries_read_like_a_persons() -> None:
     queries = " ".join(task.query for task in tasks(forged(CLINIC), 300))
-    for words in ('the ID of the owner called "', "that owner", "the birth date of that pet", "the pet of that owner called"):
+    for words in (
+        'the ID of the owner called "',
+        "that owner",
+        "the birth date of that pet",
+        " of that owner.",
+        'the pet called "',
+    ):
         assert words in queries
     for words in ("ownerId", "petId", "birthDate", "{", "None"):
         assert words not in queries
