@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from .lexicon import lexicon
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
+from .queries import is_own_name
 from .readers.operations import RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .vocabulary import Vocabulary
@@ -46,6 +47,7 @@ _ABOUT = lexicon("about")
 _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
+_IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
 """Nouns that nobody would ask about by themselves."""
 _JOINTS = lexicon("joints")
@@ -382,6 +384,11 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     here = [f for f in here if f.listed == (prefix or ()).count("[]")]
     own = draft.entity.split("_")
     facts: list[FactDraft] = []
+    # what a question says already, it does not ask: the type of the policy of that type, the name of what its name names
+    asked = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
+    asked += [
+        {"name"} for a in draft.arguments if a.entity == draft.entity and graph.entities[a.entity].identity["form"] == "slug"
+    ]
     for each in here:
         inner = each.path[len(prefix) if prefix else 0 :]
         words = field_words(inner, own, graph.words)
@@ -394,8 +401,9 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
         told = phrase(words, spec) if spec is not None and distinctive(spec) else None
-        if told is not None and told != own and told[-1] not in ("id", "ids", "uuid", "guid", "arn", "sid"):
-            facts.append(FactDraft(each, graph.words.written(told), spec))
+        if told is None or told == own or told[-1] in _IDS or any(set(told) <= each for each in asked):
+            continue
+        facts.append(FactDraft(each, graph.words.written(told), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         named = any(a.entity == draft.entity for a in draft.arguments)
@@ -418,6 +426,8 @@ def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> lis
     )
     if named is None:
         return []
+    noun = set(draft.noun.lower().split(" "))
+    facts = [f for f in facts if f is named or f.gives or not is_own_name(f.words, noun)]
     entity = graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
     if entity.known is None:
         entity.known, entity.known_as = named.spec, named.words

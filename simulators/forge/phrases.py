@@ -44,6 +44,10 @@ def is_past(word: str) -> bool:
 def phrase(words: list[str], spec: Spec) -> list[str] | None:
     """The noun phrase, or the participle of a time, that a question asks for; None where the words are neither."""
     times = spec["form"] in TIMES
+    if words[-2:] == ["date", "time"]:
+        words = [*words[:-2], "time"]
+    if len(words) > 1 and words[-1] in ("maximum", "minimum", "average", "total"):
+        words = [words[-1], *words[:-1]]
     if times:
         if words[-1] in _ENDS:
             words = [*words[:-1], _ENDS[words[-1]], "time"]
@@ -60,6 +64,8 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
             return words if len(past) == 1 else None
     if set(words[:-1]) & _CLOCK and words[-1] in ("day", "month", "year", "hour", "minute", "second"):
         return None  # a part of a date
+    if len(words) > 1 and words[-1] in ("key", "value"):
+        return None  # nobody reads keys aloud, and a value is of anything
     if words == ["total", "count"] or len(words) > 4 or words[-1] in NO_NOUN or words[0] in NO_FIRST or is_past(words[-1]):
         return None
     if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):

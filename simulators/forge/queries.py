@@ -17,6 +17,7 @@ LONGEST = 900
 MOST_LINKS = 3
 """Most times that a sentence says "of"."""
 _OWN = lexicon("own")
+_NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("numeric")
 WHEN = lexicon("when")
 _PLACES = lexicon("places")
@@ -35,10 +36,16 @@ _ASK = (
 _LEAD = ("And", "Also:", "Then,", "Finally,", "One more thing:")
 
 
-def called(known_as: str, value: str) -> str:
+def is_own_name(words: str, noun: set[str]) -> bool:
+    """Return whether words for a fact mean the name of the thing itself: a comment's user name is another's."""
+    *before, last = words.lower().split(" ")
+    return last in _NAMES and set(before) <= noun | _KINDS_OF_NAMES
+
+
+def called(known_as: str, value: str, noun: str) -> str:
     """How a person names an entity by what they know of it."""
     last = known_as.split(" ")[-1]
-    if last in ("name", "title", "label", "headline", "login", "username"):
+    if is_own_name(known_as, set(noun.lower().split(" "))):
         return f'called "{value}"'
     if last in ("email", "phone"):
         return f"with the {known_as} {value}"
@@ -99,7 +106,7 @@ def listed(entity: ForgedEntity, value: str, named: Sequence[Part], again: bool)
     """The words for one entity of a list, by what a person knows of it, unless the query has called it so before."""
     if again:
         return f"that {entity.noun}"
-    return f"the {entity.noun} {called(entity.known_as, value)}{context(named)}"
+    return f"the {entity.noun} {called(entity.known_as, value, entity.noun)}{context(named)}"
 
 
 def wish(fact: ForgedFact, about: str) -> str:

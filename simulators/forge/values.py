@@ -108,9 +108,9 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         form = "title" if form == "code" else form
     if isinstance(example, str) and (day := _DAY.match(example)):
         return {"form": "moment" if day[1] else "day"}
-    if form in ("code", "slug", "hex", "zip", "version", "phone", "", "title", "isbn") and isinstance(example, str):
+    if form in ("code", "slug", "hex", "zip", "version", "phone", "", "isbn") and isinstance(example, str):
         digits = len(_DIGIT.findall(example))
-        if digits >= 4 and _LIKE.fullmatch(example) and (form != "title" or " " not in example):
+        if digits >= 4 and _LIKE.fullmatch(example):
             return {"form": "like", "example": example}
     if form == "title":
         nouns = set(entity.split("_"))

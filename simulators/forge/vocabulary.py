@@ -82,7 +82,7 @@ class Vocabulary:
         if len(word) < 2 or not word.isalpha() or not set(word) & set("aeiouy"):
             return False
         if len(word) <= SHORT:
-            return word in self._plain
+            return len(word) > 2 and word in self._plain
         if any(each in self._plain for each in (word, singular(word), plural(word))):
             return len(word) <= LONGEST_WORD + 5
         return len(word) <= LONGEST_WORD and (word in self._parts or self._little)
