@@ -20,6 +20,8 @@ from .words import is_english, is_plural, singular, split
 
 MAX_FACTS = 6
 """Most facts that are asked of one operation."""
+MAX_CHOICE = 24
+"""Most characters of a choice that a question names."""
 MAX_ARGUMENTS = 3
 """Most arguments that a question names."""
 _IDENTIFIES = lexicon("identifies")
@@ -47,6 +49,7 @@ _ABOUT = lexicon("about")
 _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
+_PEOPLE = lexicon("people")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
 """Nouns that nobody would ask about by themselves."""
@@ -147,6 +150,12 @@ def graph_of(api: Api) -> Graph:
     wanted = {a.entity for each in drafts for a in each.arguments if a.entity}
     for draft in drafts:
         _ask(draft, wanted, graph)
+    for draft in drafts:
+        # a record of what a list calls by one name has no other name
+        known = graph.entities[draft.entity].known_as if draft.entity in graph.entities else ""
+        noun = set(draft.noun.lower().split(" "))
+        if known and draft.role == "record":
+            draft.facts = [f for f in draft.facts if f.gives or f.words == known or not is_own_name(f.words, noun)]
         if draft.facts:
             graph.capabilities.append(draft)
         else:
@@ -309,6 +318,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
+    if spec["form"] == "enum" and any("_" in str(each) or len(str(each)) > MAX_CHOICE for each in spec["of"]):
+        return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
 
@@ -416,17 +427,26 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     draft.facts = facts[:MAX_FACTS]
 
 
+def _names(words: str, last: str, noun: set[str]) -> bool:
+    """Return whether words that end so mean what a thing is called: its own name, or what people are called by."""
+    if words.split(" ")[-1] != last:
+        return False
+    if last in ("name", "title", "label"):
+        return is_own_name(words, noun) or (words == "last name" and bool(noun & _PEOPLE))
+    return True
+
+
 def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> list[FactDraft]:
     """The facts of a list's items; one of them is what a person knows the entity by, and the others are asked for."""
-    plain = [fact for fact in facts if not fact.gives]
+    plain = [fact for fact in facts if fact.spec is not None and not fact.gives]
+    noun = set(draft.noun.lower().split(" "))
     naming = ("name", "title", "label", "subject", "headline", "login", "email")
-    named = next((f for word in naming for f in plain if f.words.split(" ")[-1] == word and f.spec["form"] in _NAMES), None)  # type: ignore[index]
+    named = next((f for word in naming for f in plain if f.spec["form"] in _NAMES and _names(f.words, word, noun)), None)  # type: ignore[index]
     named = named or next(
         (f for f in plain if f.spec is not None and f.spec["form"] in ("email", "phone", "domain", "address")), None
     )
     if named is None:
         return []
-    noun = set(draft.noun.lower().split(" "))
     facts = [f for f in facts if f is named or f.gives or not is_own_name(f.words, noun)]
     entity = graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
     if entity.known is None:

@@ -10,6 +10,8 @@ from .words import singular
 _WRAPS = lexicon("wraps")
 _UNASKED = lexicon("unasked")
 TIMES, WHEN = lexicon("times"), lexicon("when")
+_SMALL = lexicon("small")
+"""Words for numbers that are small."""
 _CLOCK = lexicon("clock")
 _NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
 _ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
@@ -70,8 +72,10 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
         return None
     if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
         return None
-    if spec["form"] in ("integer", "decimal", "money") and singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS:
-        return None  # a number is no "type" or "status"
+    if spec["form"] in ("integer", "decimal", "money") and (
+        singular(words[-1]) in _SMALL or (singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS)
+    ):
+        return None  # a number is no "type" or "status", and numbers that can be told apart are no ages
     return words
 
 

@@ -18,7 +18,7 @@ MOST_LINKS = 3
 """Most times that a sentence says "of"."""
 _OWN = lexicon("own")
 _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
-_DONE, _UNITS = lexicon("done"), lexicon("numeric")
+_DONE, _UNITS = lexicon("done"), lexicon("units")
 WHEN = lexicon("when")
 _PLACES = lexicon("places")
 """Nouns of what other things are in."""

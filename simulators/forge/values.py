@@ -56,7 +56,7 @@ NAMED: dict[str, str] = {
     "keywords": "topic", "term": "topic", "topic": "topic", "ingredient": "topic", "place": "city", "location": "city",
 }  # fmt: skip
 _AMOUNTS = lexicon("amounts")
-_COUNTS = lexicon("counts")
+_COUNTS, _PEOPLE = lexicon("counts"), lexicon("people")
 VALUE_FORMS = lexicon("value forms")
 """Forms of values that mean something by themselves: an argument of such a form names no entity of the API."""
 
@@ -114,12 +114,14 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
             return {"form": "like", "example": example}
     if form == "title":
         nouns = set(entity.split("_"))
-        if nouns & {"user", "customer", "contact", "employee", "member", "patient", "person", "student", "player", "driver"}:
+        if nouns & _PEOPLE:
             return {"form": "person"}
         if nouns & {"company", "organization", "organisation", "vendor", "supplier", "merchant", "business"}:
             return {"form": "company"}
         if nouns & {"city", "town"}:
             return {"form": "city"}
+    if last == "symbol" and "currency" in entity:
+        return {"form": "currency"}
     if form == "title" and "country" in entity:
         return {"form": "country"}
     return {"form": form} if form else None
