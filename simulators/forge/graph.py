@@ -50,6 +50,7 @@ _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
+_IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
 """Nouns that nobody would ask about by themselves."""
@@ -213,6 +214,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         own = key.split("_")
     if last is not None and last.entity and (own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
         key, own = last.entity, last.entity.split("_")
+    if role == "record" and last is not None and last.entity == "_".join(own[-last.entity.count("_") - 1 :]):
+        key = last.entity  # the id of a job is that of the signing job
     noun = graph.words.written(own)
     if len(noun) > 40 or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
         return "no noun in its name"
@@ -223,6 +226,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         or is_past(own[-1])
     ):
         return "no noun in its name"
+    if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
+        return "a search for one record"
     if role == "record" and not arguments and not set(own) & _ALONE:
         return "nothing says which one it reads"
     if role == "list" and any(a.entity == key for a in arguments):
@@ -318,7 +323,7 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
-    if spec["form"] == "enum" and any("_" in str(each) or len(str(each)) > MAX_CHOICE for each in spec["of"]):
+    if spec["form"] == "enum" and any(len(str(e)) > MAX_CHOICE or _IDENTIFIER.search(str(e)) for e in spec["of"]):
         return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
@@ -433,7 +438,7 @@ def _names(words: str, last: str, noun: set[str]) -> bool:
         return False
     if last in ("name", "title", "label"):
         return is_own_name(words, noun) or (words == "last name" and bool(noun & _PEOPLE))
-    return True
+    return len(words.split(" ")) < 3
 
 
 def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> list[FactDraft]:

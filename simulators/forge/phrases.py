@@ -5,11 +5,13 @@ from __future__ import annotations
 from .lexicon import lexicon
 from .values import Spec
 from .vocabulary import Vocabulary
-from .words import singular
+from .words import is_plural, singular
 
 _WRAPS = lexicon("wraps")
 _UNASKED = lexicon("unasked")
 TIMES, WHEN = lexicon("times"), lexicon("when")
+_TOGETHER = lexicon("together")
+"""Plurals that are one text."""
 _SMALL = lexicon("small")
 """Words for numbers that are small."""
 _CLOCK = lexicon("clock")
@@ -68,9 +70,18 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
         return None  # a part of a date
     if len(words) > 1 and words[-1] in ("key", "value"):
         return None  # nobody reads keys aloud, and a value is of anything
-    if words == ["total", "count"] or len(words) > 4 or words[-1] in NO_NOUN or words[0] in NO_FIRST or is_past(words[-1]):
+    if (
+        words == ["total", "count"]
+        or len(words) > 4
+        or words[-1] in NO_NOUN
+        or words[0] in NO_FIRST
+        or is_past(words[-1])
+        or is_past(singular(words[-1]))
+    ):
         return None
     if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
+        return None
+    if is_plural(words[-1]) and spec["form"] not in ("integer", "decimal", "money") and words[-1] not in _TOGETHER:
         return None
     if spec["form"] in ("integer", "decimal", "money") and (
         singular(words[-1]) in _SMALL or (singular(words[-1]) == words[-1] and words[-1] not in _NUMBERS)

@@ -133,13 +133,22 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
-    if form == "integer" and singular(words[-1]) != words[-1] and singular(words[-1]) not in _UNITS and words[0] != "total":
+    if (
+        form == "integer"
+        and "of" not in words
+        and singular(words[-1]) != words[-1]
+        and singular(words[-1]) not in _UNITS
+        and words[0] != "total"
+    ):
         return f"How many {fact.words} does {about} have?"
     if form == "integer" and words[0] in ("total", "num") and len(words) > 1 and singular(words[-1]) != words[-1]:
         return f"How many {' '.join(words[1:])} does {about} have?"
     if form == "person" and len(words) == 1 and words[0] in ("author", "owner", "assignee", "creator"):
         return f"Who is the {words[0]} of {about}?"
-    return _ASK[luck % len(_ASK)].format(wish(fact, about))
+    if words[-3:-1] == ["number", "of"] or words[:2] == ["number", "of"]:
+        return f"How many {' '.join(words[words.index('of') + 1 :])} does {about} have?"
+    asked = _ASK[luck % len(_ASK)].format(wish(fact, about))
+    return asked.replace("What is", "What are") if singular(words[-1]) != words[-1] else asked
 
 
 def joined(sentences: Sequence[str], luck: int) -> str:
