@@ -20,6 +20,8 @@ from .words import is_english, is_plural, singular, split
 
 MAX_FACTS = 6
 """Most facts that are asked of one operation."""
+MAX_NOUN = 3
+"""Most words of a noun."""
 MAX_CHOICE = 24
 """Most characters of a choice that a question names."""
 MAX_ARGUMENTS = 3
@@ -50,6 +52,7 @@ _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
+_FIRST_PLURALS, _DONE_BY = lexicon("first plurals"), lexicon("done by")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
@@ -216,8 +219,10 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         key, own = last.entity, last.entity.split("_")
     if role == "record" and last is not None and last.entity == "_".join(own[-last.entity.count("_") - 1 :]):
         key = last.entity  # the id of a job is that of the signing job
+    if len(own) > 1 and own[-1] in _ABOUT:
+        own = own[:-1]
     noun = graph.words.written(own)
-    if len(noun) > 40 or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
+    if len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
         return "no noun in its name"
     if (
         own[-1] in ("count", "status", "result", "response", *_VERBS, *NO_NOUN)
@@ -225,6 +230,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         or own[0] in NO_FIRST
         or is_past(own[-1])
     ):
+        return "no noun in its name"
+    if "id" in own or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1]) or own[0] in _DONE_BY:
         return "no noun in its name"
     if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
         return "a search for one record"
@@ -323,6 +330,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
+    if spec["form"] == "boolean":
+        return "an argument whose choices nobody would say"
     if spec["form"] == "enum" and any(len(str(e)) > MAX_CHOICE or _IDENTIFIER.search(str(e)) for e in spec["of"]):
         return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))

@@ -68,6 +68,10 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
             return words if len(past) == 1 else None
     if set(words[:-1]) & _CLOCK and words[-1] in ("day", "month", "year", "hour", "minute", "second"):
         return None  # a part of a date
+    if len(set(words) & _CLOCK) > 1 or len(words) > 3:
+        return None
+    if words[-1] in ("name", "title") and (len(words) > 2 or (words[-1] == "title" and len(words) > 1)):
+        return None  # the name of something else
     if len(words) > 1 and words[-1] in ("key", "value"):
         return None  # nobody reads keys aloud, and a value is of anything
     if (
