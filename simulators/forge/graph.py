@@ -53,6 +53,7 @@ _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "lo
 """Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
 _FIRST_PLURALS, _DONE_BY = lexicon("first plurals"), lexicon("done by")
+_WHICH = lexicon("which")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
@@ -223,6 +224,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         own = own[:-1]
     noun = graph.words.written(own)
     if len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
+        return "no noun in its name"
+    if own[-1] in _WHICH:
         return "no noun in its name"
     if (
         own[-1] in ("count", "status", "result", "response", *_VERBS, *NO_NOUN)

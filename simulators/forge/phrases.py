@@ -14,6 +14,7 @@ _TOGETHER = lexicon("together")
 """Plurals that are one text."""
 _SMALL = lexicon("small")
 """Words for numbers that are small."""
+_PEOPLE = lexicon("people")
 _CLOCK = lexicon("clock")
 _NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
 _ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
@@ -68,8 +69,12 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
             return words if len(past) == 1 else None
     if set(words[:-1]) & _CLOCK and words[-1] in ("day", "month", "year", "hour", "minute", "second"):
         return None  # a part of a date
-    if len(set(words) & _CLOCK) > 1 or len(words) > 3:
+    if len(set(words) & _CLOCK) > 1 or len(words) > 3 or words == ["total"]:
         return None
+    if any(is_plural(word) for word in words[:-1]) or (words[0] in ("maximum", "minimum") and is_plural(words[-1])):
+        return None
+    if len(words) > 1 and words[-1] in ("state", "status") and words[-2] in ("state", "status", "city", "description"):
+        return None  # a city's state is a place, and a state's status a muddle
     if words[-1] in ("name", "title") and (len(words) > 2 or (words[-1] == "title" and len(words) > 1)):
         return None  # the name of something else
     if len(words) > 1 and words[-1] in ("key", "value"):
@@ -113,6 +118,11 @@ def field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> lis
         words = words[len(own) :]
     elif len(words) > 1 and words[0] == own[-1]:
         words = words[1:]
-    if len(set(words)) < len(words) or any(word in _UNASKED for word in words) or not known.readable(words):
+    if (
+        len(set(words)) < len(words)
+        or set(words[:-1]) & set(own)
+        or any(word in _UNASKED for word in words)
+        or not known.readable(words)
+    ):
         return None
-    return words
+    return None if words in (["first", "name"], ["last", "name"]) and not set(own) & _PEOPLE else words

@@ -99,7 +99,11 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         and words[-2] in ("currency", "country", "language", "airport", "postal", "zip")
     ):
         form = {"country": "country code"}.get(words[-2], NAMED[words[-2]])
-    if last == "address" and len(words) > 1 and words[-2] in ("email", "mail", "ip", "web", "url"):
+    if (
+        last == "address"
+        and len(words) > 1
+        and words[-2] in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server")
+    ):
         form = NAMED.get(words[-2], "url")
     if last == "name" and len(words) > 1:
         form = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}.get(
