@@ -23,7 +23,6 @@ from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenari
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
-from ..simulators.world_folder import WorldFolder
 from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
 
 if TYPE_CHECKING:

@@ -31,10 +31,8 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "baselines", "calibrate", "datasets", "learners", "loop", "models", "offline", "proxy", "rank", "scale", "serve", "share",
-    "speed", "tools", "train", "vision", "worlds", "writes", "zoo",
     "baselines", "calibrate", "datasets", "forge", "learners", "loop", "models", "offline", "proxy", "rank", "scale", "serve",
-    "share", "speed", "tools", "train", "vision", "worlds", "zoo",
+    "share", "speed", "tools", "train", "vision", "worlds", "writes", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
