@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -253,16 +252,3 @@ class Names:
         self._taken.add(found)
         self._laps[plain + suffix] = lap
         return found
-
-
-def tally(graphs: Sequence[Graph]) -> dict[str, Any]:
-    """How many operations of some APIs can be used, and why the others cannot."""
-    unused: Counter[str] = Counter()
-    for graph in graphs:
-        unused.update(graph.unused)
-    return {
-        "documents": len(graphs),
-        "operations": sum(len(graph.api.operations) for graph in graphs),
-        "used": sum(len(graph.capabilities) for graph in graphs),
-        "unused": dict(sorted(unused.items(), key=lambda item: (-item[1], item[0]))),
-    }

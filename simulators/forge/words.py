@@ -68,11 +68,6 @@ def is_plural(word: str) -> bool:
     return singular(word) != word
 
 
-def article(phrase: str) -> str:
-    """A noun phrase with its indefinite article."""
-    return f"{'an' if phrase[:1].lower() in 'aeio' else 'a'} {phrase}"
-
-
 def is_english(text: str) -> bool:
     """Return whether a text can be English: ASCII letters, and not mostly another language's small words."""
     letters = [c for c in text if c.isalpha()]
