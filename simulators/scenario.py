@@ -19,7 +19,6 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
-from .forge.folder import world_of_folder
 from .forge.folder import document_of_folder
 from .forge.source import ForgedSource
 from .ledger import RESOURCES, Budget
