@@ -173,11 +173,12 @@ def options_of(model: type[Settings], usual: Settings | None = None, without: Se
         usual: Settings whose fields are the defaults; by default the model's own.
         without: Fields that are left out.
     """
-    hints = get_type_hints(model, include_extras=True)
     for name, field in model.model_fields.items():
         if field.description and name not in without:
             own = inspect.Parameter.empty if field.is_required() else field.default
-            yield Option(name, hints[name], field, own if usual is None else getattr(usual, name), model)
+            # what pydantic has taken out of the annotation; hints of the whole class would look at pydantic's own, too
+            kind = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+            yield Option(name, kind, field, own if usual is None else getattr(usual, name), model)
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
