@@ -33,6 +33,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
+suppress_warnings = ["misc.highlighting_failure"]  # drawings in Mermaid, which GitHub renders
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["numba"]  # so that the site is built from the extra `docs` alone
 autodoc_typehints = "signature"

@@ -164,9 +164,9 @@ def difference(a: Any, b: Any, where: str = "") -> str | None:
 
 
 def some_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
-    """Actions that reach every corner: mostly allowed ones, some that serve a need and finish with all facts, some nonsense."""
+    """Choose actions that reach every corner: mostly allowed ones, some that serve a need or finish, some forbidden."""
     (count, width), tools = mask.shape, observation["tools"].shape[1]
-    actions = generator.integers(-1, width + 1, count)
+    actions = generator.integers(0, width, count)
     luck = generator.random(count)
     instead = np.full(count, tools) if width == tools + 2 else generator.integers(0, tools, count)  # wait, where there is one
     actions = np.where(luck < 0.3, instead, actions)

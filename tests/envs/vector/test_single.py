@@ -59,7 +59,7 @@ def play_both(world: MarketplaceEnv, compiled: MarketplaceEnv, steps: int, seed:
     width = int(world.action_space.n)  # type: ignore[attr-defined]
     assert_same(world.reset(seed=seed), compiled.reset(seed=seed), "reset")
     for step in range(steps):
-        action = int(generator.integers(-2, width + 2)) if generator.random() < 0.9 else 10**30
+        action = int(generator.integers(0, width))
         results = world.step(action), compiled.step(action)
         assert_same(*results, f"step {step}")
         assert_same(world.action_masks(), compiled.action_masks(), f"masks {step}")

@@ -31,7 +31,7 @@ def test_steps_rewards_ends_and_episode_sums_are_those_of_dummyvecenv() -> None:
     ended = 0
     for _ in range(200):
         assert all(np.array_equal(first[key], second[key]) for key in second)
-        actions = generator.integers(0, 7, 4)
+        actions = generator.integers(0, native.action_space.n, 4)
         first, rewards, done, infos = native.step(actions)
         second, expected, dones, notes = dummy.step(actions)
         assert rewards.tolist() == expected.tolist() and rewards.dtype == np.float32
