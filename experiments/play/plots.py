@@ -6,6 +6,8 @@ stand, never read as mathematics.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,15 +74,15 @@ class Plots:
                 share, ends = self._passes(group)
                 if cost is not None and share is not None:
                     points.append((cost, share, ends, number, agent))
-        chart, axes = self._axes(f"{REGISTRY['average_cost'].name}{_unit(self._currency())} an episode")
-        for cost, share, ends, number, _ in points:
-            whiskers = [[100 * (share - ends[0])], [100 * (ends[1] - share)]]
-            axes.errorbar([cost], [100 * share], whiskers, color=_colour(number), fmt=_marker(number), ms=5, elinewidth=0.8)
-        frontier = _frontier([(cost, share) for cost, share, *_ in points])
-        line = [(cost, 100 * share) for cost, share in frontier]
-        axes.step([x for x, _ in line], [y for _, y in line], where="post", color="#222222", lw=1, ls="--", zorder=1)
-        handles = {agent: _handle(number) for _, _, _, number, agent in points}
-        _legend(axes, [*handles.items(), ("frontier", _line())])
+        with self._chart(f"{REGISTRY['average_cost'].name}{_unit(self._currency())} an episode") as (chart, axes):
+            for cost, share, ends, number, _ in points:
+                whiskers = [[100 * (share - ends[0])], [100 * (ends[1] - share)]]
+                axes.errorbar([cost], [100 * share], whiskers, color=_colour(number), fmt=_marker(number), ms=5, elinewidth=0.8)
+            frontier = _frontier([(cost, share) for cost, share, *_ in points])
+            line = [(cost, 100 * share) for cost, share in frontier]
+            axes.step([x for x, _ in line], [y for _, y in line], where="post", color="#222222", lw=1, ls="--", zorder=1)
+            handles = {agent: _handle(number) for _, _, _, number, agent in points}
+            _legend(axes, [*handles.items(), ("frontier", _line())])
         return chart
 
     def budget_curve(self, resource: str = "price") -> Figure:
@@ -98,27 +100,29 @@ class Plots:
         if resource not in RESOURCES:
             raise UnknownName("resource", resource, RESOURCES)
         unit = {"price": self._currency(), "seconds": "s"}.get(resource, resource)
-        chart, axes = self._axes(f"Budget{_unit(unit)} an episode")
-        entries, ticks = [], set[float]()
-        for number, (agent, groups) in enumerate(self._agents().items()):
-            limited = {group.budget[0][1]: group for group in groups if [name for name, _ in group.budget] == [resource]}
-            shares = [(limit, *self._passes(limited[limit])) for limit in sorted(limited)]
-            curve = [(limit, share, ends) for limit, share, ends in shares if share is not None]
-            if not curve:
-                continue
-            limits = [limit for limit, _, _ in curve]
-            ticks |= set(limits)
-            lows, highs = ([100 * ends[side] for _, _, ends in curve] for side in (0, 1))
-            colour = _colour(number)
-            axes.plot(limits, [100 * share for _, share, _ in curve], color=colour, marker=_marker(number), ms=5, lw=1.4)
-            axes.fill_between(limits, lows, highs, color=colour, alpha=0.13, lw=0)
-            entries.append((agent, _handle(number, line=True)))
-        if not entries:
-            raise ConfigError("plot.budget_curve", f"expected rows limited in {resource} alone, got none; play several budgets")
-        axes.set_xscale("log")
-        axes.set_xticks(sorted(ticks), [f"{tick:,g}" for tick in sorted(ticks)])
-        axes.xaxis.set_minor_locator(_no_ticks())
-        _legend(axes, entries)
+        with self._chart(f"Budget{_unit(unit)} an episode") as (chart, axes):
+            entries, ticks = [], set[float]()
+            for number, (agent, groups) in enumerate(self._agents().items()):
+                limited = {group.budget[0][1]: group for group in groups if [name for name, _ in group.budget] == [resource]}
+                shares = [(limit, *self._passes(limited[limit])) for limit in sorted(limited)]
+                curve = [(limit, share, ends) for limit, share, ends in shares if share is not None]
+                if not curve:
+                    continue
+                limits = [limit for limit, _, _ in curve]
+                ticks |= set(limits)
+                lows, highs = ([100 * ends[side] for _, _, ends in curve] for side in (0, 1))
+                colour = _colour(number)
+                axes.plot(limits, [100 * share for _, share, _ in curve], color=colour, marker=_marker(number), ms=5, lw=1.4)
+                axes.fill_between(limits, lows, highs, color=colour, alpha=0.13, lw=0)
+                entries.append((agent, _handle(number, line=True)))
+            if not entries:
+                raise ConfigError(
+                    "plot.budget_curve", f"expected rows limited in {resource} alone, got none; play several budgets"
+                )
+            axes.set_xscale("log")
+            axes.set_xticks(sorted(ticks), [f"{tick:,g}" for tick in sorted(ticks)])
+            axes.xaxis.set_minor_locator(_no_ticks())
+            _legend(axes, entries)
         return chart
 
     def _agents(self) -> dict[str, list[Group]]:
@@ -144,16 +148,17 @@ class Plots:
             raise ConfigError("plot", f"expected prices in one currency, got {names}; choose an environment: select(env=...)")
         return found.pop()
 
-    def _axes(self, x_label: str) -> tuple[Figure, Axes]:
+    @contextmanager
+    def _chart(self, x_label: str) -> Iterator[tuple[Figure, Axes]]:
         import matplotlib as mpl
 
         with mpl.rc_context(_SETTINGS):
             chart: Figure = _figure_class()(figsize=(WIDTH, HEIGHT), layout="constrained")
             axes = chart.add_subplot()
-        axes.set_xlabel(plain(x_label), parse_math=False)
-        axes.set_ylabel(_PASSES)
-        axes.set_ylim(-3, 103)
-        return chart, axes
+            axes.set_xlabel(plain(x_label), parse_math=False)
+            axes.set_ylabel(_PASSES)
+            axes.set_ylim(-3, 103)
+            yield chart, axes
 
 
 @lru_cache(maxsize=1)

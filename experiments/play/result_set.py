@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...simulators.errors import ConfigError, UnknownName, require
 from ...simulators.ledger import RESOURCES
-from .metric_registry import REGISTRY, Metric, cell, figure, plain, written
+from .metric_registry import REGISTRY, cell, figure, plain, written
 from .metrics import PairedDifference, paired_difference, summarise
 from .results import EpisodeResult, outcome
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from .plots import Plots
 
 PASS = "pass_rate_under_budget"
+ALWAYS = (PASS, "budget_failure_rate", "average_cost")
 SHOWN = (
-    PASS, "cost_per_success", "budget_failure_rate", "average_cost", "average_seconds", "average_tokens", "tool_error_rate",
-    "quality_of_plan", "value_share", "state_correct", "crashed_episodes",
+    PASS, "cost_per_success", "budget_failure_rate", "average_cost", "average_seconds", "average_tokens", "score",
+    "value_share", "state_correct", "crashed_episodes",
 )  # fmt: skip
-"""Figures of a table in a notebook; those that no row has are left out."""
+"""Figures of a table in a notebook; those outside `ALWAYS` are left out where every row has 0 or none."""
 _SPREAD = {"budget": "budget_", "errors": "errors_", "errors_by_status": "status_", "replies": "replies_"}
 """Fields with a column of a frame for each entry, and how their names begin."""
 
@@ -311,24 +312,34 @@ class Results(Sequence[EpisodeResult]):
         own = self._conditions[env]
         rows = {group: row for group, row in self.rows.items() if group.env == env}
         keys = [(metric, metric.key_under(own.grading)) for metric in map(REGISTRY.__getitem__, SHOWN)]
-        shown = [(metric, key) for metric, key in keys if any(figure(row, key) is not None for row in rows.values())]
-        number = 'style="text-align: right; white-space: nowrap"'
-        head = Markup("").join(
-            Markup(f'<th {number} title="{{}}">{{}}</th>').format(metric.meaning, metric.heading(own.currency))
-            for metric, _ in shown
-        )
+        shown = [(m, key) for m, key in keys if m.key in ALWAYS or any(figure(row, key) for row in rows.values())]
+        head = Markup("").join(_HEAD.format(_RIGHT, metric.meaning, metric.heading(own.currency)) for metric, _ in shown)
         body = Markup("").join(
-            Markup('<tr><th scope="row" style="text-align: left">{}</th>' + f"<td {number}>{{}}</td>{{}}</tr>").format(
-                self.labels[group], row["episodes"], Markup("").join(_cell(row, metric, key, number) for metric, key in shown)
-            )
+            _ROW.format(self.labels[group], row["episodes"], Markup("").join(_cell(row, key, m.kind) for m, key in shown))
             for group, row in rows.items()
         )
         caption = f"{env}, split {own.split or 'unknown'}, {own.grading} grading; 95 % intervals below the figures"
-        return Markup(
-            '<table class="costgym-results"><caption style="caption-side: top; text-align: left">{}</caption>'
-            '<thead><tr><th style="text-align: left">Agent, budget</th>' + f"<th {number}>Episodes</th>{{}}</tr></thead>"
-            "<tbody>{}</tbody></table>"
-        ).format(plain(caption), head, body)
+        return _TABLE.format(plain(caption), head, body)
+
+
+# Styles stand in the elements: a notebook has one stylesheet for all of its cells. All that is filled in is escaped.
+_RIGHT = "text-align: right; padding: 0.2em 0.6em"
+_HEAD = Markup('<th style="{}" title="{}">{}</th>')
+_CELL = Markup(f'<td style="{_RIGHT}">{{}}{{}}</td>')
+_INTERVAL = Markup('<br><small style="white-space: nowrap">{}–{}</small>')
+_ROW = Markup(
+    f'<tr><th scope="row" style="text-align: left; white-space: nowrap">{{}}</th><td style="{_RIGHT}">{{}}</td>{{}}</tr>'
+)
+_TABLE = Markup(
+    '<table class="costgym-results"><caption style="caption-side: top; text-align: left">{}</caption>'
+    f'<thead><tr><th style="text-align: left">Agent, budget</th><th style="{_RIGHT}">Episodes</th>{{}}</tr></thead>'
+    "<tbody>{}</tbody></table>"
+)
+
+
+def _cell(row: Mapping[str, Any], key: str, kind: str) -> Markup:
+    shown = cell(row, key, kind)
+    return _CELL.format(shown["value"], _INTERVAL.format(*shown["ends"]) if shown["ends"] else "")
 
 
 def _group(result: EpisodeResult) -> Group:
@@ -339,10 +350,3 @@ def _group(result: EpisodeResult) -> Group:
 def _budget(group: Group, currency: str) -> str:
     units = {"price": currency, "seconds": "s", "tokens": "tokens", "calls": "calls"}
     return ", ".join(f"{limit:,g} {units[name]}".rstrip() for name, limit in group.budget) or "unlimited"
-
-
-def _cell(row: Mapping[str, Any], metric: Metric, key: str, style: str) -> Markup:
-    shown = cell(row, key, metric.kind)
-    ends = shown["ends"]
-    small = Markup("") if ends is None else Markup("<br><small>{}–{}</small>").format(*ends)
-    return Markup(f"<td {style}>{{}}{{}}</td>").format(shown["value"], small)
