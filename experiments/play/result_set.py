@@ -310,12 +310,13 @@ class Results(Sequence[EpisodeResult]):
 
     def _table(self, env: str) -> Markup:
         own = self._conditions[env]
-        rows = {group: row for group, row in self.rows.items() if group.env == env}
+        labels = self.select(env=env).labels  # the caption names the environment
+        rows = {group: row for group, row in self.rows.items() if group in labels}
         keys = [(metric, metric.key_under(own.grading)) for metric in map(REGISTRY.__getitem__, SHOWN)]
         shown = [(m, key) for m, key in keys if m.key in ALWAYS or any(figure(row, key) for row in rows.values())]
         head = Markup("").join(_HEAD.format(_RIGHT, metric.meaning, metric.heading(own.currency)) for metric, _ in shown)
         body = Markup("").join(
-            _ROW.format(self.labels[group], row["episodes"], Markup("").join(_cell(row, key, m.kind) for m, key in shown))
+            _ROW.format(labels[group], row["episodes"], Markup("").join(_cell(row, key, m.kind) for m, key in shown))
             for group, row in rows.items()
         )
         caption = f"{env}, split {own.split or 'unknown'}, {own.grading} grading; 95 % intervals below the figures"
