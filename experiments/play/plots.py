@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.ledger import RESOURCES
 from .metric_registry import REGISTRY, figure, interval, plain
-from .result_set import PASS, Group, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from .result_set import Group, Results
+
+PASS = "pass_rate_under_budget"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63", "#117A8B", "#8C5A2B", "#5B8C00",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from markupsafe import Markup
 
@@ -14,12 +14,9 @@ from ...simulators.errors import ConfigError, UnknownName, require
 from ...simulators.ledger import RESOURCES
 from .metric_registry import REGISTRY, cell, figure, plain, written
 from .metrics import PairedDifference, paired_difference, summarise
+from .plots import PASS, Plots
 from .results import EpisodeResult, outcome
 
-if TYPE_CHECKING:
-    from .plots import Plots
-
-PASS = "pass_rate_under_budget"
 ALWAYS = (PASS, "budget_failure_rate", "average_cost")
 SHOWN = (
     PASS, "cost_per_success", "budget_failure_rate", "average_cost", "average_seconds", "average_tokens", "score",
@@ -278,8 +275,6 @@ class Results(Sequence[EpisodeResult]):
     @property
     def plot(self) -> Plots:
         """Figures to save as SVG, PDF or PNG: ``plot.pareto()`` and ``plot.budget_curve()``."""
-        from .plots import Plots
-
         return Plots(self)
 
     # -- shown -------------------------------------------------------------------------------------------------------------
