@@ -27,6 +27,7 @@ from .simulators.version import __version__
 
 if TYPE_CHECKING:
     from .envs.registration import make, make_vec
+    from .experiments.play.result_set import Results
     from .experiments.play.rollout import rollout
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "InvalidPlan",
     "InvalidProfile",
     "MissingExtra",
+    "Results",
     "UnknownName",
     "__version__",
     "make",
@@ -64,7 +66,12 @@ for _id, _entry in _ENVS.items():
     if _id not in gym.registry:
         gym.register(id=_id, entry_point=_entry, vector_entry_point=_VECTOR_ENVS.get(_id))
 
-_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.play.rollout"}
+_LAZY = {
+    "make": ".envs.registration",
+    "make_vec": ".envs.registration",
+    "Results": ".experiments.play.result_set",
+    "rollout": ".experiments.play.rollout",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -73,3 +80,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_LAZY[name], __name__), name)
     raise AttributeError(f"module 'costgym' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are imported on first use included."""
+    return sorted(__all__)

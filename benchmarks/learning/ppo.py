@@ -23,7 +23,7 @@ import torch
 import costgym
 from costgym.agents import Agent, make_agent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.play.metrics import EpisodeResult, paired_difference, summarise
+from costgym.experiments.play.metrics import paired_difference, summarise
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
 from costgym.experiments.train.sb3.train import train_dqn, train_ppo
 
@@ -106,7 +106,7 @@ def _agents(runs: dict[str, Agent]) -> Iterator[tuple[str, Agent]]:
         yield name, make_agent(name)
 
 
-def _play(agent: Agent, given: argparse.Namespace, budget: dict[str, float]) -> list[EpisodeResult]:
+def _play(agent: Agent, given: argparse.Namespace, budget: dict[str, float]) -> costgym.Results:
     env = costgym.make(
         agent.env_id,
         scenario=given.scenario,

@@ -25,21 +25,32 @@ from ...agents.models.cached import Cached
 from ...agents.models.named import CACHE_VARIABLE
 from ...agents.registry import make_agent, make_model
 from ...agents.strategies import SearchSettings
+from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..play.execution.batched import batch_of
 from ..play.execution.concurrent import CONCURRENCY, Concurrent, engine_for, for_replays
 from ..play.execution.engine import Engine
-from ..play.files import change_together, finish_change, json_text, make_folder, read_json, sole_writer, write_atomically
+from ..play.files import (
+    change_together,
+    finish_change,
+    json_text,
+    make_folder,
+    read_json,
+    reading,
+    sole_writer,
+    write_atomically,
+)
 from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
+from ..play.result_set import Results
 from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
 from .conditions import condition_key, currency_of, rank_rows
 from .rows import columns_of
-from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
-from .run_log import EpisodeOutput, Key, RunLog
+from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
+from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
 
 SUBMISSIONS = "submissions"
@@ -69,9 +80,47 @@ class Leaderboard:
     folder: Path
     document: dict[str, Any]
 
+    @classmethod
+    def load(cls, folder: str | Path) -> Leaderboard:
+        """Read the leaderboard of a folder.
+
+        Raises:
+            ConfigError: the folder holds no run that has ended, or another process writes to it.
+            DataError: a file cannot be read.
+        """
+        place = Path(folder)
+        read_run_config(place)
+        if not (place / "leaderboard.json").is_file():
+            raise ConfigError("folder", f"{place} holds a run that has not ended; run the same command again to end it")
+        with reading(place):
+            document = read_json(place / "leaderboard.json")
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DataError(place / "leaderboard.json", f"expected a document of the format {FORMAT}")
+        return cls(place, document)
+
     @property
     def page(self) -> Path:
         return self.folder / "index.html"
+
+    @property
+    def results(self) -> Results:
+        """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them.
+
+        Raises:
+            DataError: a line is not a valid record, or of none of the run's tracks.
+        """
+        with reading(self.folder):
+            config, episodes = read_run_config(self.folder), list(read_episodes(self.folder))
+        found = Results()
+        for track in config.tracks:
+            currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
+            own = [result for result in episodes if track_of(result.env) == track.name]
+            found += Results(
+                own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
+            )
+        if len(found) < len(episodes):
+            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records are of no track of this run")
+        return found
 
 
 def run(

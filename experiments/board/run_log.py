@@ -128,6 +128,16 @@ class RunLog:
         }
 
 
+def read_episodes(folder: Path) -> Iterator[EpisodeResult]:
+    """Read the episodes of a run; raises DataError for a line that is not a valid record."""
+    path = folder / EPISODES
+    for number, line in enumerate(iter_lines(path), 1):
+        try:
+            yield EpisodeResult.from_json(line)
+        except DataError as error:
+            raise DataError(path, str(error), f"line {number}") from error
+
+
 def trajectory_path(row: RowConfig) -> str:
     """Return the path of a row's trajectories within the run's folder."""
     return track_file(row.track.name, row.agent, row.condition.budget, row.condition.settings)

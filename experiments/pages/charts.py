@@ -15,21 +15,18 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from ..play.plots import COLOURS, MARKERS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 MAX_TICKS = 10  # of a panel; more would overlap
 SERIES = 12  # colours that pages have, --c0 to --c11
 LONGEST_NAME = 28  # characters
-FIXED_COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63", "#117A8B", "#8C5A2B", "#5B8C00",
-    "#C2187A",
-)  # fmt: skip
-"""Of pictures that stand alone; after Okabe and Ito's palette, which colour-blind people can tell apart."""
+
 
 # Stand-ins that become the page's own colours.
 _INK, _QUIET, _RULE = "#010101", "#020202", "#030303"
@@ -226,7 +223,7 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
                 _name_at_the_end(axes, panel.series)
         figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     text = store.getvalue()
-    for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *FIXED_COLOURS), strict=True):
+    for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *COLOURS), strict=True):
         text = text.replace(colour, fixed)
     return text
 

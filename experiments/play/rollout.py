@@ -13,9 +13,10 @@ from ...agents.base import Agent
 from ...agents.function import Policy, as_agent
 from ...envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ...simulators.episode import Episode
-from ...simulators.errors import InfrastructureError
+from ...simulators.errors import ConfigError, InfrastructureError
 from ...simulators.status import Origin, Status
 from .execution.engine import Engine, Local
+from .result_set import Results
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .spending import Spending, sample_episodes
 from .trajectories.format import Header, Trajectory, parse_header
@@ -219,7 +220,7 @@ def rollout(
     engine: Engine | None = None,
     spending: Spending | None = None,
     crashes: Crashes = "raise",
-) -> list[EpisodeResult]:
+) -> Results:
     """Play an agent in an environment and record every episode.
 
     Args:
@@ -232,12 +233,15 @@ def rollout(
         spending: counts what a real model costs. At its limit, fewer episodes are played.
         crashes: "count" lets an exception of the agent's code end that episode as a failure; "raise" lets it pass.
 
+    Returns:
+        The episodes' results in order, a sequence that also has summaries, comparisons, frames and figures.
+
     >>> import costgym
     >>> from costgym.agents import make_agent
     >>> env = costgym.make("costgym/Marketplace-v0", scenario="marketplace")
     >>> results = costgym.rollout(env, make_agent("cheapest"), episodes=5, seed=0)
-    >>> len(results)
-    5
+    >>> len(results), results.split
+    (5, 'train')
     """
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
@@ -251,7 +255,12 @@ def rollout(
         results.append(result)
         if progress is not None:
             progress(len(results))
-    return results
+    world = base_env(env)
+    try:
+        currency = str(world.world_summary(world.world_document()).get("currency") or "")
+    except ConfigError:  # the world was made from an object that no document can hold
+        currency = ""
+    return Results(results, split=world.split, grading=world.grading, currency=currency, seed=seed)
 
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:

@@ -1,9 +1,8 @@
-"""Parts that the papers' tables share: the environment of text agents, a board's episodes, and intervals of figures."""
+"""Parts that the papers' tables share: the environment of text agents and intervals of figures."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from ....agents.base import TEXT
 from ....envs.registration import make
 from ....simulators.scenario import Scenario
 from ...board.suites import STEP_LIMIT
-from ...play.files import iter_lines
-from ...play.results import EpisodeResult
 from ...play.statistics import intervals
 
 Row = dict[str, Any]
@@ -25,11 +22,6 @@ def text_env(scenario: Scenario, **settings: Any) -> Any:
     """Create the text view of a paper's table: test tasks, limits that are only recorded, and the judge's grading."""
     usual = {"split": "test", "budget": {}, "enforcement": "record", "grading": "judge", "max_steps": STEP_LIMIT}
     return make(TEXT, scenario=scenario, disable_env_checker=True, **{**usual, **settings})
-
-
-def board_episodes(folder: Path) -> Iterator[EpisodeResult]:
-    """Read the episodes of a leaderboard's folder."""
-    return map(EpisodeResult.from_json, iter_lines(folder / "episodes.jsonl"))
 
 
 def interval_ends(

@@ -19,6 +19,7 @@ from ....envs.base import base_env
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.scenario import Scenario, load_scenario
 from ...board.run_config import make_run_config
+from ...board.run_log import read_episodes
 from ...leaderboard import run as run_leaderboard
 from ...play.execution.engine import Local
 from ...play.experience import describe_experience, past_uses
@@ -29,7 +30,7 @@ from ...play.rollout import play
 from ...train.run import check_steps
 from .catp.play import reproduce_catp
 from .claims import Results, btp_effects, ecoact_effects, toolplanner_effects
-from .common import RESAMPLES, Row, board_episodes, text_env
+from .common import RESAMPLES, Row, text_env
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
 from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
@@ -307,6 +308,6 @@ def _run(
     document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}
     results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
-    for result in board_episodes(out):
+    for result in read_episodes(out):
         results[result.agent].append(result)
     return sorted((dict(row) for row in document["rows"]), key=lambda row: order[row["agent"]]), results

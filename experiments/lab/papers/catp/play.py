@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....board.run_config import make_run_config
+from ....board.run_log import read_episodes
 from ....leaderboard import run as run_leaderboard
 from ....play.execution.engine import Local
 from ....play.results import EpisodeResult
-from ..common import Row, board_episodes
+from ..common import Row
 from ..protocols import BOARD, PROTOCOLS
 from .claims import PROMPTED, catp_effects
 from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
@@ -155,6 +156,6 @@ def _read(board: Board, out: Path) -> dict[str, list[EpisodeResult]]:
     """Return the episodes of a board by the agents' names in the tables."""
     shown = {name: agent for agent, name in board.agents.items()}
     found: dict[str, list[EpisodeResult]] = {agent: [] for agent in board.agents}
-    for result in board_episodes(out / board.folder):
+    for result in read_episodes(out / board.folder):
         found[shown[result.agent]].append(replace(result, agent=shown[result.agent]))
     return found
