@@ -17,8 +17,8 @@ from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
 from ..simulators.marketplace.tasks import LARGE_SPLIT
+from ..simulators.oracle.redraw import redraw
 from ..simulators.quality import quality_of_plan
-from ..simulators.redraw import redraw
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World

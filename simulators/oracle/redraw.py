@@ -7,12 +7,12 @@ on their way when the future is drawn keep their end, as do scheduled events; ou
 
 from __future__ import annotations
 
-from .calls import Candidate
-from .draws import DURATION, KIND, OUTCOME, Draws, stable_integer
-from .episode import Episode
-from .failures import BurstTimes, Chain
-from .oracle.belief import FAILED, WORKED, Belief, cut_share
-from .oracle.prior import states_given
+from ..calls import Candidate
+from ..draws import DURATION, KIND, OUTCOME, Draws, stable_integer
+from ..episode import Episode
+from ..failures import BurstTimes, Chain
+from .belief import FAILED, WORKED, Belief, cut_share
+from .prior import states_given
 
 
 def redraw(episode: Episode, seed: int) -> None:
