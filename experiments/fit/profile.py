@@ -15,13 +15,13 @@ import json
 import platform
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from ...agents.networks import torch_threads
 from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
 from ...simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
@@ -183,7 +183,7 @@ def measure(
     threads = 1 if settings.processor_time else torch.get_num_threads()
     found = Measurement(settings.name, _hardware(device, threads), date, f"costgym opencatp profile: {ways}")
     meter = Meter(device, settings.memory_limit, settings.processor_time)
-    with tempfile.TemporaryDirectory() as scratch, _threads(threads):
+    with tempfile.TemporaryDirectory() as scratch, torch_threads(threads):
         for tool in TOOLS:
             tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
             meter.rest()
@@ -223,19 +223,6 @@ def profile(
         raise InvalidProfile(f"{error}; what was measured is in {partial}") from None
     save_profile(made, path)
     return made
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Give torch a number of threads for a while."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _levels_of(

@@ -25,7 +25,7 @@ def test_aliases_and_merged_keys_are_read(tmp_path: Path) -> None:
 def test_nested_aliases_that_stand_for_billions_of_parts_are_refused_at_once(tmp_path: Path) -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    with pytest.raises(costgym.CostGymError, match=r"line 7.*aliases stand for more than 1,000,000 parts|aliases stand for"):
+    with pytest.raises(costgym.CostGymError, match="its aliases stand for more than 1,000,000 parts"):
         read_yaml(written(tmp_path, "\n".join(levels)))
 
 
