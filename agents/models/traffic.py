@@ -68,4 +68,4 @@ def asked_wait_s(headers: Mapping[str, str]) -> float:
 
 
 TRAFFIC = Traffic()
-"""Of this process."""
+"""The traffic of this process, which all its threads share."""

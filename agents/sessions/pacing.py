@@ -1,4 +1,4 @@
-"""What a query must be worth for a call, so that the budget lasts to the last query: a shadow price that follows spending."""
+"""Pace spending so that the budget lasts to the last query, by a shadow price that follows what was spent."""
 
 from __future__ import annotations
 

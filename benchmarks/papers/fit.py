@@ -56,7 +56,7 @@ PRIOR = {
     "invalid": 0.02, "invented": 0.015, "stubborn": 0.15, "grope": 0.95, "early": 0.04, "tire": 0.12, "give_up": 0.98,
     "give_up_empty": 0.76, "forget": 0.03, "wrong_vote": 0.15,
 }  # fmt: skip
-"""Where a fit begins: set by hand, before any was fitted. A constant, so that a fit finds the same whatever ships."""
+"""The rates at which a fit begins. They were set by hand before any fit, and stay constant so that a fit is repeatable."""
 CEILINGS = {"wrong_vote": 0.5}
 """Highest values of rates that could otherwise leave what they mean: a vote is at worst a toss of a coin."""
 DECIMALS = 3
