@@ -25,7 +25,7 @@ OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
 FORMS = ("native", "json", "text")
 """Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
 REPLIES = (*OUTCOMES, *FORMS)
-"""Outcomes of a real model's replies that runs count."""
+"""Outcomes and forms of a real model's replies; runs count each."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode
