@@ -338,12 +338,12 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        number = checked_action(action, self.finish_action + 1)
+        action = checked_action(action, self.finish_action + 1)
+        compiled = self._compiled
         # compiled code plays for as long as nobody asks for what only the event-driven world knows
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.play(number)
-        episode = self._episode if self._compiled is None and self._episode is not None else self._playing()
-        action = number
+        if compiled is not None and compiled.goes_on:
+            return compiled.play(action)
+        episode = self._episode if compiled is None and self._episode is not None else self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
@@ -458,8 +458,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         mask = self._useful(episode).copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()
-            for row in mask[: self._callable].nonzero()[0].tolist():
-                mask[row] = spent + episode.quote(self._slots[row]) <= limit
+            if limit < inf:
+                for row in mask[: self._callable].nonzero()[0].tolist():
+                    mask[row] = spent + episode.quote(self._slots[row]) <= limit
         if episode.banned:
             mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
         if self.wait_action is not None and (episode.in_flight or episode._done):
