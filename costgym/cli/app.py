@@ -25,15 +25,15 @@ from .learn.train import app as train
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
-from .share.proxy import chaos, proxy
+from .share.proxy import proxy
 from .share.serve import serve
 from .share.site import site
-from .share.submit import rerun, submit
+from .share.submit import submit
 from .tools.agents import agents
 from .tools.bench import bench
 from .tools.envs import envs
 from .tools.forge import forge
-from .tools.opencatp import build_table, build_tools, opencatp, profile
+from .tools.opencatp import opencatp
 from .tools.prices import prices
 from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
@@ -101,9 +101,6 @@ for panel, verbs in PANELS.items():
             app.add_typer(verb, name=name, rich_help_panel=panel)
         else:
             app.command(name, rich_help_panel=panel)(verb)
-for old in (rerun, build_tools, build_table, profile):
-    app.command(hidden=True)(old)  # before they were commands of `submit` and `opencatp`
-app.add_typer(chaos, name="chaos", hidden=True)
 
 
 def _version(asked: bool) -> None:
