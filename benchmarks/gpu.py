@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MINUTES = 10.0
-TRAINERS = ("ppo", "lagrangian", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp-longformer", "grpo", "sft")
-"""All but `vision_tools`, which trains on the processor, where the same seed gives the same weights."""
+TRAINERS = ("ppo", "lagrangian", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "grpo", "sft")
 Check = Callable[[], Any]
 
 
@@ -140,7 +139,7 @@ def trained(name: str, setting: Setting) -> dict[str, Any]:
         found["gpu_mb"] = round(used, 1)
         if used <= 0.0:
             raise AssertionError("no memory of the GPU was used: the trainer did not run on it")
-    if name not in ("grpo", "toolplanner", "btp-longformer"):
+    if name not in ("grpo", "toolplanner"):
         assert newest(out).is_dir()
     if name in ("catp", "ift", "rltf"):
         from costgym.agents.catp import CatpPlanner
@@ -188,10 +187,6 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
         own |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
         own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
         return train_toolplanner(out, world, steps=40, device=setting.device, **own)
-    if name == "btp-longformer":
-        from costgym.experiments.train.usefulness.train import train_btp
-
-        return train_btp(out, world, episodes=24, held_out=12, model="longformer", epochs=1)
     if name == "sft":
         from costgym.experiments.train.sft.train import train_sft
 
