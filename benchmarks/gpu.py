@@ -47,7 +47,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
     args = parser.parse_args()
     here = Path(__file__).resolve().parent
-    sys.path[:] = [place for place in sys.path if Path(place).resolve() != here]  # `datasets.py` is a library's name too
+    # `datasets.py` is a library's name too
+    sys.path[:] = [str(here.parent), *(place for place in sys.path if Path(place).resolve() != here)]
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # trainers take a GPU where there is one
     import torch
@@ -355,10 +356,8 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
 
     With `--device cpu` the tensors of the CPU are compared with its arrays, in a few steps.
     """
-    try:
-        from costgym.experiments.lab.benchmarking import device as benchmark
-    except ImportError:
-        raise Skipped('make_vec(device="cuda") is not there in this version: no kernels run on a device') from None
+    from benchmarks import device as benchmark
+
     count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)
     compared: dict[str, Any] = benchmark.compare_device(env_id, setting.device, envs=count, steps=steps)
     assert not compared["differences"], f"{compared['differences']} steps differ, first at {compared['first']}"
