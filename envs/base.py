@@ -347,11 +347,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         raise NotImplementedError
 
     def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
-        """The parts of the episode's story that differ between worlds.
-
-        Args:
-            steps: actions and observations (`experiments.trajectories.format.Step`), the reset first.
-        """
+        """The parts of the episode's story that differ between worlds."""
         raise NotImplementedError
 
     def render(self) -> Any:
@@ -379,10 +375,6 @@ _USUAL_ACTIONS = (int, np.int64)
 
 def checked_action(action: Any, count: int) -> int:
     """A discrete action as an int.
-
-    Args:
-        action: what an agent chose.
-        count: number of actions.
 
     Raises:
         InvalidAction: it is not a whole number from 0 to `count` - 1.

@@ -44,11 +44,6 @@ def writing(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: str | bytes, parents: bool = False) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut.
 
-    Args:
-        path: the file.
-        content: its new content.
-        parents: make its folder where it is missing.
-
     Raises:
         DataError: it cannot be written; what stood there stays.
     """

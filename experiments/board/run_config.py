@@ -110,12 +110,7 @@ class TrackConfig(BaseModel):
 
 
 class RowConfig(NamedTuple):
-    """A row of its own: an agent under a condition of a track.
-
-    Attributes:
-        track, agent, condition: the three.
-        number: of the condition in its track.
-    """
+    """A row of its own: an agent under a condition of a track."""
 
     track: TrackConfig
     agent: str

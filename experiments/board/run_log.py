@@ -37,10 +37,6 @@ class EpisodeOutput(NamedTuple):
 class RunLog:
     """The episodes of a run.
 
-    Args:
-        folder: the run's.
-        config: what is run.
-
     Raises:
         DataError: a line on disk is not a valid record.
     """

@@ -61,11 +61,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The engine of this machine. One job runs in this process and returns items at once; several jobs are processes.
-
-    Attributes:
-        jobs: number of jobs.
-    """
+    """The engine of this machine. One job runs in this process and returns items at once; several jobs are processes."""
 
     episodes_per_task: ClassVar[int] = 25
     jobs: int = 1
