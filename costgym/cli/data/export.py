@@ -17,7 +17,6 @@ def export(
     format: Annotated[str, option("minari, parquet, hf, messages or experience.")],
     out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
     kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
-    storage: Annotated[str | None, option("minari: hdf5, arrow or parquet.")] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -27,7 +26,7 @@ def export(
     """
     from ...experiments.play.export.formats import export as write
 
-    options = {"kind": kind, "storage": storage, "data": data}
+    options = {"kind": kind, "data": data}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
     if not quiet:
         typer.echo(str(written))

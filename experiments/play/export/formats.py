@@ -27,7 +27,7 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
         format: one of `FORMATS`.
         out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
         options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
-            the number of episodes). minari: `storage` (hdf5, arrow, parquet), `root`. messages: `kind` (sft, dpo), `only`
+            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only`
             (passed, all). parquet and hf: `next_observation`.
 
     Returns:
@@ -73,7 +73,7 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
 
 _COMMON = ("data", "progress")
 FORMATS = {
-    "minari": ("minari:to_minari", ("storage", "root", *_COMMON)),
+    "minari": ("minari:to_minari", ("root", *_COMMON)),
     "parquet": ("tables:to_parquet", ("next_observation", *_COMMON)),
     "hf": ("tables:to_hf", ("next_observation", *_COMMON)),
     "messages": ("messages:to_messages", ("kind", "only", *_COMMON)),
