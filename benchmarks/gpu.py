@@ -279,19 +279,21 @@ def profiles(setting: Setting) -> dict[str, Check]:
 def profiled(backend: str, setting: Setting) -> dict[str, Any]:
     """Measure a profile and write it; of the small published one only two tools' loading would fit, so it is skipped."""
     from costgym.experiments.fit.profile import measure, profile
+    from costgym.experiments.fit.profile_settings import ProfileSettings
     from costgym.simulators.opencatp.levels import LEVELS
 
     if setting.small:
         if backend == "published":
             raise Skipped("the published architectures are too large for a small run; leave --small out")
-        found = measure("small", backend, setting.device, (0,), 1, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
+        small = ProfileSettings(name="small", backend=backend, device=setting.device, levels=(0,), repeats=1)
+        found = measure(small, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
         return {"tools": len(found.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in found.points.items()}}
     name = f"{setting.device}-{backend}"
     out = setting.folder / f"profile_{name}.json"
-    made = profile(
-        name, out, backend, setting.device, repeats=5, tiles=backend == "published", scale=True,
-        date=datetime.date.today().isoformat(), processor_time=setting.device == "cpu",
-    )  # fmt: skip
+    whole = ProfileSettings(
+        name=name, backend=backend, device=setting.device, scale=True, processor_time=setting.device == "cpu"
+    )
+    made = profile(out, whole, date=datetime.date.today().isoformat())
     times = {tool: [round(ms, 2) for ms in cost.time_ms] for tool, cost in made.tools.items()}
     return {"file": out.name, "hardware": made.hardware, "source": made.source, "ms": times}
 
