@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
+from ...agents.custom import is_custom
 from ...agents.models.base import LanguageModel
 from ...agents.models.cached import Cached
 from ...agents.models.named import CACHE_VARIABLE
@@ -321,6 +322,8 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
 
 def _plans_from_experience(track: TrackConfig) -> bool:
     for agent in track.agents:
+        if is_custom(agent):
+            continue  # to look it up would run its code here, where runs of others are judged
         with suppress(UnknownName):  # a client of `costgym serve` played it
             if entry_of(agent, track.name).needs_experience:
                 return True

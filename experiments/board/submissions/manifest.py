@@ -21,6 +21,8 @@ from .about import About
 
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
+CODE = "code"
+"""Folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else."""
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 

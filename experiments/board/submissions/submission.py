@@ -15,21 +15,29 @@ from pydantic import ValidationError
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...play.execution.engine import Engine
-from ...play.files import finish_change, finished_folder, reading, sole_writer
+from ...play.files import finish_change, finished_folder, reading, snapshot, sole_writer
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
 from ..run_config import RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
-from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
+from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import digest_of, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
 
-def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequence[str] | None = None, **about: str) -> Path:
+def pack(
+    run: str | Path,
+    out: str | Path,
+    name: str,
+    contact: str,
+    agents: Sequence[str] | None = None,
+    files: Path | None = None,
+    **about: str,
+) -> Path:
     """Make a submission of a leaderboard run that has ended.
 
     Args:
@@ -37,6 +45,7 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
         out: the submission's folder; must not exist.
         name, contact: of the submitter.
         agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
+        files: folder with the agents' own files, which a rerun needs; they are copied.
         about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
             `model`.
 
@@ -46,10 +55,10 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
         UnknownName: the run has no such agent.
     """
     with reading(Path(run)):
-        return _pack(Path(run), Path(out), agents, {"name": name, "contact": contact, **about})
+        return _pack(Path(run), Path(out), agents, files, {"name": name, "contact": contact, **about})
 
 
-def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str, str]) -> Path:
+def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | None, about: dict[str, str]) -> Path:
     config = read_run_config(source)
     for agent in agents or ():
         if agent not in config.agents:
@@ -76,6 +85,8 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
         raise ConfigError("submission", next(texts_of(error))) from None
     with finished_folder(out) as draft:
         _copy(source, manifest, draft)
+        if code is not None:
+            snapshot(code, draft / CODE)
     return out
 
 

@@ -35,14 +35,14 @@ from ..weights import is_trained
 from .alarms import Signs, alarms
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
-from .manifest import MANIFEST, Submission, manifest_text, read_manifest
+from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
 from .replay import RecordedRow, check_entries, void_episodes, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 Progress = Callable[[int, int], None]
 _OF_A_RUN = ("run.json", "leaderboard.json", EPISODES, RECORD, OUTCOMES)
-_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/")
+_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
 
