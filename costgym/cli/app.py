@@ -22,6 +22,7 @@ from .learn.baselines import baselines
 from .learn.models import models
 from .learn.reproduce import reproduce
 from .learn.train import app as train
+from .output import shown
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
@@ -51,7 +52,7 @@ class Reporting(TyperGroup):
         try:
             return super().invoke(ctx)
         except CostGymError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(shown(f"error: {error}"), err=True)
             raise typer.Exit(3 if isinstance(error, SpendLimitReached) else 2) from None
         except BrokenPipeError:
             raise  # the reader has closed the pipe
@@ -66,7 +67,7 @@ class Reporting(TyperGroup):
             raise typer.Exit(2) from None
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            typer.echo(f"error: {place}{error.strerror or error}", err=True)
+            typer.echo(shown(f"error: {place}{error.strerror or error}"), err=True)
             raise typer.Exit(2) from None
         finally:
             threading.excepthook = before

@@ -48,11 +48,12 @@ def validate(
     Example: `costgym submit validate mine`
     """
     from ...experiments.board.submissions.submission import validate as check
+    from ...experiments.play.metric_registry import plain
 
     with place.open() as engine:
         verdict = check(folder, data, engine=engine)
     for problem in verdict.problems[:20]:
-        typer.echo(problem, err=True)
+        typer.echo(plain(problem), err=True)
     typer.echo(f"{folder}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
     if verdict.problems:
         raise typer.Exit(1)
@@ -92,6 +93,7 @@ def rerun(
     from ...experiments.board.reruns.rerun import rerun as run_again
     from ...experiments.board.reruns.sandbox import choose, why_not
     from ...experiments.pages.leaderboard_page import pages_of
+    from ...experiments.play.metric_registry import plain
 
     if new_secret is not None:
         typer.echo(draw(new_secret))
@@ -110,7 +112,7 @@ def rerun(
     for row in rows:
         said = "agrees" if row.agrees else "FALLS"
         limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
-        typer.echo(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}")
+        typer.echo(plain(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}"))
     save_json(json_file, [{**asdict(row), "agrees": row.agrees} for row in rows])
     if not all(row.agrees for row in rows):
         raise typer.Exit(1)
