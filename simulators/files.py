@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import glob
 import os
@@ -49,31 +50,86 @@ def write_atomically(path: Path, content: str | bytes, parents: bool = False) ->
     """
     if not path.name:
         raise DataError(path, "is not a file name; choose one")
-    draft = draft_of(path)
     try:
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_char_device() or path.is_fifo():
             # written to and not replaced: a file in its place would take /dev/null from the whole machine
-            with path.open("wb") as store:
-                store.write(content if isinstance(content, bytes) else content.encode())
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
             return
-        remove_drafts(path)
-        with draft.open("wb") as store:
-            store.write(content if isinstance(content, bytes) else content.encode())
-            store.flush()
-            os.fsync(store.fileno())
-        draft.replace(path)
-        sync_folder(path.parent)
+        with replacing(path) as draft:
+            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise cannot_write(path, error) from error
     except UnicodeEncodeError as error:
         raise DataError(
             path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
         ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place for a draft, a file or a folder, which takes the place of `path` whole if the block ends without an error.
+
+    It outlasts a power cut then, and is removed otherwise.
+
+    Raises:
+        DataError: the disk is full, or refuses it; what stood there stays.
+    """
+    draft = draft_of(path)
+    try:
+        remove_drafts(path)
+        remove(draft)
+        yield draft
+        sync_tree(draft)
+        _put(draft, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            remove(draft)
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
+    if not (path.is_dir() and draft.is_dir()):  # a file does not take the place of a folder: that is an error
+        draft.replace(path)
+    # the exchange leaves no moment without the folder; elsewhere the old one waits under another name (`put_back`)
+    elif not _exchange(draft, path):
+        aside = _aside(path)
+        remove(aside)
+        path.rename(aside)
+        try:
+            draft.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
+        remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def put_back(path: Path) -> None:
+    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
+    if _aside(path).exists() and not path.exists():
+        _aside(path).rename(path)
 
 
 def draft_of(path: Path) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import hashlib
 import itertools
 import json
@@ -19,9 +17,10 @@ from ...simulators.errors import ConfigError, DataError
 from ...simulators.files import (
     REMEDIES,
     cannot_write,
-    draft_of,
+    put_back,
     remove,
     remove_drafts,
+    replacing,
     sync,
     sync_folder,
     sync_tree,
@@ -98,64 +97,12 @@ def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 def _finished(path: Path, replace: bool) -> Iterator[Path]:
     if not path.name:
         raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
-    _put_back(path)
+    put_back(path)
     if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     make_folder(path.parent)
-    remove_drafts(path)
-    draft = draft_of(path)
-    remove(draft)
-    try:
+    with replacing(path) as draft:
         yield draft
-        sync_tree(draft)
-        _put(draft, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            remove(draft)
-
-
-def _put(draft: Path, path: Path) -> None:
-    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
-    if not path.is_dir():
-        draft.replace(path)
-    # the exchange leaves no moment without the folder; elsewhere the old one waits under another name (`_put_back`)
-    elif not _exchange(draft, path):
-        aside = _aside(path)
-        remove(aside)
-        path.rename(aside)
-        try:
-            draft.rename(path)
-        except OSError:
-            aside.rename(path)
-            raise
-        remove(aside)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two folders in one step; False where the system cannot."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
-    if rename is None:
-        return False
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
-    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL):
-        return False
-    raise OSError(number, os.strerror(number), str(other))
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
-
-
-def _put_back(path: Path) -> None:
-    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
-    if _aside(path).exists() and not path.exists():
-        _aside(path).rename(path)
 
 
 NEXT = ".next"

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...play.execution.engine import Engine
-from ...play.files import finish_change, finished_folder, reading, snapshot, sole_writer
+from ...play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
+from ...play.trajectories.format import check_header, read_trajectories
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
-from ..run_config import RunConfig, read_run_config
+from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
 from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
@@ -52,6 +53,7 @@ def pack(
     Raises:
         ConfigError: the folder holds no run that has ended, `out` exists, an agent reads the world, or a field of the manifest
             does not match the schema.
+        DataError: a file of trajectories is not the whole record of its row.
         UnknownName: the run has no such agent.
     """
     with reading(Path(run)):
@@ -74,6 +76,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         path = trajectory_path(row)
         if not (source / path).is_file():
             raise ConfigError("--run", f"{source / path} is missing; run the leaderboard again to play its episodes")
+        _expect_whole(source / path, row)
         entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
         files.append({**entry, "digest": digest_of(source / path)})
     packed = {(row.track.name, row.agent) for row in rows}
@@ -88,6 +91,23 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         if code is not None:
             snapshot(code, draft / CODE)
     return out
+
+
+def _expect_whole(path: Path, row: RowConfig) -> None:
+    """Refuse a file that is not the record of a row's episodes, before it is replayed by whoever gets it."""
+    header, episodes = read_trajectories(path)
+    problems, count = check_header(header), 0
+    for count, each in enumerate(episodes, 1):
+        if (each.agent, each.episode) != (row.agent, count - 1):
+            problems.append(f"line {count + 1} is episode {each.episode} of {each.agent!r:.80}")
+            break
+    else:
+        if count != row.condition.episodes or has_tail(path):
+            problems.append(f"{count} whole episodes; expected {row.condition.episodes} and nothing behind them")
+    if problems:
+        raise DataError(
+            path, f"is not the record of {row.agent}: {problems[0]}; `costgym verify` says more, and a new run plays again"
+        )
 
 
 def add(
