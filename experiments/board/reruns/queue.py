@@ -149,8 +149,8 @@ def _judge(
     path: Path, board: Path, root: str, minutes: float, sandbox: str, pages: PageMaker | None, say: Callable[[str], object]
 ) -> Verdict | None:
     """The verdict on an entry, once it is written; None for one that has its verdict, or goes on waiting."""
-    place = path.name if len(os.fsencode(path.name)) < 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
-    place = path.with_name(place + VERDICT)
+    title = os.fsencode(path.name)
+    place = path.with_name((path.name if len(title) < 200 else hashlib.sha256(title).hexdigest()) + VERDICT)
     if place.is_dir():
         say(f"{plain(path.name)}: waits, because a folder stands where its verdict belongs")
         return None

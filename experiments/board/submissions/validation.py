@@ -27,7 +27,7 @@ from ..conditions import row_key
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, rerun_config
 from ..reruns.record import OUTCOMES, RECORD, read_record
-from ..run_config import RowConfig, RunConfig, read_run_config
+from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS, track_files
@@ -297,6 +297,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         run: the configuration.
         data: folder or file that its worlds are read from, where it lies elsewhere now.
     """
+    if run.format != FORMAT:
+        return [f"format: expected {FORMAT!r}, got {run.format!r:.80}"]
     if run.version != __version__:
         return [f"version: played with costgym {run.version}, this is {__version__}"]
     suite = SUITES.get(run.suite)
