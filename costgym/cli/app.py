@@ -23,6 +23,7 @@ from .learn.models import models
 from .learn.reproduce import reproduce
 from .learn.train import app as train
 from .output import shown
+from .play.judge_agreement import judge_agreement
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
@@ -84,7 +85,7 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
 app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 PANELS: dict[str, dict[str, Any]] = {
-    "Play": {"leaderboard": leaderboard, "run": run, "show": show},
+    "Play": {"leaderboard": leaderboard, "run": run, "show": show, "judge-agreement": judge_agreement},
     "Data": {
         "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
         "datasets": datasets,

@@ -42,7 +42,7 @@ from ..board.rows import (
 from ..board.tracks import TRACKS, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
-from .agent_notes import describe, papers_behind
+from .agent_notes import describe, judge_note, papers_behind
 from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
@@ -242,6 +242,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
         "Tools’ documents": leaderboard.get("documents"),
         "Seed": leaderboard.get("seed"),
+        "Judge": judge_note(leaderboard),
         "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
         "Release": leaderboard.get("release"),

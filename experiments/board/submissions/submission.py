@@ -18,6 +18,7 @@ from ...play.execution.engine import Engine
 from ...play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
 from ...play.trajectories.format import check_header, read_trajectories
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
+from ..judged import without_verdicts
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
 from ..run_config import RowConfig, RunConfig, read_run_config
@@ -80,7 +81,8 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
         files.append({**entry, "digest": digest_of(source / path)})
     packed = {(row.track.name, row.agent) for row in rows}
-    claimed = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
+    own = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
+    claimed = list(map(without_verdicts, own))
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})

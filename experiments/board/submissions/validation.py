@@ -19,11 +19,13 @@ from ....simulators.errors import ConfigError, CostGymError, UnknownName
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import json_text, reading
+from ...play.judging.verdicts import Verdicts
 from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from ..conditions import row_key
+from ..judged import VERDICTS
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, rerun_config
 from ..reruns.record import OUTCOMES, RECORD, read_record
@@ -41,7 +43,7 @@ from .replay import RecordedRow, check_entries, void_episodes, world_of
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", EPISODES, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
@@ -178,7 +180,8 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
     played, wrong = _replay(place, config, rows, progress, engine)
     problems += wrong
     results = [each.result for each in played]
-    document = summarise_run(config, results, experience_text(config, engine, data))
+    verdicts = Verdicts.read(place / VERDICTS)
+    document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
     problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
