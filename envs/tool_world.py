@@ -357,7 +357,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @classmethod
     def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
-        rest = {name: value for name, value in settings.items() if name not in stress}
+        rest = {name: value for name, value in settings.items() if name not in stress and name != "scenario"}
         if not stress:
             return dict(document), rest
         whole = Stress.model_validate({**(document.get("stress") or {}), **stress})

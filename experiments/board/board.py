@@ -118,7 +118,7 @@ class Leaderboard:
         found = Results()
         for track in config.tracks:
             currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
-            own = [result for result in episodes if track_of(result.env) == track.name]
+            own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
             )
@@ -260,7 +260,7 @@ def summarise_run(
     """
     groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in with_verdicts(results, verdicts):
-        key = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        key = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
         groups.setdefault(key, []).append(result)
     rows = []
     for each in config.rows():

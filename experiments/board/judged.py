@@ -99,7 +99,7 @@ def with_verdicts(results: Iterable[EpisodeResult], verdicts: Verdicts | None) -
     if verdicts is None:
         return list(results)
     return [
-        verdicts.added_to(result, _key(track_of(result.env), result.agent, _condition(result), result.episode))
+        verdicts.added_to(result, _key(track_of(result.env, result.settings), result.agent, _condition(result), result.episode))
         for result in results
     ]
 

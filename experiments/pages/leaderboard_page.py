@@ -49,6 +49,7 @@ from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
 from .reliability import reliability_section
 from .robustness import robustness_section
+from .writes_section import writes_section
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _NOISY = frozenset({PASS_RATE, "quality_of_plan"})
@@ -174,7 +175,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=context.sections + plan_figures(leaderboard, _colours(rows)) + curves_section(rows),
-        robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
+        robustness=writes_section(leaderboard) + robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",

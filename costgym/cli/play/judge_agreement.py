@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.play.options import JudgeModel, JudgePrices, Seed
+from ...experiments.play.options import Data, JudgeModel, JudgePrices, Seed
 from ...simulators.bounds import Count, argument, option
 from ...simulators.errors import ConfigError
-from ..options import Data, JsonFile, ModelOptions, Quiet
+from ..options import JsonFile, ModelOptions, Quiet
 from ..output import Progress, print_table, save_json
 
 MAX_SHOWN = 5  # disagreements in the terminal; --json has all

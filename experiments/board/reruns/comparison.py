@@ -176,7 +176,7 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
     found: dict[tuple[str, str], list[Played]] = {}
     for each in played:
         result = each.result
-        key = result.agent, condition_key(result.budget, result.settings, track_of(result.env))
+        key = result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings))
         found.setdefault(key, []).append(each)
     return found
 

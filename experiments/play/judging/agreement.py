@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -50,17 +51,26 @@ def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> A
     counts = np.zeros((len(tasks), 4))  # (n_tasks, cells): both pass, judge alone, strict alone, both fail
     for case, passed in zip(cases, passes, strict=True):
         counts[tasks[case.task], (0 if passed else 2) if case.strict else (1 if passed else 3)] += 1
-    cells = [int(cell) for cell in counts.sum(axis=0)]
-    if not cases:
-        return Agreement(0, *cells, None, None, None, None)
-    same = (cells[0] + cells[3]) / len(cases)
-    kappa = float(_kappas(counts.sum(axis=0, keepdims=True))[0])
-    if np.isnan(kappa):
-        return Agreement(len(cases), *cells, same, wilson(same, len(cases)), None, None)
-    weights = np.random.default_rng(seed).multinomial(len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES)
-    kappas = _kappas(weights @ counts)
-    low, high = np.nanpercentile(kappas, (2.5, 97.5))
-    return Agreement(len(cases), *cells, same, wilson(same, len(cases)), kappa, (float(low), float(high)))
+    total = counts.sum(axis=0)
+    both, judge, strict, neither = (int(cell) for cell in total)
+    share = (both + neither) / len(cases) if cases else None
+    kappa = float(_kappas(total[None])[0]) if cases else math.nan
+    ends = None
+    if not math.isnan(kappa):
+        weights = np.random.default_rng(seed).multinomial(len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES)
+        low, high = np.nanpercentile(_kappas(weights @ counts), (2.5, 97.5))
+        ends = float(low), float(high)
+    return Agreement(
+        answers=len(cases),
+        both_pass=both,
+        judge_alone=judge,
+        strict_alone=strict,
+        both_fail=neither,
+        agreement=share,
+        agreement_ci95=None if share is None else wilson(share, len(cases)),
+        kappa=None if ends is None else kappa,
+        kappa_ci95=ends,
+    )
 
 
 def _kappas(cells: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from ....agents.models.base import SYSTEM, USER, Message, Reply
 from ....simulators.tasks import Need
@@ -34,8 +35,11 @@ Does the answer pass? End with VERDICT: PASS or VERDICT: FAIL."""
 PROMPT_DIGEST = hashlib.sha256(f"{SYSTEM_PROMPT}\n{USER_PROMPT}".encode()).hexdigest()[:16]
 """Names the prompts; verdicts of other prompts are other verdicts."""
 MAX_TEXT = 4000  # characters of a request or an answer
-PASS, FAIL, UNPARSABLE, VOID = "pass", "fail", "unparsable", "void"
-VERDICTS = (PASS, FAIL, UNPARSABLE, VOID)
+Name = Literal["pass", "fail", "unparsable", "void"]
+PASS: Name = "pass"
+FAIL: Name = "fail"
+UNPARSABLE: Name = "unparsable"
+VOID: Name = "void"
 """What becomes of an answer; `unparsable`: the reply states no verdict, `void`: there was no reply."""
 _THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 _LAST_LINE = re.compile(r"[\s*_#>`\"']*(?:verdict)?[\s*_:`\"']*(pass|fail)(?:ed|es|s)?[\s*_.!`\"']*", re.IGNORECASE)
@@ -58,11 +62,11 @@ def is_asked(need: Need) -> bool:
     return need.asked and not need.optional
 
 
-def read_verdict(reply: Reply) -> str:
+def read_verdict(reply: Reply) -> Name:
     """The verdict on the last line of a reply; `unparsable` for a reply without one, or one that was cut off or filtered."""
     lines = _THOUGHT.sub("", reply.message.content).strip().splitlines()
     found = _LAST_LINE.fullmatch(lines[-1]) if lines and not reply.outcome else None
-    return UNPARSABLE if found is None else found[1].lower()
+    return UNPARSABLE if found is None else PASS if found[1].lower() == PASS else FAIL
 
 
 def _facts(needs: Sequence[Need]) -> str:

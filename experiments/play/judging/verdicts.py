@@ -26,7 +26,7 @@ from ..files import LineFile, iter_lines, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import check_header, parse_header, parse_trajectory
 from ..trajectories.replay import replay_recorded, trajectory_files
-from .prompt import FAIL, PASS, PROMPT_DIGEST, UNPARSABLE, VOID, is_asked, messages_for, read_verdict
+from .prompt import FAIL, PASS, PROMPT_DIGEST, UNPARSABLE, VOID, Name, is_asked, messages_for, read_verdict
 
 FORMAT: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
 MAX_REPLY = 300  # characters of a reply that are kept
@@ -68,7 +68,7 @@ class Verdict(BaseModel):
 
     Attributes:
         key: names the episode in its run.
-        verdict: one of `prompt.VERDICTS`.
+        verdict: what became of its answer.
         asked: the judge was asked; an episode without an answer fails without.
         input_tokens, output_tokens: of the request.
         reply: how it ended, or what the infrastructure said.
@@ -76,7 +76,7 @@ class Verdict(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     key: str
-    verdict: Literal["pass", "fail", "unparsable", "void"]
+    verdict: Name
     asked: bool = True
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
