@@ -146,7 +146,7 @@ class Verdicts(BaseModel):
     def document(self) -> dict[str, Any]:
         """The judge, its work and its cost, as `leaderboard.json` states them."""
         asked = [each for each in self.found.values() if each.asked]
-        counts = {name: sum(each.verdict == name for each in asked) for name in (UNPARSABLE, VOID)}
+        counts: dict[str, int] = {name: sum(each.verdict == name for each in asked) for name in (UNPARSABLE, VOID)}
         tokens = {name: sum(getattr(each, name) for each in asked) for name in _TOKENS}
         return {"model": self.judge, "prompt": self.prompt, "answers": len(asked), **counts, **tokens, "usd": self.usd(*asked)}
 
