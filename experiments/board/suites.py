@@ -104,7 +104,7 @@ class Suite:
 _WHO_PAYS_TWICE = SuiteWorld(
     _BLIND_AND_CAREFUL,
     "price=40",
-    240,
+    160,
     seeds=4,
     scenario="marketplace-writes",
     env=NUMERIC,

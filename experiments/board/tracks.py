@@ -48,7 +48,7 @@ _ALL = (
     Track(
         "writes",
         "Who pays twice?",
-        "Agents see numbers. They book, pay and refund; a call that timed out has happened or not, and its status is silent.",
+        "Agents see numbers. They book, pay and refund; a call that timed out has happened or not: its status does not tell.",
         (NUMERIC,),
         world="marketplace-writes",
     ),

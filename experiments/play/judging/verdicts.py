@@ -25,7 +25,7 @@ from ..execution.engine import Engine
 from ..files import LineFile, iter_lines, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import check_header, parse_header, parse_trajectory
-from ..trajectories.replay import replay_recorded, trajectory_files
+from ..trajectories.replay import readable, replay_recorded, trajectory_files
 from .prompt import FAIL, PASS, PROMPT_DIGEST, UNPARSABLE, VOID, Name, is_asked, messages_for, read_verdict
 
 FORMAT: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
@@ -199,10 +199,11 @@ class ModelJudge:
         recorded = parse_trajectory(recording.line, recording.path, 0)
         played = replay_recorded(header, self._worlds[place], recorded)
         end, grade = played.episode.log[-1] if played.episode.log else (), played.episode.grade
-        answer = end[1] if end[:1] == ("finish",) and not end[2] else None
+        answer = readable(end[1] or "") if end[:1] == ("finish",) and not end[2] else ""
         assert grade is not None
-        task, needs = played.episode.task, tuple(played.episode.needs)
-        return Case(recording.key, task.id, recorded.agent, task.query, needs, answer or None, grade.strict, grade.judged)
+        world: Any = played.env.unwrapped
+        about = recorded.task, recorded.agent, readable(world.query), tuple(played.episode.needs), answer or None
+        return Case(recording.key, *about, grade.strict, grade.judged)
 
     def verdict(self, case: Case) -> Verdict:
         """Ask for the verdict on an answer; an episode without one fails unasked."""
@@ -213,7 +214,7 @@ class ModelJudge:
             said = self.model.complete(messages_for(case.request, case.needs, case.answer), ())
         except InfrastructureError as error:
             return Verdict(key=case.key, verdict=VOID, reply=str(error)[:MAX_REPLY])
-        end, usage = said.message.content[-MAX_REPLY:], {name: getattr(said.usage, name) for name in _TOKENS}
+        end, usage = readable(said.message.content)[-MAX_REPLY:], {name: getattr(said.usage, name) for name in _TOKENS}
         return Verdict(key=case.key, verdict=read_verdict(said), reply=end, **usage)
 
 
