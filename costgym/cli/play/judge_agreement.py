@@ -11,8 +11,9 @@ from ...experiments.play.options import Data, JudgeModel, JudgePrices, Seed
 from ...simulators.bounds import Count, argument, option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, ModelOptions, Quiet
-from ..output import Progress, print_table, save_json
+from ..output import Progress, save_json
 
+CELLS = ("both_pass", "judge_alone", "strict_alone", "both_fail")
 MAX_SHOWN = 5  # disagreements in the terminal; --json has all
 
 
@@ -60,14 +61,9 @@ def _print(document: dict[str, Any]) -> None:
         value, ends = side[name], side[f"{name}_ci95"]
         return "–" if value is None else f"{value:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
 
-    sides = {document["model"]: document["judge"], "seeded stand-in": document["stand_in"]}
-    columns = ("passes an answer", "Agreement", "Cohen's kappa", "Both pass", "Judge alone", "Strict alone", "Both fail")
-    cells = ("both_pass", "judge_alone", "strict_alone", "both_fail")
-    rows = [
-        (name, span("agreement", side), span("kappa", side), *(str(side[cell]) for cell in cells))
-        for name, side in sides.items()
-    ]
-    print_table(columns, rows, columns[:1])
+    for name, side in {document["model"]: document["judge"], "seeded stand-in": document["stand_in"]}.items():
+        cells = ", ".join(f"{cell.replace('_', ' ')} {side[cell]}" for cell in CELLS)
+        typer.echo(f"{name}: agreement {span('agreement', side)}, Cohen's kappa {span('kappa', side)}; {cells}")
     cost = "tokens of unknown price" if document["usd"] is None else f"${document['usd']:.4f}"
     typer.echo(
         f"{document['judge']['answers']} answers compared with strict grading; beside them {document['without_answer']} "

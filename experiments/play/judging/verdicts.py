@@ -236,11 +236,11 @@ def recordings_in(path: str | Path, episodes: int | None = None, data: str | Non
         parsed = parse_header(header, file)
         if parsed.env != TEXT:
             continue
-        found = True
+        found, name = True, file.name if file == Path(path) else file.relative_to(path).as_posix()
         if problems := check_header(parsed, data):
             raise DataError(file, problems[0])
         for number, line in enumerate(itertools.islice(lines, episodes), 2):
-            yield Recording(f"{file.name}:{number}", header, line, file, data)
+            yield Recording(f"{name}:{number}", header, line, file, data)
     if not found:
         raise DataError(path, f"holds no episodes of chat agents ({TEXT}), whose answers are texts")
 
