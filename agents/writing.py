@@ -16,7 +16,7 @@ from ..simulators.errors import ConfigError
 from .classic import CheapestAgent
 from .seat import Seat
 
-_WRITES, _CHECKS, _UNDOES, _IDEMPOTENT = range(len(ROLE_FEATURES))
+_WRITES, _CHECKS, _UNDOES, _IDEMPOTENT, _ = range(len(ROLE_FEATURES))
 _TOLD, _PERHAPS = EFFECT_FEATURES.index("told"), EFFECT_FEATURES.index("perhaps")
 _NEED = TOOL_FEATURES.index("need_1")
 _TWICE = 0.5

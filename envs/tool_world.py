@@ -298,7 +298,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return `info` without the final state, which an agent has to find out."""
-        if self.episode is None or self.episode.store is None:
+        if not self.world.writes:
             return info
         return {name: value for name, value in info.items() if name not in WriteFigures._fields}
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.arguments import rebound
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
+from ...simulators.writes import WriteFigures
 from ..marketplace import MarketplaceEnv, Observation
 from .info import COUNTS, FIGURES
 from .kernels import marketplace as kernels
@@ -45,6 +46,8 @@ class _Lane(MarketplaceVectorEnv):
         )
         self.tools, self.needs, self.resources = out.tools[0], out.needs[0], out.resources[0]
         self.grows = self.batch.at_once is None
+        # effects and roles, which only worlds with writes show
+        self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
         self.mask: NDArray[np.bool_] = out.mask[0]
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
@@ -72,6 +75,11 @@ class _Lane(MarketplaceVectorEnv):
         """Make room for more calls in flight where a step used up what there was."""
         self.batch.make_room(used)
         self._bind()
+
+    def written(self) -> dict[str, Any]:
+        """The figures of the final state in a world with writes."""
+        correct, duplicates, surplus, lost = self._out.written[:, 0].tolist()
+        return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
 
 
 class CompiledEpisode:
@@ -139,10 +147,14 @@ class CompiledEpisode:
             "budget_remaining_calls": calls_left,
             "at_s": at_s,
             "is_success": success,
-            "status": status,
-            "action_mask": lane.mask.copy(),
         }
         observation = {"tools": lane.tools.copy(), "needs": lane.needs.copy(), "resources": lane.resources.copy()}
+        if lane.more:
+            info |= lane.written()
+            for name, array in lane.more.items():
+                observation[name] = array.copy()
+        info["status"] = status
+        info["action_mask"] = lane.mask.copy()
         return observation, reward, terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
