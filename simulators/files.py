@@ -24,7 +24,7 @@ REMEDIES = {
 }
 
 
-MAX_YAML_NODES = 1_000_000  # of a document, with every alias written out
+MAX_YAML_NODES, MAX_YAML_DEPTH = 1_000_000, 100  # of a document, with every alias written out
 
 
 def cannot_write(path: object, error: OSError) -> DataError:
@@ -192,20 +192,34 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class _BoundedLoader(yaml.SafeLoader):
-    """Refuses keys that are given twice, and aliases that make a document endless or far larger than its text."""
+# libyaml splits the text into tokens; nodes are composed here, so that a document is refused before it grows or nests too deep
+_PARSERS: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
+
+
+class _BoundedLoader(*_PARSERS):  # type: ignore[misc]
+    """Reads plain data; times stay text, as in JSON.
+
+    It refuses keys that are given twice, parts too deep in each other, and aliases that make a document endless or far larger
+    than its text.
+    """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        _PARSERS[-1].__init__(self, text)
+        self.anchors: dict[Any, yaml.Node] = {}
         self._sizes: dict[int, int] = {}  # nodes below each node that is complete, itself included, aliases written out
+        self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         is_alias = self.check_event(yaml.AliasEvent)
-        node = super().compose_node(parent, index)
+        self._depth += 1
+        if self._depth > MAX_YAML_DEPTH:
+            raise _refused(f"expected at most {MAX_YAML_DEPTH} levels of lists and mappings in each other", self.peek_event())
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
         if node is None:
             return node
         if is_alias and id(node) not in self._sizes:  # what it stands for is still open
-            raise yaml.constructor.ConstructorError(None, None, "a part contains itself", node.start_mark)
+            raise _refused("a part contains itself", node)
         if not is_alias:
             below: list[yaml.Node] = []
             if isinstance(node, yaml.MappingNode):
@@ -214,8 +228,7 @@ class _BoundedLoader(yaml.SafeLoader):
                 below = node.value
             self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in below)
         if self._sizes[id(node)] > MAX_YAML_NODES:
-            problem = f"its aliases stand for more than {MAX_YAML_NODES:,} parts"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            raise _refused(f"its aliases stand for more than {MAX_YAML_NODES:,} parts", node)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -223,25 +236,52 @@ class _BoundedLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if (key.tag, key.value) in seen:
-                    problem = f"the key {key.value[:80]!r} is given twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                    raise _refused(f"the key {key.value[:80]!r} is given twice", key)
                 seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_BoundedLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _refused(problem: str, at: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
+
+
+def parse_yaml(text: str, name: object) -> Any:
+    """Parse a YAML document of plain data.
+
+    Args:
+        text: the document.
+        name: its file, for messages.
+
+    Raises:
+        DataError: it is not valid YAML, gives a key twice, is too deep, or is too large with its aliases written out; names the
+            line.
+    """
+    try:
+        return _BoundedLoader(text).get_single_data()
+    except (
+        yaml.YAMLError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:  # a tag such as !!int, too
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or ""
+        problem = f"is not valid YAML: {reason:.160}" if reason else "is not valid YAML"
+        raise DataError(name, problem, f"line {mark.line + 1}" if mark else "") from error
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file of plain data.
-
-    Raises:
-        DataError: it cannot be read, is not valid YAML, gives a key twice, or is too large with its aliases written out; names
-            the line.
-    """
+    """Read a YAML file of plain data; raises DataError where it cannot be read, and as `parse_yaml` does."""
     try:
-        return _BoundedLoader(path.read_text(encoding="utf-8")).get_single_data()
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that does not exist, and endless lists
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or ""
-        problem = f"is not valid YAML: {reason}" if reason else "is not valid YAML"
-        raise DataError(path, problem, f"line {mark.line + 1}" if mark else "") from error
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return parse_yaml(text, path)
