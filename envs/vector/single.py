@@ -1,4 +1,4 @@
-"""One environment of the marketplace in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`."""
+"""One environment in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`, and the same of sessions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,34 @@ from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.writes import WriteFigures
 from ..marketplace import MarketplaceEnv, Observation
+from ..sessions.session import MarketplaceSessionEnv
 from .info import COUNTS, FIGURES
 from .kernels import marketplace as kernels
 from .marketplace import MarketplaceVectorEnv
+from .sessions import SessionVectorEnv
 
 Info = dict[str, Any]
 _WORD, _SIGN = 1 << 64, 1 << 63
-_FIGURES = Struct(f"=d{len(FIGURES)}d{len(COUNTS)}q3?")
-"""Reward, figures, counts, success and ends, as they lie in memory."""
+_FIRST = np.zeros(1, np.int64)
+Playable = MarketplaceEnv | MarketplaceSessionEnv
+_NUMBERS = (("rewards", "d", 1), ("figures", "d", len(FIGURES)), ("counts", "q", len(COUNTS)))
+_ENDS = (("success", "?", 1), ("terminated", "?", 1), ("truncated", "?", 1))
 
 
 class _Lane(MarketplaceVectorEnv):
     """The native batch of one environment, `env`, which `CompiledEpisode` plays one episode at a time."""
 
-    def __init__(self, env: MarketplaceEnv) -> None:
+    layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
+    """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
+    second = "needs"
+    """The part of the observation between `tools` and `resources`."""
+
+    def __init__(self, env: Playable) -> None:
         super().__init__(1, env=env, copy=False)
         self.index = RESOURCES.index(env.cost)
         # one read of 15 numbers instead of 15 reads of arrays: 0.2 microseconds instead of 1.1, where a step takes 3 in all
         # (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25)
+<<<<<<< ours
         self.memory = memory = bytearray(_FIGURES.size)
         self.read = _FIGURES.unpack_from
         figures = 8 * (1 + len(FIGURES))
@@ -48,21 +58,33 @@ class _Lane(MarketplaceVectorEnv):
         self.grows = self.batch.at_once is None
         # effects and roles, which only worlds with writes show
         self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
+=======
+        whole = Struct("=" + "".join(f"{count}{kind}" for _, kind, count in self.layout))
+        self._memory, self._read, place = bytearray(whole.size), whole.unpack_from, 0
+        parts: dict[str, NDArray[Any]] = {}
+        for name, kind, count in self.layout:
+            shape = (count, 1) if count > 1 else (1,)
+            parts[name] = np.ndarray(shape, kind, self._memory, place)
+            place += parts[name].nbytes
+        self._out: Any = self.fresh()._replace(**parts)
+        out = self._out
+        self._tools, self._second, self._resources = out.tools[0], getattr(out, self.second)[0], out.resources[0]
+>>>>>>> theirs
         self.mask: NDArray[np.bool_] = out.mask[0]
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
         self._given = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
         self._bind()
 
-    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
-        found: MarketplaceEnv = settings["env"]
-        return found
+    def _make_scalar(self, settings: dict[str, Any]) -> Any:
+        return settings["env"]
 
     def _bind(self) -> None:
         batch = self.batch
         steady = (batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given)
         self._bound = rebound(self._bound, steady)
 
+<<<<<<< ours
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
         row = self._row_of.get(number)
@@ -80,16 +102,76 @@ class _Lane(MarketplaceVectorEnv):
         """The figures of the final state in a world with writes."""
         correct, duplicates, surplus, lost = self._out.written[:, 0].tolist()
         return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
+=======
+    def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
+        """Begin the episode of a task, with a seed."""
+        row = self._row(number)
+        seed %= _WORD
+        observation, _, _, _, info = self.play(-1, row, seed if seed < _SIGN else seed - _WORD)
+        return observation, info
+
+    def _row(self, number: int) -> int:
+        """The row of the task that is played next."""
+        row = self._row_of.get(number)
+        if row is None:
+            row = int(self._rows(np.array([number]), _FIRST)[0])
+            self._bind()
+        return row
+
+    def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
+        """Play an action, or begin the episode of a task's row, and return what `step` does."""
+        used = self.kernels.play_one(self._bound, action, row, seed)
+        if self.batch.at_once is None:
+            self.batch.make_room(used)
+            self._bind()
+        (
+            reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
+            tokens, calls, status, *more, success, terminated, truncated,
+        ) = self._read(self._memory)  # fmt: skip
+        index = self._index
+        info = {
+            "cost": (price, seconds, tokens, calls)[index],
+            "cost_price": price,
+            "cost_seconds": seconds,
+            "cost_tokens": tokens,
+            "cost_calls": calls,
+            "cost_sum": total if index < 2 else int(total),
+            "budget_remaining_price": price_left,
+            "budget_remaining_seconds": seconds_left,
+            "budget_remaining_tokens": tokens_left,
+            "budget_remaining_calls": calls_left,
+            "at_s": at_s,
+            "is_success": success,
+            "status": status,
+        }
+        if more:
+            info["query"], info["value"], info["value_share"] = more
+        info["action_mask"] = self.mask.copy()
+        tools, second = self._tools.copy(), self._second.copy()
+        return {"tools": tools, self.second: second, "resources": self._resources.copy()}, reward, terminated, truncated, info
+
+
+class _SessionLane(_Lane, SessionVectorEnv):
+    """The native batch of one environment of sessions."""
+
+    layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), *_ENDS)
+    second = "query"
+
+    def _row(self, number: int) -> int:
+        self._rows(np.array([number]), _FIRST)
+        self._bind()  # a session may have needed wider arrays
+        return 0
+>>>>>>> theirs
 
 
 class CompiledEpisode:
-    """The present episode of a `MarketplaceEnv` that plays in compiled code.
+    """The present episode of an environment that plays in compiled code.
 
     The compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum. Where one of these is
     asked for, the episode is handed over: the event-driven world plays the actions so far again, and goes on.
 
     Args:
-        env: The environment, with one scenario.
+        env: The environment; a marketplace has one scenario.
 
     Attributes:
         goes_on: Whether the next step is played here.
@@ -99,21 +181,22 @@ class CompiledEpisode:
         ConfigError: There are several scenarios.
     """
 
-    def __init__(self, env: MarketplaceEnv) -> None:
-        if len(env.scenarios) > 1:
+    def __init__(self, env: Playable) -> None:
+        if isinstance(env, MarketplaceEnv) and len(env.scenarios) > 1:
             raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(env.scenarios)}")
         self._lane: _Lane | None = None  # made at the first reset, so that copies need none
         self._begun = (0, 0)  # task and seed
         self._actions: list[int] | None = None  # None once the event-driven world has the episode
         self.goes_on = False
 
-    def begin(self, env: MarketplaceEnv, number: int, seed: int) -> tuple[Observation, Info]:
+    def begin(self, env: Playable, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""
         self._actions = None  # whatever was played before is not to be handed over
         if self._lane is None:
-            self._lane = _Lane(env)
+            self._lane = _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
         env.episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
+<<<<<<< ours
         seed %= _WORD
         observation, _, _, _, info = self.play(-1, self._lane.row(number), seed if seed < _SIGN else seed - _WORD)
         self._actions.clear()
@@ -156,13 +239,24 @@ class CompiledEpisode:
         info["status"] = status
         info["action_mask"] = lane.mask.copy()
         return observation, reward, terminated, truncated, info
+=======
+        return self._lane.begin(number, seed)
+
+    def play(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
+        """Play an action, as the environment's `step` does."""
+        assert self._lane is not None and self._actions is not None
+        self._actions.append(action)
+        result = self._lane.play(action)
+        self.goes_on = not (result[2] or result[3])
+        return result
+>>>>>>> theirs
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,)."""
         assert self._lane is not None
         return self._lane.mask.copy()
 
-    def hand_over(self, env: MarketplaceEnv) -> None:
+    def hand_over(self, env: Playable) -> None:
         """Let the event-driven world play the episode again and go on with it, unless it has it already."""
         actions, self._actions, self.goes_on = self._actions, None, False
         if actions is not None:
