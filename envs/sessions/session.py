@@ -247,8 +247,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         compiled: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        if not isinstance(compiled, bool):
-            raise ConfigError("compiled", f"expected true or false, got {compiled!r}")
         given = {
             "queries": queries, "tools": tools, "capabilities": capabilities, "providers": providers, "drift": drift,
             "price_drift": price_drift, "repeat": repeat, "ttl_s": ttl_s, "outage_every_s": outage_every_s,
@@ -258,6 +256,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         for what, name, known in (
             ("split", split, SPLITS), ("memory", memory, MEMORIES), ("reward", reward, REWARDS), ("mask", mask, MASKS),
             ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
+            ("compiled", repr(compiled), ("True", "False")),
         ):  # fmt: skip
             if name not in known:
                 raise UnknownName(what, str(name), known)

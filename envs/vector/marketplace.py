@@ -36,7 +36,11 @@ Mask = NDArray[np.bool_]
 _WORD = (1 << 64) - 1
 EAGER = 2_048
 """Tasks of a split up to which all tables are made at the start."""
-NO_WRITES = {"roles": np.zeros((1, 1, 1), np.float32), "effects": np.zeros((1, 1, 1), np.float32), "written": np.zeros((1, 1))}
+NO_WRITES: dict[str, NDArray[Any]] = {
+    "roles": np.zeros((1, 1, 1), np.float32),
+    "effects": np.zeros((1, 1, 1), np.float32),
+    "written": np.zeros((1, 1)),
+}
 """The arrays of `kernels.Out` that worlds without writes do not use."""
 
 
@@ -125,16 +129,13 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
-<<<<<<< ours
         spaces: Any = self.single_observation_space
         names = ("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
         self._shapes: dict[str, tuple[int, ...]] = {name: spaces[name].shape for name in names}
-=======
->>>>>>> theirs
 
     @property
     def step_limit(self) -> int:
-        return min(self.time_limit, self.scalar.max_steps)
+        return min(self.time_limit, int(self.scalar.max_steps))
 
     def _make_scalar(self, settings: dict[str, Any]) -> Any:
         return MarketplaceEnv(**settings)
@@ -204,8 +205,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     @property
     def shared_nbytes(self) -> int:
         """Bytes of the tables that all environments share."""
-        view = (part for part in self._view if isinstance(part, np.ndarray))
-        return sum(array.nbytes for array in (*self.batch.tables, *view))
+        tables: list[NDArray[Any]] = [*self.batch.tables, *(part for part in self._view if isinstance(part, np.ndarray))]
+        return sum(array.nbytes for array in tables)
 
     # -- reset -------------------------------------------------------------------------------------------------------------
 
@@ -364,7 +365,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         observed = self._observed
         if observed is None:
             observed = {name: self._pool.empty(count, *shape) for name, shape in self._shapes.items()}
-        written = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
+        written: dict[str, NDArray[Any]] = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
         out = kernels.Out(
             **observed,
             **written,

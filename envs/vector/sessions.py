@@ -24,6 +24,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
     takes. Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
     """
 
+    batch: SessionBatch
     kernels = kernels
 
     def _make_scalar(self, settings: dict[str, Any]) -> Any:
@@ -71,15 +72,16 @@ class SessionVectorEnv(MarketplaceVectorEnv):
 
     def fresh(self) -> Any:
         count, rules, view = self.num_envs, self.scalar.rules, self._view
-        observed = self._observed or (
-            self._pool.empty(*view.tools.shape),
-            self._pool.empty(count, len(query_features(rules))),
-            self._pool.empty(count, len(RESOURCE_FEATURES)),
-        )
+        shapes = {
+            "tools": view.tools.shape,
+            "query": (count, len(query_features(rules))),
+            "resources": (count, len(RESOURCE_FEATURES)),
+        }
+        observed = self._observed or {name: self._pool.empty(*shape) for name, shape in shapes.items()}
         if not self.copy:
             self._observed = observed
         return kernels.Out(
-            *observed,
+            **observed,
             mask=np.empty((count, rules.tools + 2), np.bool_),
             rewards=np.empty(count),
             terminated=np.empty(count, np.bool_),

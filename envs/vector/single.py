@@ -41,35 +41,19 @@ class _Lane(MarketplaceVectorEnv):
         self.index = RESOURCES.index(env.cost)
         # one read of 15 numbers instead of 15 reads of arrays: 0.2 microseconds instead of 1.1, where a step takes 3 in all
         # (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25)
-<<<<<<< ours
-        self.memory = memory = bytearray(_FIGURES.size)
-        self.read = _FIGURES.unpack_from
-        figures = 8 * (1 + len(FIGURES))
-        ends = figures + 8 * len(COUNTS)
-        self._out = out = self.fresh()._replace(
-            rewards=np.ndarray(1, np.float64, memory),
-            figures=np.ndarray((len(FIGURES), 1), np.float64, memory, 8),
-            counts=np.ndarray((len(COUNTS), 1), np.int64, memory, figures),
-            success=np.ndarray(1, np.bool_, memory, ends),
-            terminated=np.ndarray(1, np.bool_, memory, ends + 1),
-            truncated=np.ndarray(1, np.bool_, memory, ends + 2),
-        )
-        self.tools, self.needs, self.resources = out.tools[0], out.needs[0], out.resources[0]
-        self.grows = self.batch.at_once is None
-        # effects and roles, which only worlds with writes show
-        self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
-=======
         whole = Struct("=" + "".join(f"{count}{kind}" for _, kind, count in self.layout))
-        self._memory, self._read, place = bytearray(whole.size), whole.unpack_from, 0
+        self.memory, self.read, place = bytearray(whole.size), whole.unpack_from, 0
         parts: dict[str, NDArray[Any]] = {}
         for name, kind, count in self.layout:
             shape = (count, 1) if count > 1 else (1,)
-            parts[name] = np.ndarray(shape, kind, self._memory, place)
+            parts[name] = np.ndarray(shape, kind, self.memory, place)
             place += parts[name].nbytes
         self._out: Any = self.fresh()._replace(**parts)
         out = self._out
-        self._tools, self._second, self._resources = out.tools[0], getattr(out, self.second)[0], out.resources[0]
->>>>>>> theirs
+        self.tools, self.needs, self.resources = out.tools[0], getattr(out, self.second)[0], out.resources[0]
+        self.grows = self.batch.at_once is None
+        # effects and roles, which only worlds with writes show
+        self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
         self.mask: NDArray[np.bool_] = out.mask[0]
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
@@ -84,12 +68,11 @@ class _Lane(MarketplaceVectorEnv):
         steady = (batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given)
         self._bound = rebound(self._bound, steady)
 
-<<<<<<< ours
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
         row = self._row_of.get(number)
         if row is None:
-            row = int(self._rows(np.array([number]))[0])
+            row = int(self._rows(np.array([number]), _FIRST)[0])
             self._bind()
         return row
 
@@ -102,53 +85,6 @@ class _Lane(MarketplaceVectorEnv):
         """The figures of the final state in a world with writes."""
         correct, duplicates, surplus, lost = self._out.written[:, 0].tolist()
         return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
-=======
-    def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
-        """Begin the episode of a task, with a seed."""
-        row = self._row(number)
-        seed %= _WORD
-        observation, _, _, _, info = self.play(-1, row, seed if seed < _SIGN else seed - _WORD)
-        return observation, info
-
-    def _row(self, number: int) -> int:
-        """The row of the task that is played next."""
-        row = self._row_of.get(number)
-        if row is None:
-            row = int(self._rows(np.array([number]), _FIRST)[0])
-            self._bind()
-        return row
-
-    def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, or begin the episode of a task's row, and return what `step` does."""
-        used = self.kernels.play_one(self._bound, action, row, seed)
-        if self.batch.at_once is None:
-            self.batch.make_room(used)
-            self._bind()
-        (
-            reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
-            tokens, calls, status, *more, success, terminated, truncated,
-        ) = self._read(self._memory)  # fmt: skip
-        index = self._index
-        info = {
-            "cost": (price, seconds, tokens, calls)[index],
-            "cost_price": price,
-            "cost_seconds": seconds,
-            "cost_tokens": tokens,
-            "cost_calls": calls,
-            "cost_sum": total if index < 2 else int(total),
-            "budget_remaining_price": price_left,
-            "budget_remaining_seconds": seconds_left,
-            "budget_remaining_tokens": tokens_left,
-            "budget_remaining_calls": calls_left,
-            "at_s": at_s,
-            "is_success": success,
-            "status": status,
-        }
-        if more:
-            info["query"], info["value"], info["value_share"] = more
-        info["action_mask"] = self.mask.copy()
-        tools, second = self._tools.copy(), self._second.copy()
-        return {"tools": tools, self.second: second, "resources": self._resources.copy()}, reward, terminated, truncated, info
 
 
 class _SessionLane(_Lane, SessionVectorEnv):
@@ -157,11 +93,10 @@ class _SessionLane(_Lane, SessionVectorEnv):
     layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), *_ENDS)
     second = "query"
 
-    def _row(self, number: int) -> int:
+    def row(self, number: int) -> int:
         self._rows(np.array([number]), _FIRST)
         self._bind()  # a session may have needed wider arrays
         return 0
->>>>>>> theirs
 
 
 class CompiledEpisode:
@@ -196,23 +131,22 @@ class CompiledEpisode:
             self._lane = _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
         env.episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
-<<<<<<< ours
         seed %= _WORD
         observation, _, _, _, info = self.play(-1, self._lane.row(number), seed if seed < _SIGN else seed - _WORD)
         self._actions.clear()
         return observation, info
 
     def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, or begin the episode of a task's row, and return what `MarketplaceEnv.step` does."""
+        """Play an action, or begin the episode of a task's row, and return what the environment's `step` does."""
         lane, actions = self._lane, self._actions
         assert lane is not None and actions is not None
         actions.append(action)
-        used = kernels.play_one(lane._bound, action, row, seed)
+        used = lane.kernels.play_one(lane._bound, action, row, seed)
         if lane.grows:
             lane.make_room(used)
         (
             reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
-            tokens, calls, status, success, terminated, truncated,
+            tokens, calls, status, *session, success, terminated, truncated,
         ) = lane.read(lane.memory)  # fmt: skip
         if terminated or truncated:
             self.goes_on = False
@@ -231,25 +165,16 @@ class CompiledEpisode:
             "at_s": at_s,
             "is_success": success,
         }
-        observation = {"tools": lane.tools.copy(), "needs": lane.needs.copy(), "resources": lane.resources.copy()}
+        observation = {"tools": lane.tools.copy(), lane.second: lane.needs.copy(), "resources": lane.resources.copy()}
         if lane.more:
             info |= lane.written()
             for name, array in lane.more.items():
                 observation[name] = array.copy()
         info["status"] = status
+        if session:
+            info["query"], info["value"], info["value_share"] = session
         info["action_mask"] = lane.mask.copy()
         return observation, reward, terminated, truncated, info
-=======
-        return self._lane.begin(number, seed)
-
-    def play(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, as the environment's `step` does."""
-        assert self._lane is not None and self._actions is not None
-        self._actions.append(action)
-        result = self._lane.play(action)
-        self.goes_on = not (result[2] or result[3])
-        return result
->>>>>>> theirs
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,)."""

@@ -183,6 +183,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         effects=np.zeros((1, 1), EFFECT),
         state=np.zeros(1, np.uint64),
         told=np.zeros(1, np.uint64),
+        amount=np.zeros((1, 1)),
         pass_chance=np.zeros((1, 1)),
         kind_edge=np.array([edge for edge, _ in of.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in of.kinds], np.int8),

@@ -161,7 +161,7 @@ def figures(tables: Any, state: Any, i: int) -> Any:
         bit = _ONE << np.uint64(need)
         if wanted & bit:
             record = state.entities[i, need]
-            count = np.int64(record.count)
+            count: Any = np.int64(record.count)
             correct &= count == 1 or (count == 0 and not tables.required[e.task] & bit)
             duplicates += record.duplicates
             surplus += max(0, count - 1)

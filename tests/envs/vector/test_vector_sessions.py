@@ -16,7 +16,7 @@ from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.rollout import rollout
-from costgym.simulators.errors import ConfigError
+from costgym.simulators.errors import CostGymError
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
@@ -93,5 +93,5 @@ def test_a_reset_of_some_leaves_the_others_alone_and_takes_a_session_by_number()
 
 def test_what_sessions_have_not_is_refused_by_name() -> None:
     for settings, text in (({"all_tables": True}, "all_tables"), ({"device": "cuda"}, "device"), ({"compiled": 1}, "compiled")):
-        with pytest.raises(ConfigError, match=text):
+        with pytest.raises(CostGymError, match=text):
             costgym.make_vec(SESSION, 2, **settings)
