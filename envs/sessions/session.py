@@ -387,8 +387,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         mask[self.recall_action] = episode.remembered_s is not None
         return mask
 
-    # -- figures -------------------------------------------------------------------------------------------------------------
-
     @property
     def succeeded(self) -> bool:
         episode = self._playing()
@@ -485,8 +483,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
             redraw_session(self.episode, seed)
-
-    # -- views ---------------------------------------------------------------------------------------------------------------
 
     def chart(self) -> Chart:
         from ..rendering.chart import chart_of
