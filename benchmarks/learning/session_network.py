@@ -81,5 +81,5 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 def left_of(info: dict[str, Any]) -> Tensor:
-    """What `info` says is left of the budget, (..., 2)."""
+    """Read from `info` the shares of money and time that are left, (..., 2)."""
     return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1)

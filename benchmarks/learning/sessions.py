@@ -1,7 +1,7 @@
 """Learn to play sessions with feed-forward PPO on counted features, on the native batch; in one file, as CleanRL has it.
 
-    python benchmarks/learning/sessions.py train --out /tmp/ppo --seeds 3 --minutes 6
-    python benchmarks/learning/sessions.py test --out /tmp/ppo --json benchmarks/results/sessions_ppo.json
+    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 3 --minutes 6
+    python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
     python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
 
 `train` learns from `train` sessions and measures on 100 sessions of `valid` between updates, which chooses the weights that are

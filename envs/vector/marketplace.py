@@ -366,20 +366,23 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if observed is None:
             observed = {name: self._pool.empty(count, *shape) for name, shape in self._shapes.items()}
         written: dict[str, NDArray[Any]] = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
-        out = kernels.Out(
-            **observed,
-            **written,
-            mask=np.empty((count, scalar.finish_action + 1), np.bool_),
-            rewards=np.empty(count),
-            terminated=np.empty(count, np.bool_),
-            truncated=np.empty(count, np.bool_),
-            figures=np.empty((len(FIGURES), count)),
-            counts=np.empty((len(COUNTS), count), np.int64),
-            success=np.empty(count, np.bool_),
-        )
+        out = kernels.Out(**observed, **written, **self._outcomes(scalar.finish_action + 1))
         if not self.copy:
             self._observed = observed
         return out
+
+    def _outcomes(self, actions: int) -> dict[str, NDArray[Any]]:
+        """New arrays for the mask, rewards, ends and figures of a step."""
+        count = self.num_envs
+        return {
+            "mask": np.empty((count, actions), np.bool_),
+            "rewards": np.empty(count),
+            "terminated": np.empty(count, np.bool_),
+            "truncated": np.empty(count, np.bool_),
+            "figures": np.empty((len(FIGURES), count)),
+            "counts": np.empty((len(COUNTS), count), np.int64),
+            "success": np.empty(count, np.bool_),
+        }
 
     def observations(self, out: kernels.Out) -> Observation:
         """The observations among a step's arrays."""

@@ -12,7 +12,7 @@ from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..sessions.features import RESOURCE_FEATURES, opening, query_features, tool_features
 from ..sessions.session import MarketplaceSessionEnv
-from .info import COUNTS, FIGURES, figures_info
+from .info import figures_info
 from .kernels import sessions as kernels
 from .marketplace import MarketplaceVectorEnv
 
@@ -82,13 +82,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
             self._observed = observed
         return kernels.Out(
             **observed,
-            mask=np.empty((count, rules.tools + 2), np.bool_),
-            rewards=np.empty(count),
-            terminated=np.empty(count, np.bool_),
-            truncated=np.empty(count, np.bool_),
-            figures=np.empty((len(FIGURES), count)),
-            counts=np.empty((len(COUNTS), count), np.int64),
-            success=np.empty(count, np.bool_),
+            **self._outcomes(rules.tools + 2),
             queries=np.empty(count, np.int64),
             values=np.empty((2, count)),
         )

@@ -247,7 +247,7 @@ def next_query(tables: Any, rules: Any, state: Any, sessions: Any, i: int, passe
 
 @inlined
 def remembers(sessions: Any, i: int) -> Any:
-    """Whether the fact that the present query asks for is in memory."""
+    """Return whether the fact that the present query asks for is in memory."""
     query = sessions.lanes[i].query
     return query < sessions.fact.shape[1] and sessions.found_for[i, sessions.fact[i, query]] >= 0
 

@@ -25,8 +25,8 @@ from .marketplace import Starts
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
 SEEN = np.dtype([("recent", np.float64), ("called_s", np.float64), ("right", np.int32), ("failures", np.int32)], align=True)
-"""What an agent counts of a tool: the weighted share of its calls that worked, when the last one ended, those that worked, and
-those that failed since."""
+"""An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
+worked, and the number that failed since."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
 _HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
@@ -36,7 +36,7 @@ _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
 
 class View(NamedTuple):
-    """What is seen of N sessions over M tools.
+    """The view of N sessions over M tools, from which observations are written.
 
     Attributes:
         sessions: Their state.
@@ -140,9 +140,9 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
 def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> None:
     """Play an action in episode i, or begin the next one."""
     e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)
-    anew = view.autoreset and e.ended
+    begins = view.autoreset and e.ended
     before, value = spent(e), lane.value
-    if anew:
+    if begins:
         _begin(tables, limited, state, view, streams, starts, i)
         before = NOTHING_SPENT
     else:
@@ -151,9 +151,9 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
     reward = lane.value - value
     if view.subtracts:
         reward -= cost
-    out.rewards[i] = 0.0 if anew else reward
-    out.terminated[i] = e.over and not anew
-    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not anew
+    out.rewards[i] = 0.0 if begins else reward
+    out.terminated[i] = e.over and not begins
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not begins
     e.ended = out.terminated[i] or out.truncated[i]
 
 

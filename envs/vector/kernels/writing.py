@@ -1,4 +1,4 @@
-"""What observations and masks of N episodes show of writes, compiled; `envs.writing` shows it for one episode in Python."""
+"""Write the effects of N episodes into observations and masks, compiled; `envs.writing` does so for one episode in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
