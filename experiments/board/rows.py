@@ -16,6 +16,8 @@ from .conditions import PASS_RATE
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
+BY_EPISODE = "by_episode"
+"""The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
 _MISHAPS = ("crashed_episodes", *OUTCOMES)
 """Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {

@@ -43,7 +43,7 @@ from .replay import RecordedRow, check_entries, void_episodes, world_of
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
