@@ -26,7 +26,7 @@ from ..run_log import EpisodeOutput, RunLog
 from ..submissions.manifest import manifest_digest
 from ..submissions.validation import check_rerun, validate
 from .comparison import RerunRow
-from .configuration import PLANS, rerun_config
+from .configuration import PLANS, WORLDS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
 from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
@@ -57,6 +57,7 @@ def rerun(
     engine: Engine | None = None,
     pages: PageMaker | None = None,
     sandbox: str = "auto",
+    worlds: int = WORLDS,
 ) -> list[RerunRow]:
     """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
 
@@ -69,12 +70,13 @@ def rerun(
         out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
         commitment: the hash that was published before; the secret must fit it.
         code: folder with the submission's agent files (``FILE.py:CLASS``).
-        episodes: number of episodes of every row, at most as many as its world has; by default as many as were submitted.
+        episodes: number of episodes of every row and world, at most as many as it has; by default as many as were submitted.
         progress: called with the numbers of finished and of all episodes.
         outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
         engine: where the submission is replayed and past uses are collected; by default here.
         pages: renders the rerun's pages.
         sandbox: of the agents' processes, one of `sandbox.SANDBOXES`.
+        worlds: how many secret worlds every row is played in, where worlds are generated.
 
     Raises:
         ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
@@ -88,7 +90,7 @@ def rerun(
     manifest = verdict.manifest
     if manifest is None or not verdict.verified:
         raise DataError(submission, "; ".join(verdict.problems[:3]))
-    config = rerun_config(manifest, text, episodes, outcomes)
+    config = rerun_config(manifest, text, episodes, outcomes, worlds)
     folder = Path(out)
     make_folder(folder)
     check_owner(config.to_json(), folder)
@@ -116,6 +118,7 @@ def rerun(
             secret=text,
             commitment=commitment_of_text(text),
             episodes=episodes,
+            worlds=worlds,
             outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
             sandbox="bubblewrap" if kind == BUBBLEWRAP else "none",
         )

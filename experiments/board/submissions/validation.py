@@ -6,7 +6,7 @@ byte for byte; what is extra, missing, reordered or edited is named. `trajectori
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from ..conditions import row_key
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
-from ..reruns.configuration import PLANS, rerun_config
+from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
@@ -144,9 +144,9 @@ def validate(
         problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
-    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
-    rung = tuple(tuple(alarms(signs.get((row["agent"], row_key(row, conditions)), Signs()), row["track"])) for row in derived)
+    keyed = zip(derived, _keys(run, derived), strict=True)
+    rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"])) for row, key in keyed)
     return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
 
@@ -206,8 +206,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
         {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
         for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
     ]
-    conditions = {"conditions": [each for track in manifest.run.tracks for each in track.document()["conditions"]]}
-    return with_reruns(rows, reran, [(str(row["agent"]), row_key(row, conditions)) for row in verdict.rows])
+    return with_reruns(rows, reran, _keys(manifest.run, verdict.rows))
 
 
 def check_rerun(
@@ -233,7 +232,7 @@ def check_rerun(
         return [], problems
     table = folder / OUTCOMES if record.outcomes is not None else None
     in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
-    judged = rerun_config(in_worlds, record.secret, record.episodes, table)
+    judged = rerun_config(in_worlds, record.secret, record.episodes, table, record.worlds)
     if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
         return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
     rows = []
@@ -248,8 +247,16 @@ def check_rerun(
     if problems:
         return [], problems
     confined = record.sandbox != "none"
-    found = compare(manifest.run, judged, verdict.played, played)
-    return [replace(each, sandboxed=confined or not is_custom(each.agent)) for each in found], []
+    found = compare(in_worlds.run, judged, verdict.played, played, data)
+    whole, results = pooled(judged, [each.result for each in played])
+    figures = dict(zip(_keys(whole, rows := summarise_run(whole, results)["rows"]), rows, strict=True))
+    return [replace(each, sandboxed=confined or not is_custom(each.agent), figures=figures[each.key]) for each in found], []
+
+
+def _keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Agent and condition of each row, as `RerunRow.key` has them."""
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    return [(str(row["agent"]), row_key(row, conditions)) for row in rows]
 
 
 def _replay(
@@ -343,7 +350,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         for name, (got, expected) in said.items():
             if got != expected:
                 return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
-        if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
+        # a rerun's rows are played in several worlds
+        if any(without_world(condition.settings).keys() != world.vary.keys() for condition in track.conditions):
             return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
     return []
 
