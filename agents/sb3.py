@@ -6,6 +6,7 @@ files hold pickled objects, which run code when they are opened; they are not re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ..envs.templates import MAX_NEEDS
+from ..envs.writing import CHECKS, PERHAPS, TOLD, TWICE, UNDOES
 from ..simulators.errors import ConfigError, DataError, require
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors
@@ -35,19 +37,23 @@ class Sb3Config(PolicyConfig):
     network: dict[str, Any] = Field(default={}, description="Shape of the network, and the meaning of its inputs.")
 
 
-def needed(tools: NDArray[np.float32], needs: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Mark the tools that serve a need whose fact is missing and can be had now. Other calls only cost, so no good
-    policy is lost.
+def needed(observation: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_]:
+    """Mark the tools that serve a need whose fact is missing and can be had now, the checks of effects that are perhaps there,
+    and the undoes of those seen twice. Other calls only cost, so no good policy is lost.
 
     Args:
-        tools: (..., T, 16) of an observation.
-        needs: (..., 6, 3).
+        observation: `tools` (T, 16), `needs` (6, 3), and in a world with writes `roles` (T, 5) and `effects` (6, 3).
 
     Returns:
-        (..., T).
+        (T,).
     """
-    missing = (needs[..., _WANTED] > 0) & (needs[..., _KNOWN] == 0) & (needs[..., _READY] > 0)
-    found: NDArray[np.bool_] = ((tools[..., _NEED : _NEED + MAX_NEEDS] > 0) & missing[..., None, :]).any(-1)
+    needs, serves = observation["needs"], observation["tools"][:, _NEED : _NEED + MAX_NEEDS] > 0
+    missing = (needs[:, _WANTED] > 0) & (needs[:, _KNOWN] == 0) & (needs[:, _READY] > 0)
+    found: NDArray[np.bool_] = (serves & missing).any(-1)
+    if "roles" in observation:
+        effects, roles = observation["effects"], observation["roles"] > 0
+        found = np.where(roles[:, CHECKS], (serves & (effects[:, PERHAPS] > 0)).any(-1), found)
+        found = np.where(roles[:, UNDOES], (serves & (effects[:, TOLD] >= TWICE)).any(-1), found)
     return found
 
 
@@ -79,6 +85,8 @@ class Sb3Agent(Agent):
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = view = numeric_seat(seat, self.name)
+        if self._network.writes and "effects" not in observation:
+            raise ConfigError(f"agent {self.name}", "expected a world with writes, as the one that it was trained in")
         if len(info["action_mask"]) != view.finish_action + 1:
             raise ConfigError(f"agent {self.name}", "expected the environment's own action mask in info")
 
@@ -92,7 +100,7 @@ class Sb3Agent(Agent):
         calls &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
         calls &= info["budget_remaining_calls"] >= 1
         if self._needed_only:
-            calls &= needed(observation["tools"], observation["needs"])
+            calls &= needed(observation)
         torch = self._torch
         with torch.inference_mode():
             batch = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
@@ -122,7 +130,7 @@ def load_network(run: Path, config: Sb3Config) -> Any:
         raise DataError(run / CONFIG, error.problem, f"network.{error.place}") from None
     # shape first, memory later: a config may claim any size
     with torch.device("meta"):
-        network = ToolNetwork(settings)
+        network = ToolNetwork(settings, writes="effects" in described)
     differing = sorted(name for name, value in network.describe().items() if described.get(name) != value)
     if differing:
         raise DataError(

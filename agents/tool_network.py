@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from ..envs.writing import EFFECT_FEATURES, ROLE_FEATURES
 from .settings import NetworkSettings
 
 _NEED = TOOL_FEATURES.index("need_1")
@@ -34,15 +35,21 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 
     The share of a resource that is left is 1 where it is unlimited; the number of steps so far is not read, since it depends
     on where an environment cuts episodes.
+
+    Args:
+        settings: the shape.
+        writes: also read `roles` and `effects`, which worlds with writes show.
     """
 
-    def __init__(self, settings: NetworkSettings | None = None) -> None:
+    def __init__(self, settings: NetworkSettings | None = None, writes: bool = False) -> None:
         super().__init__()
-        self.settings = settings or NetworkSettings()
+        self.settings, self.writes = settings or NetworkSettings(), writes
         hidden = self.settings.hidden_size
         situation = len(RESOURCE_FEATURES)
-        self.tool_in = _layers(len(_OWN) + _DERIVED + len(NEED_FEATURES) + situation, hidden)
-        self.need_in = nn.ModuleList(_layers(2 * hidden + len(NEED_FEATURES), hidden) for _ in range(self.settings.rounds))
+        of_need = len(NEED_FEATURES) + writes * len(EFFECT_FEATURES)
+        of_tool = len(_OWN) + _DERIVED + writes * len(ROLE_FEATURES)
+        self.tool_in = _layers(of_tool + of_need + situation, hidden)
+        self.need_in = nn.ModuleList(_layers(2 * hidden + of_need, hidden) for _ in range(self.settings.rounds))
         self.all_in = nn.ModuleList(_layers(hidden + situation, hidden) for _ in range(self.settings.rounds))
         self.tool_out = nn.ModuleList(_layers(3 * hidden, hidden) for _ in range(self.settings.rounds))
         self.score = nn.Linear(hidden, 1)
@@ -59,7 +66,8 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         """Return the logits (or action values) and state values.
 
         Args:
-            observation: `tools` (B, T, 16), `needs` (B, 6, 3), `resources` (B, 8).
+            observation: `tools` (B, T, 16), `needs` (B, 6, 3), `resources` (B, 8); of a world with writes also `roles`
+                (B, T, 5) and `effects` (B, 6, 3).
 
         Returns:
             (B, T + 2): tools, wait, finish; and (B,).
@@ -75,7 +83,10 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         price = tools[..., _PRICE : _PRICE + 1]
         worth = tools[..., _SUCCESS : _SUCCESS + 1] / (price + 0.05)
         wide = situation.unsqueeze(1).expand(-1, tools.shape[1], -1)
-        own = [tools[..., _OWN], (price + 0.01).log(), 0.2 * worth, serves @ needs, wide]
+        if self.writes:
+            needs = torch.cat([needs, observation["effects"]], -1)
+        roles = [observation["roles"]] if self.writes else []
+        own = [tools[..., _OWN], *roles, (price + 0.01).log(), 0.2 * worth, serves @ needs, wide]
         h = self.tool_in(torch.cat(own, -1))  # (B, T, H)
         for need_in, all_in, tool_out in zip(self.need_in, self.all_in, self.tool_out, strict=True):
             # messages from tools to needs and back: sums over the tools of a need do not depend on their order or number
@@ -93,6 +104,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
             "tools": list(TOOL_FEATURES),
             "needs": list(NEED_FEATURES),
             "resources": list(RESOURCE_FEATURES),
+            **({"roles": list(ROLE_FEATURES), "effects": list(EFFECT_FEATURES)} if self.writes else {}),
         }
 
 

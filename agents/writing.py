@@ -11,16 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.templates import TOOL_FEATURES
-from ..envs.writing import EFFECT_FEATURES, ROLE_FEATURES
+from ..envs.writing import CHECKS, IDEMPOTENT, PERHAPS, TOLD, TWICE, UNDOES, WRITES
 from ..simulators.errors import ConfigError
 from .classic import CheapestAgent
 from .seat import Seat
 
-_WRITES, _CHECKS, _UNDOES, _IDEMPOTENT = range(len(ROLE_FEATURES))
-_TOLD, _PERHAPS = EFFECT_FEATURES.index("told"), EFFECT_FEATURES.index("perhaps")
 _NEED = TOOL_FEATURES.index("need_1")
-_TWICE = 0.5
-"""Value of `told` from which an effect was told of twice."""
 
 
 class RetryAgent(CheapestAgent):
@@ -37,7 +33,7 @@ class RetryAgent(CheapestAgent):
         if roles is None:
             return observation
         tools = observation["tools"].copy()
-        tools[(roles[:, _CHECKS] > 0) | (roles[:, _UNDOES] > 0), _NEED:] = 0.0
+        tools[(roles[:, CHECKS] > 0) | (roles[:, UNDOES] > 0), _NEED:] = 0.0
         return {**observation, "tools": tools}
 
 
@@ -54,7 +50,7 @@ class CheckThenRetryAgent(RetryAgent):
         roles, effects = observation.get("roles"), observation.get("effects")
         if roles is not None and effects is not None:
             for need in range(len(effects)):
-                wanted = {_UNDOES: effects[need, _TOLD] >= _TWICE, _CHECKS: effects[need, _PERHAPS] > 0}
+                wanted = {UNDOES: effects[need, TOLD] >= TWICE, CHECKS: effects[need, PERHAPS] > 0}
                 for role, due in wanted.items():
                     if due and (chosen := self._beside(observation, info, role, need)) is not None:
                         return chosen
@@ -101,8 +97,8 @@ class IdempotentAgent(RetryAgent):
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
         tools, roles = observation["tools"], observation["roles"]
         mask = info["action_mask"].copy()
-        keyed = roles[:, _IDEMPOTENT] > 0
-        for row in np.flatnonzero((roles[:, _WRITES] > 0) & (roles[:, _IDEMPOTENT] == 0)):
+        keyed = roles[:, IDEMPOTENT] > 0
+        for row in np.flatnonzero((roles[:, WRITES] > 0) & (roles[:, IDEMPOTENT] == 0)):
             needs = tools[row, _NEED : _NEED + 6] > 0
             if (tools[keyed, _NEED : _NEED + 6][:, needs] > 0).any():
                 mask[row] = False  # a tool with a key serves the same

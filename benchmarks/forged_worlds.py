@@ -1,7 +1,10 @@
-"""Measure a folder of forged worlds: the ladder of bounds on each split, time and memory of resets, and sample queries.
+"""Measure a folder of forged worlds: agents on each split, equality and rules, time and memory of resets, sample queries.
 
-python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4
-python benchmarks/forged_worlds.py worlds --queries 50
+python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 2     # the bounds
+python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents greedy,zoo:ppo,zoo:forged,bayes-index,oracle-informed
+python benchmarks/forged_worlds.py worlds --order 100                # chat agents here and in the default world
+python benchmarks/forged_worlds.py worlds --selftest 200             # scalar against native, rules, records
+python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
 """
 
 from __future__ import annotations
@@ -9,43 +12,63 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import costgym
 from costgym.agents import make_agent
+from costgym.agents.base import TEXT
+from costgym.agents.models.prices import load_prices
+from costgym.agents.zoo.cards import is_zoo
+from costgym.experiments.board.suites import suite
 from costgym.experiments.fit.forge.check import problem_of_world
+from costgym.experiments.lab.selftest import lockstep, oracles
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.folder import WorldFolder
-from costgym.simulators.scenario import Scenario, parse_scenario
+from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
 
-AGENTS = ("random", "greedy", "oracle-informed", "oracle")
+BOUNDS = "random,greedy,oracle-informed,oracle"
 SPLITS = ("train", "unseen-api", "unseen-provider")
+MODEL, LIMIT = "gpt-4o-2024-05-13", {"price": 30.0}
+"""Prices of tokens and the budget of the default leaderboard, for the order of its chat agents."""
+Worlds = Sequence[Scenario]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--worlds", type=int, default=0, help="worlds of each split in which the bounds are played")
-    parser.add_argument("--tasks", type=int, default=4, help="tasks of each of these worlds")
+    parser.add_argument("--splits", default=",".join(SPLITS), help="splits to play")
+    parser.add_argument("--worlds", type=int, default=0, help="worlds of each split in which agents are played")
+    parser.add_argument("--tasks", type=int, default=2, help="tasks of each of these worlds")
+    parser.add_argument("--agents", default=BOUNDS, help="agents to play, each compared with the one before")
+    parser.add_argument("--order", type=int, default=0, help="unseen worlds in which the chat agents are ranked")
     parser.add_argument("--check", type=int, default=0, help="worlds of each split that are checked again, 40 tasks each")
+    parser.add_argument("--selftest", type=int, default=0, help="worlds of all splits together that every oracle checks")
     parser.add_argument("--resets", type=int, default=0, help="resets of one environment over the first split")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the drawn queries")
+    parser.add_argument("--seed", type=int, default=0, help="seed of episodes and of the drawn queries")
     parser.add_argument("--queries", type=int, default=0, help="queries to print, drawn at random")
     options = parser.parse_args()
     splits = {
         name: WorldFolder(options.folder / name, parse_scenario)
-        for name in SPLITS
+        for name in options.splits.split(",")
         if (options.folder / name / "index.json").is_file()
     }
     for name, worlds in splits.items():
         if options.worlds:
-            ladder(name, worlds, options.worlds, options.tasks)
+            ladder(name, some(worlds, options.worlds), options.agents.split(","), options.tasks, options.seed)
         if options.check:
-            problems = [problem_of_world(worlds[n].model_dump(mode="json"), 20) for n in spread(len(worlds), options.check)]
+            problems = [problem_of_world(world.model_dump(mode="json"), 20) for world in some(worlds, options.check)]
             print(f"{name}: {sum(p is not None for p in problems)} invalid of {len(problems)} worlds", *filter(None, problems))
+    if options.order:
+        unseen = [each for name in SPLITS[1:] for each in some(splits[name], options.order // 2)]
+        order(unseen, options.tasks, options.seed)
+    if options.selftest:
+        selftest([world for worlds in splits.values() for world in some(worlds, -(-options.selftest // len(splits)))])
     if options.resets:
         resets(options.folder / next(iter(splits)), options.resets)
     for number in range(options.queries):
@@ -56,29 +79,84 @@ def main() -> None:
         print(f"{number + 1}. {task.query} [{name}/{place}; {', '.join(need.fact for need in task.needs)}]")
 
 
-def spread(count: int, wanted: int) -> list[int]:
-    """Evenly spread numbers below a count."""
-    return [number * count // min(count, wanted) for number in range(min(count, wanted))]
+def some(worlds: WorldFolder[Scenario], wanted: int) -> list[Scenario]:
+    """Worlds that are evenly spread over a folder."""
+    count = min(len(worlds), wanted)
+    return [worlds[number * len(worlds) // count] for number in range(count)]
 
 
-def ladder(name: str, worlds: WorldFolder[Scenario], count: int, tasks: int) -> None:
-    """Play the bounds in worlds of a split, each agent in the same episodes."""
-    returns: dict[str, list[float]] = {agent: [] for agent in AGENTS}
-    passes: dict[str, list[bool]] = {agent: [] for agent in AGENTS}
-    begin = time.process_time()
-    for number in spread(len(worlds), count):
-        for agent in AGENTS:
-            env = costgym.make("costgym/Marketplace-v0", scenario=worlds[number], split="test")
-            for result in costgym.rollout(env, make_agent(agent), episodes=tasks, seed=number):
-                returns[agent].append(result.quality)
-                passes[agent].append(result.strict)
-    for agent in AGENTS:
-        mean, error = np.mean(returns[agent]), np.std(returns[agent]) / len(returns[agent]) ** 0.5
-        print(f"{name:16} {agent:16} passed {np.mean(passes[agent]):.3f}, return {mean:.3f} ± {1.96 * error:.3f}")
-    for low, high in pairwise(AGENTS):
-        gap = np.array(returns[high]) - np.array(returns[low])
-        print(f"{name:16} {high} - {low}: {gap.mean():.3f} ± {1.96 * gap.std() / len(gap) ** 0.5:.3f}")
-    print(f"{name:16} {len(returns['random'])} episodes an agent, {time.process_time() - begin:.0f} CPU-s", flush=True)
+def played(worlds: Worlds, agent: str, tasks: int, seed: int, **settings: Any) -> NDArray[np.float64]:
+    """Return and pass of an agent in the first episodes of each world's tests: (worlds, 2), means over the world's tasks."""
+    found = []
+    for number, world in enumerate(worlds):
+        player = make_agent(agent)
+        env = costgym.make(player.env_id, scenario=world, split="test", **settings)
+        results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
+        found.append([np.mean([each.quality for each in results]), np.mean([each.strict for each in results])])
+    return np.array(found)
+
+
+def interval(values: NDArray[np.float64]) -> str:
+    """Mean over worlds with the half width of its 95 % interval."""
+    return f"{values.mean():.3f} ± {1.96 * values.std(ddof=1) / len(values) ** 0.5:.3f}"
+
+
+def ladder(name: str, worlds: Worlds, agents: Sequence[str], tasks: int, seed: int) -> None:
+    """Play agents in worlds of a split, each in the same episodes."""
+    begin, found = time.process_time(), {}
+    for agent in agents:
+        found[agent] = played(worlds, agent, tasks, seed)
+        print(f"{name:16} {agent:20} passed {interval(found[agent][:, 1])}, return {interval(found[agent][:, 0])}", flush=True)
+    for low, high in pairwise(agents):
+        print(f"{name:16} {high} - {low}: {interval(found[high][:, 0] - found[low][:, 0])}")
+    print(f"{name:16} {len(worlds) * tasks} episodes an agent, {time.process_time() - begin:.0f} CPU-s", flush=True)
+
+
+def order(worlds: Worlds, tasks: int, seed: int, resamples: int = 2_000) -> None:
+    """Rank the default leaderboard's chat agents in forged worlds and in the default world, under the same conditions."""
+    from scipy.stats import kendalltau
+
+    quick = suite("quick").worlds[0]
+    agents = [name for name in quick.agents if not is_zoo(name) and make_agent(name).env_id == TEXT]
+    settings = {"budget": LIMIT, "enforcement": "refuse"}
+    forged = [load_prices().price(world, MODEL) for world in worlds]
+    usual = [load_prices().price(load_scenario("marketplace"), MODEL)] * len(worlds)
+    passed = {}
+    for agent in agents:
+        passed[agent] = [played(each, agent, tasks, seed, **settings)[:, 1] for each in (forged, usual)]
+        print(f"{agent:16} forged {interval(passed[agent][0])}, default {interval(passed[agent][1])}", flush=True)
+    ours, theirs = (np.array([pair[side] for pair in passed.values()]) for side in (0, 1))  # (agents, worlds)
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(len(worlds), size=(resamples, 2, len(worlds)))
+    taus = [kendalltau(ours[:, a].mean(1), theirs[:, b].mean(1)).statistic for a, b in draws]
+    low, high = np.percentile(taus, (2.5, 97.5))
+    print(f"Kendall's tau {kendalltau(ours.mean(1), theirs.mean(1)).statistic:.2f} [{low:.2f}, {high:.2f}]")
+
+
+def selftest(worlds: Worlds, steps: int = 25, episodes: int = 20) -> None:
+    """Compare scalar and native simulators and let every oracle check each world."""
+    actions, met, tally, problems = 0, 0, oracles.Tally(), []
+    for number, whole in enumerate(worlds):
+        world = whole.model_copy(update={"source": whole.source.model_copy(update={"train": 20, "test": 20})})
+        width = max(len(task.candidates) for task in world.build().tasks)
+        rng = np.random.default_rng(number)
+        chosen = rng.integers(-1, width, (steps, episodes))
+        chosen = np.where(rng.random(chosen.shape) < 0.35, lockstep.WAIT, chosen)
+        chosen = np.where(rng.random(chosen.shape) < 0.01, lockstep.FINISH, chosen)
+        seeds = [int(each) for each in rng.integers(2**40, size=episodes)]
+        try:
+            met += sum(lockstep.play(world.build(), chosen.tolist(), seeds, world.limits(), world.enforcement).values())
+        except lockstep.Difference as difference:
+            problems.append(f"{world.name}: {difference}")
+        actions += chosen.size
+        for name in oracles.ORACLES:
+            if problem := oracles.check(name, world, number, tally, own=True):
+                problems.append(f"{world.name}: {name}: {problem}")
+    print(
+        f"{len(worlds)} worlds, {actions:,} actions in lockstep with {met:,} outcomes; oracles: {tally.steps:,} actions, ",
+        end="",
+    )
+    print(f"{tally.episodes:,} episodes; not played: {dict(tally.refused)}; {len(problems)} findings", *problems[:20], sep="\n")
 
 
 def resets(folder: Path, count: int) -> None:

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MINUTES = 10.0
-TRAINERS = ("ppo", "lagrangian", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp-longformer", "grpo", "sft")
-"""All but `vision_tools`, which trains on the processor, where the same seed gives the same weights."""
+TRAINERS = ("ppo", "lagrangian", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "grpo", "sft")
 Check = Callable[[], Any]
 
 
@@ -48,7 +47,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
     args = parser.parse_args()
     here = Path(__file__).resolve().parent
-    sys.path[:] = [place for place in sys.path if Path(place).resolve() != here]  # `datasets.py` is a library's name too
+    # `datasets.py` is a library's name too
+    sys.path[:] = [str(here.parent), *(place for place in sys.path if Path(place).resolve() != here)]
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # trainers take a GPU where there is one
     import torch
@@ -140,7 +140,7 @@ def trained(name: str, setting: Setting) -> dict[str, Any]:
         found["gpu_mb"] = round(used, 1)
         if used <= 0.0:
             raise AssertionError("no memory of the GPU was used: the trainer did not run on it")
-    if name not in ("grpo", "toolplanner", "btp-longformer"):
+    if name not in ("grpo", "toolplanner"):
         assert newest(out).is_dir()
     if name in ("catp", "ift", "rltf"):
         from costgym.agents.catp import CatpPlanner
@@ -188,10 +188,6 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
         own |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
         own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
         return train_toolplanner(out, world, steps=40, device=setting.device, **own)
-    if name == "btp-longformer":
-        from costgym.experiments.train.usefulness.train import train_btp
-
-        return train_btp(out, world, episodes=24, held_out=12, model="longformer", epochs=1)
     if name == "sft":
         from costgym.experiments.train.sft.train import train_sft
 
@@ -283,19 +279,21 @@ def profiles(setting: Setting) -> dict[str, Check]:
 def profiled(backend: str, setting: Setting) -> dict[str, Any]:
     """Measure a profile and write it; of the small published one only two tools' loading would fit, so it is skipped."""
     from costgym.experiments.fit.profile import measure, profile
+    from costgym.experiments.fit.profile_settings import ProfileSettings
     from costgym.simulators.opencatp.levels import LEVELS
 
     if setting.small:
         if backend == "published":
             raise Skipped("the published architectures are too large for a small run; leave --small out")
-        found = measure("small", backend, setting.device, (0,), 1, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
+        small = ProfileSettings(name="small", backend=backend, device=setting.device, levels=(0,), repeats=1)
+        found = measure(small, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
         return {"tools": len(found.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in found.points.items()}}
     name = f"{setting.device}-{backend}"
     out = setting.folder / f"profile_{name}.json"
-    made = profile(
-        name, out, backend, setting.device, repeats=5, tiles=backend == "published", scale=True,
-        date=datetime.date.today().isoformat(), processor_time=setting.device == "cpu",
-    )  # fmt: skip
+    whole = ProfileSettings(
+        name=name, backend=backend, device=setting.device, scale=True, processor_time=setting.device == "cpu"
+    )
+    made = profile(out, whole, date=datetime.date.today().isoformat())
     times = {tool: [round(ms, 2) for ms in cost.time_ms] for tool, cost in made.tools.items()}
     return {"file": out.name, "hardware": made.hardware, "source": made.source, "ms": times}
 
@@ -360,10 +358,8 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
 
     With `--device cpu` the tensors of the CPU are compared with its arrays, in a few steps.
     """
-    try:
-        from costgym.experiments.lab.benchmarking import device as benchmark
-    except ImportError:
-        raise Skipped('make_vec(device="cuda") is not there in this version: no kernels run on a device') from None
+    from benchmarks import device as benchmark
+
     count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)
     compared: dict[str, Any] = benchmark.compare_device(env_id, setting.device, envs=count, steps=steps)
     assert not compared["differences"], f"{compared['differences']} steps differ, first at {compared['first']}"

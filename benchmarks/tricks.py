@@ -3,8 +3,8 @@
     python benchmarks/tricks.py
 
 Needs the extra `train`. Prints microseconds of processor time with and without each: arguments that are unpacked once
-(`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), and observation arrays that are
-handed out again (`envs/vector/checks.py`).
+(`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), observation arrays that are
+handed out again (`envs/vector/checks.py`), and time that passes without an event of SimPy (`simulators/episode.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import costgym
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.simulators.batch.arguments import BoundArguments, bound_arguments
 from costgym.simulators.batch.rng import compiled
+from costgym.simulators.episode import Clock
 
 ROUNDS = 5
 
@@ -73,12 +74,24 @@ def main() -> None:
 
     plain, quick = microseconds(lambda: take_tuple(content, 1), 2_000), microseconds(lambda: take_bound(bound, 1), 2_000)
     rows = [("arguments unpacked once", plain, quick)]
-    plain, quick = microseconds(by_arrays, 20_000), microseconds(lambda: lane._read(lane._memory), 20_000)
+    plain, quick = microseconds(by_arrays, 20_000), microseconds(lambda: lane.read(lane.memory), 20_000)
     rows.append(("figures in one piece", plain, quick))
     pooled, vector._pool = vector._pool, NewArrays()  # type: ignore[attr-defined]
     plain = microseconds(lambda: vector.step(actions), 40)
     vector._pool = pooled  # type: ignore[attr-defined]
     rows.append(("arrays handed out again", plain, microseconds(lambda: vector.step(actions), 40)))
+    clock = Clock()
+
+    def by_event() -> None:
+        timeout = clock.timeout(0.1)
+        while not timeout.processed:
+            clock.step()
+
+    def without_event() -> None:
+        if not clock._queue:
+            clock._now += 0.1
+
+    rows.append(("time without an event", microseconds(by_event, 20_000), microseconds(without_event, 20_000)))
     for name, without, with_it in rows:
         print(f"{name:26} {without:10.2f} {with_it:10.2f} {without / with_it:6.2f} x")
 

@@ -109,10 +109,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | 1 | `known` | 0 or 1 | A call has returned it, and the user has not asked for something else since. |
     | 2 | `ready` | 0 or 1 | Every fact that its calls need as an argument is known. |
 
-    In a world with writes there are two more arrays. `roles`, (`max_tools`, 4): the tool of a row writes, checks, undoes, and
-    takes an idempotency key. `effects`, (6, 3): the need wants an effect; how many the agent was told of, divided by 4; and a
-    call has ended ambiguously since the last check. A need whose effect was told of counts as known. Checks are let through by
-    the mask after an ambiguous end, undoes where an effect was seen twice. A repeat of a call with a key uses the same key.
+    In a world with writes there are two more arrays. `roles`, (`max_tools`, 5): the tool of a row writes, checks, undoes, and
+    takes an idempotency key; and log(1 + seconds until others see its effects) / 10, at most 1. `effects`, (6, 3): the need
+    wants an effect; how many the agent was told of, divided by 4, at most 1; and a call has ended ambiguously since the last
+    check. A need whose effect was told of counts as known. Checks are let through by the mask after an ambiguous end, undoes
+    where an effect was seen twice. A repeat of a call with a key uses the same key.
 
     ### `resources`: the episode as a whole, (8,)
 
@@ -286,7 +287,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             mask[self.finish_action] = True
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
-            found = Template(tools, needs, mask, order, rows, serves, phases={})
+            found = Template(tools, needs, mask, order, rows, roles_of(slots, self.max_tools), serves, phases={})
             self._templates[number] = found
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
@@ -338,12 +339,12 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        number = checked_action(action, self.finish_action + 1)
+        action = checked_action(action, self.finish_action + 1)
+        compiled = self._compiled
         # compiled code plays for as long as nobody asks for what only the event-driven world knows
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.play(number)
-        episode = self._episode if self._compiled is None and self._episode is not None else self._playing()
-        action = number
+        if compiled is not None and compiled.goes_on:
+            return compiled.play(action)
+        episode = self._episode if compiled is None and self._episode is not None else self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
@@ -422,7 +423,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
         observation = {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": np.array(resources, np.float32)}
         if self._writes:
-            observation["roles"] = roles_of([episode.candidates[slot] for slot in self._slots], self.max_tools)
+            observation["roles"] = self._template.roles.copy()
             observation["effects"] = effects_of(episode, MAX_NEEDS)
         return observation
 
@@ -458,8 +459,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         mask = self._useful(episode).copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()
-            for row in mask[: self._callable].nonzero()[0].tolist():
-                mask[row] = spent + episode.quote(self._slots[row]) <= limit
+            if limit < inf:
+                for row in mask[: self._callable].nonzero()[0].tolist():
+                    mask[row] = spent + episode.quote(self._slots[row]) <= limit
         if episode.banned:
             mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
         if self.wait_action is not None and (episode.in_flight or episode._done):

@@ -298,7 +298,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return `info` without the final state, which an agent has to find out."""
-        if self.episode is None or self.episode.store is None:
+        if not self.world.writes:
             return info
         return {name: value for name, value in info.items() if name not in WriteFigures._fields}
 
@@ -357,7 +357,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @classmethod
     def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
-        rest = {name: value for name, value in settings.items() if name not in stress and name != WORLD}
+        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
         if settings.get(WORLD):
             another = cls.another_world(document, {}, stable_integer(document["seed"], WORLD, settings[WORLD]) >> 4)
             document = document if another is None else another

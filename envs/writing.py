@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log1p
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +13,15 @@ from ..simulators.calls import Candidate
 from ..simulators.episode import Episode
 from ..simulators.tools import CHECK, UNDO, WRITE
 
-ROLE_FEATURES = ("writes", "checks", "undoes", "idempotent")
+ROLE_FEATURES = ("writes", "checks", "undoes", "idempotent", "settles_s")
 """Columns of `observation["roles"]`."""
+WRITES, CHECKS, UNDOES, IDEMPOTENT, _ = range(len(ROLE_FEATURES))
 EFFECT_FEATURES = ("wanted", "told", "perhaps")
 """Columns of `observation["effects"]`: the need wants an effect; effects that the agent was told of, divided by 4, at most 1;
 a call has ended ambiguously since the last check."""
+_, TOLD, PERHAPS = range(len(EFFECT_FEATURES))
+TWICE = 0.5
+"""Value of `told` from which an effect was told of twice."""
 
 
 def writing_boxes(max_tools: int, needs: int) -> dict[str, gym.spaces.Box]:
@@ -26,15 +31,12 @@ def writing_boxes(max_tools: int, needs: int) -> dict[str, gym.spaces.Box]:
 
 
 def roles_of(slots: Sequence[Candidate], max_tools: int) -> NDArray[np.float32]:
-    """What the tools of each row do to the world, (max_tools, 4)."""
+    """What the tools of each row do to the world, (max_tools, 5)."""
     roles = np.zeros((max_tools, len(ROLE_FEATURES)), np.float32)
     for row, slot in enumerate(slots):
-        roles[row] = (
-            slot.role == WRITE,
-            slot.role == CHECK,
-            slot.role == UNDO,
-            slot.effect is not None and slot.effect.idempotent,
-        )
+        if (effect := slot.effect) is not None:
+            later = min(1.0, 0.1 * log1p(effect.settles_s))
+            roles[row] = (effect.role == WRITE, effect.role == CHECK, effect.role == UNDO, effect.idempotent, later)
     return roles
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .board import board
 from .board.board import Leaderboard, Progress
+from .board.judged import JudgeOptions
 from .board.run_config import RunConfig, make_run_config
 from .board.submissions import shipped, submission
 from .pages.leaderboard_page import pages_of
@@ -20,7 +21,7 @@ from .play.execution.engine import Engine
 from .play.files import sole_writer, write_atomically
 from .play.spending import Spending
 
-__all__ = ["Leaderboard", "RunConfig", "add", "add_shipped", "make_run_config", "regenerate_pages", "run"]
+__all__ = ["JudgeOptions", "Leaderboard", "RunConfig", "add", "add_shipped", "make_run_config", "regenerate_pages", "run"]
 
 
 def run(
@@ -31,9 +32,10 @@ def run(
     engine: Engine | None = None,
     spending: Spending | None = None,
     concurrency: int = CONCURRENCY,
+    judge: JudgeOptions | None = None,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted; see `board.board.run`."""
-    return board.run(config, out, jobs, progress, engine, spending, pages_of, concurrency)
+    return board.run(config, out, jobs, progress, engine, spending, pages_of, concurrency, judge)
 
 
 def add(

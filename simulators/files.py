@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import glob
 import os
@@ -23,7 +24,7 @@ REMEDIES = {
 }
 
 
-MAX_YAML_NODES = 1_000_000  # of a document, with every alias written out
+MAX_YAML_NODES, MAX_YAML_DEPTH = 1_000_000, 100  # of a document, with every alias written out
 
 
 def cannot_write(path: object, error: OSError) -> DataError:
@@ -44,41 +45,91 @@ def writing(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: str | bytes, parents: bool = False) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut.
 
-    Args:
-        path: the file.
-        content: its new content.
-        parents: make its folder where it is missing.
-
     Raises:
         DataError: it cannot be written; what stood there stays.
     """
     if not path.name:
         raise DataError(path, "is not a file name; choose one")
-    draft = draft_of(path)
     try:
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_char_device() or path.is_fifo():
             # written to and not replaced: a file in its place would take /dev/null from the whole machine
-            with path.open("wb") as store:
-                store.write(content if isinstance(content, bytes) else content.encode())
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
             return
-        remove_drafts(path)
-        with draft.open("wb") as store:
-            store.write(content if isinstance(content, bytes) else content.encode())
-            store.flush()
-            os.fsync(store.fileno())
-        draft.replace(path)
-        sync_folder(path.parent)
+        with replacing(path) as draft:
+            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise cannot_write(path, error) from error
     except UnicodeEncodeError as error:
         raise DataError(
             path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
         ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place for a draft, a file or a folder, which takes the place of `path` whole if the block ends without an error.
+
+    It outlasts a power cut then, and is removed otherwise.
+
+    Raises:
+        DataError: the disk is full, or refuses it; what stood there stays.
+    """
+    draft = draft_of(path)
+    try:
+        remove_drafts(path)
+        remove(draft)
+        yield draft
+        sync_tree(draft)
+        _put(draft, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            remove(draft)
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
+    if not (path.is_dir() and draft.is_dir()):  # a file does not take the place of a folder: that is an error
+        draft.replace(path)
+    # the exchange leaves no moment without the folder; elsewhere the old one waits under another name (`put_back`)
+    elif not _exchange(draft, path):
+        aside = _aside(path)
+        remove(aside)
+        path.rename(aside)
+        try:
+            draft.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
+        remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def put_back(path: Path) -> None:
+    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
+    if _aside(path).exists() and not path.exists():
+        _aside(path).rename(path)
 
 
 def draft_of(path: Path) -> Path:
@@ -141,20 +192,34 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class _BoundedLoader(yaml.SafeLoader):
-    """Refuses keys that are given twice, and aliases that make a document endless or far larger than its text."""
+# libyaml splits the text into tokens; nodes are composed here, so that a document is refused before it grows or nests too deep
+_PARSERS: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
+
+
+class _BoundedLoader(*_PARSERS):  # type: ignore[misc]
+    """Reads plain data; times stay text, as in JSON.
+
+    It refuses keys that are given twice, parts too deep in each other, and aliases that make a document endless or far larger
+    than its text.
+    """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        _PARSERS[-1].__init__(self, text)
+        self.anchors: dict[Any, yaml.Node] = {}
         self._sizes: dict[int, int] = {}  # nodes below each node that is complete, itself included, aliases written out
+        self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         is_alias = self.check_event(yaml.AliasEvent)
-        node = super().compose_node(parent, index)
+        self._depth += 1
+        if self._depth > MAX_YAML_DEPTH:
+            raise _refused(f"expected at most {MAX_YAML_DEPTH} levels of lists and mappings in each other", self.peek_event())
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
         if node is None:
             return node
         if is_alias and id(node) not in self._sizes:  # what it stands for is still open
-            raise yaml.constructor.ConstructorError(None, None, "a part contains itself", node.start_mark)
+            raise _refused("a part contains itself", node)
         if not is_alias:
             below: list[yaml.Node] = []
             if isinstance(node, yaml.MappingNode):
@@ -163,8 +228,7 @@ class _BoundedLoader(yaml.SafeLoader):
                 below = node.value
             self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in below)
         if self._sizes[id(node)] > MAX_YAML_NODES:
-            problem = f"its aliases stand for more than {MAX_YAML_NODES:,} parts"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            raise _refused(f"its aliases stand for more than {MAX_YAML_NODES:,} parts", node)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -172,25 +236,52 @@ class _BoundedLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if (key.tag, key.value) in seen:
-                    problem = f"the key {key.value[:80]!r} is given twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                    raise _refused(f"the key {key.value[:80]!r} is given twice", key)
                 seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_BoundedLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _refused(problem: str, at: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
+
+
+def parse_yaml(text: str, name: object) -> Any:
+    """Parse a YAML document of plain data.
+
+    Args:
+        text: the document.
+        name: its file, for messages.
+
+    Raises:
+        DataError: it is not valid YAML, gives a key twice, is too deep, or is too large with its aliases written out; names the
+            line.
+    """
+    try:
+        return _BoundedLoader(text).get_single_data()
+    except (
+        yaml.YAMLError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:  # a tag such as !!int, too
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or ""
+        problem = f"is not valid YAML: {reason:.160}" if reason else "is not valid YAML"
+        raise DataError(name, problem, f"line {mark.line + 1}" if mark else "") from error
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file of plain data.
-
-    Raises:
-        DataError: it cannot be read, is not valid YAML, gives a key twice, or is too large with its aliases written out; names
-            the line.
-    """
+    """Read a YAML file of plain data; raises DataError where it cannot be read, and as `parse_yaml` does."""
     try:
-        return _BoundedLoader(path.read_text(encoding="utf-8")).get_single_data()
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that does not exist, and endless lists
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or ""
-        problem = f"is not valid YAML: {reason}" if reason else "is not valid YAML"
-        raise DataError(path, problem, f"line {mark.line + 1}" if mark else "") from error
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return parse_yaml(text, path)

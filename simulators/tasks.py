@@ -251,7 +251,9 @@ class Grade:
 class Judge:
     """A seeded stand-in for ToolEval's lenient model judge.
 
-    The chance to pass rises with the share of facts. Of an unsolvable query, any answer passes with one fixed chance.
+    Like that judge it works in two stages. First, whether the query can be solved with the tools on offer, which it knows;
+    where it cannot, any answer passes with one fixed chance. Then, whether the answer solves it: the chance to pass rises with
+    the share of facts. Giving up never passes. No model is asked; it is meant for the papers' protocols alone.
 
     Attributes:
         all_facts: Chance to pass with every fact.

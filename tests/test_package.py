@@ -117,3 +117,10 @@ def test_beside_a_folder_named_costgym_the_installed_package_is_imported(tmp_pat
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert shown.stdout.strip() == "make", shown.stderr
+
+
+def test_gymnasium_makes_an_environment_without_an_import_of_costgym() -> None:
+    # Gymnasium 1 has no plug-in entry points any more; an id may name the module that registers it
+    script = "import gymnasium; print(gymnasium.make('costgym:costgym/Marketplace-v0').spec.id)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.stdout.strip() == "costgym/Marketplace-v0", shown.stderr

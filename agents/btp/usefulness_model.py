@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ...simulators.errors import DataError
 from ...simulators.tasks import normalise
 from ...simulators.version import __version__
-from .usefulness import Observed, Usefulness, fields_of, key_of
+from .usefulness import Observed, fields_of, key_of
 
 FORMAT = "costgym.usefulness/1"
 FILE = "usefulness.json"
@@ -179,24 +179,13 @@ class LearntUsefulness:
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def load_usefulness(path: str | Path) -> Usefulness:
-    """Return the classifier of a `costgym train btp` run, of either kind: its folder, or the file in it.
+def load_usefulness(path: str | Path) -> LearntUsefulness:
+    """Return the classifier of a `costgym train btp` run: its folder, or the file in it.
 
     Raises:
         DataError: The classifier is missing or damaged, or it is of another format or version.
     """
-    place = Path(path)
-    if place.is_dir():
-        from .usefulness_reader import MANIFEST, load_reader
-
-        if (place / MANIFEST).is_file():
-            return load_reader(place)
-        place = place / FILE
-    return read_usefulness(place)
-
-
-def read_usefulness(place: Path) -> LearntUsefulness:
-    """Return a logistic regression from its file; raises as `load_usefulness`."""
+    place = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         if place.stat().st_size > LARGEST_FILE:
             raise DataError(place, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")

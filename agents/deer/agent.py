@@ -16,11 +16,7 @@ FITTED_ON = 2000
 
 
 class DeerAgent(Agent):
-    """Decides by text: answers or searches, then calls a candidate or says that none fits.
-
-    Args:
-        decider: Makes the decisions.
-    """
+    """Decides by text: answers or searches, then calls a candidate or says that none fits."""
 
     env_id = DECISION
 

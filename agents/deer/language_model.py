@@ -25,11 +25,6 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
     word of a description to the tool's place; the second starts with equal projections of queries and keys, and a sharp look,
     so that a token attends to its like from the start; embeddings are as large as what attention adds to them, so that neither
     drowns the other; and what else the layers add starts small, so that equal words are still alike in the second.
-
-    Args:
-        tokens: of the vocabulary.
-        settings: sizes and seed.
-        pad, end: numbers of those tokens.
     """
     torch = require("torch", "train")
     transformers = require("transformers", "train")

@@ -123,11 +123,6 @@ def small_tokenizer(texts: Iterable[str], slots: int, most: int = 4000) -> Any:
     """Return a tokenizer of whole words, the most frequent of some texts; `prompt_ids` gives other words their spare tokens.
 
     Numbers and names with digits become one token: what matters of them is that they are there.
-
-    Args:
-        texts: Queries and descriptions.
-        slots: Candidates of a sample.
-        most: Most words.
     """
     import tokenizers
     import transformers

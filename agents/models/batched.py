@@ -36,10 +36,6 @@ class Batch:
     Each episode is played in a thread of its own. The model says the next token of every reply under way when every other
     episode that is still played has asked for one. So which replies are under way together follows from the episodes alone, not
     from the threads' speed, and the replies of a greedy model do not depend on it either.
-
-    Args:
-        model: has several conversations at once.
-        seats: number of episodes side by side.
     """
 
     def __init__(self, model: ManyAtOnce, seats: int) -> None:
@@ -104,13 +100,7 @@ class Batch:
 
 
 class Member:
-    """A seat of a batch: a language model for one episode at a time.
-
-    Args:
-        batch: where it asks.
-        name: of the model.
-        number: of the seat.
-    """
+    """A seat of a batch: a language model for one episode at a time."""
 
     def __init__(self, batch: Batch, name: str, number: int) -> None:
         self._batch, self._number, self.name = batch, number, name

@@ -13,9 +13,6 @@ class Measured:
 
     The figure is part of the reply's usage, so it is recorded with the action that pays for it, and a replay reads it there. A
     world whose thinking is `measured` moves its clock by it. No clock is read anywhere else below `experiments`.
-
-    Args:
-        model: The real model.
     """
 
     def __init__(self, model: LanguageModel) -> None:

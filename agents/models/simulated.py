@@ -135,11 +135,7 @@ def read_rates(name: str) -> SimulatedRates:
 
 
 class Simulated:
-    """The simulated language model. It stands on the world's side: an agent that is given one holds a handle to it.
-
-    Args:
-        rates: Rates of its errors.
-    """
+    """The simulated language model. It stands on the world's side: an agent that is given one holds a handle to it."""
 
     name = SIMULATED
     on_world_side = True
@@ -157,12 +153,7 @@ class Simulated:
         """Do nothing: `begin` announces an episode."""
 
     def begin(self, world: Any, seed: int) -> None:
-        """Begin an episode: the model reads the task.
-
-        Args:
-            world: The environment, with its `task` and `world`.
-            seed: Of its own chance.
-        """
+        """Begin an episode: the model reads the task."""
         task = world.task
         self._reader = Reader(world.world.catalog, task)
         self._seed, self._number, self._blocks = seed, task.number, 0

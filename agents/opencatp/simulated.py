@@ -60,11 +60,7 @@ class PlannerRates:
 
 
 class SimulatedPlanner:
-    """Answers planning prompts.
-
-    Args:
-        rates: Rates of its errors.
-    """
+    """Answers planning prompts."""
 
     name = "simulated"
 

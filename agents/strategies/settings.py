@@ -74,11 +74,7 @@ class SearchSettings:
 
 
 class LimitedSearch:
-    """Base of the strategies that a `SearchSettings` limits.
-
-    Args:
-        settings: Limits of the search.
-    """
+    """Base of the strategies that a `SearchSettings` limits."""
 
     usual = SearchSettings()
 

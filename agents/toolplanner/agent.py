@@ -78,9 +78,6 @@ class ToolPlanner:
 
     Where the tags mean nothing on offer, all functions stay.
 
-    Args:
-        settings: See `PlannerSettings`.
-
     Attributes:
         tags, path: Tags and path of the last episode; None and [] where the model was not asked or could not be read.
         roots: The first rounds of the last episode's trees.

@@ -88,12 +88,7 @@ class LearntPlanner:
         """Do nothing: `begin` announces an episode."""
 
     def begin(self, world: Any, seed: int) -> None:
-        """Begin an episode. A reader of the task does what the model cannot, such as writing arguments.
-
-        Args:
-            world: The environment, with its `task` and `world`.
-            seed: Of its own chance.
-        """
+        """Begin an episode. A reader of the task does what the model cannot, such as writing arguments."""
         self._reader = Reader(world.world.catalog, world.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
         self._contexts = []  # read in this episode, so that no score depends on an earlier one

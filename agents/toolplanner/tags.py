@@ -125,11 +125,7 @@ def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES)
 
 
 class Retriever:
-    """Looks tools up by the words of their documents: the baseline that tag extraction is compared with.
-
-    Args:
-        tools: The tools to search among.
-    """
+    """Looks tools up by the words of their documents: the baseline that tag extraction is compared with."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         if not tools:

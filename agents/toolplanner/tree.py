@@ -114,15 +114,7 @@ def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: 
 
 
 def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
-    """Give every round of a tree its reward; returns the best of all.
-
-    Args:
-        roots: First rounds.
-        gold: The tools that the instruction names.
-        level: The instruction's level.
-        catalog: The world's tools.
-        feedback: The parts of the feedback that count.
-    """
+    """Give every round of a tree its reward; returns the best of all."""
     for path in solutions(roots):
         for step in path:
             step.reward = None

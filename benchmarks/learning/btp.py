@@ -1,7 +1,6 @@
 """BTP's usefulness classifier: how well it judges results of unseen tasks, and what BTP makes of it.
 
     python benchmarks/learning/btp.py
-    python benchmarks/learning/btp.py --model longformer --episodes 60      # a small transformer instead
 
 The second table plays BTP with either judge of results, in collecting experience as well as in the episodes: `PBC` is the pass
 rate under the budget.
@@ -30,7 +29,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/btp"), help="folder of the run")
     parser.add_argument("--scenario", default="marketplace")
     parser.add_argument("--episodes", type=int, default=1500, help="episodes to learn from; a third as many are held out")
-    parser.add_argument("--model", default=None, help="longformer, or a published sequence classifier by id or folder")
     parser.add_argument("--agents", default="react+btp,dfsdt+btp")
     parser.add_argument("--play", type=int, default=300, help="episodes of each agent with each judge")
     parser.add_argument("--budget", type=float, default=20.0)
@@ -40,7 +38,7 @@ def main() -> None:
     scenario = load_scenario(args.scenario)
     cpu = time.process_time()
     held_out = max(1, args.episodes // 3)
-    figures = train_btp(args.out, scenario, args.seed, model=args.model, episodes=args.episodes, held_out=held_out).metrics
+    figures = train_btp(args.out, scenario, args.seed, episodes=args.episodes, held_out=held_out).metrics
     print(
         f"{int(figures['train_examples'])} results to learn from, {int(figures['examples'])} of unseen tasks to judge", end=""
     )

@@ -22,18 +22,20 @@ from .learn.baselines import baselines
 from .learn.models import models
 from .learn.reproduce import reproduce
 from .learn.train import app as train
+from .output import shown
+from .play.judge_agreement import judge_agreement
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
-from .share.proxy import chaos, proxy
+from .share.proxy import proxy
 from .share.serve import serve
 from .share.site import site
-from .share.submit import rerun, submit
+from .share.submit import submit
 from .tools.agents import agents
 from .tools.bench import bench
 from .tools.envs import envs
 from .tools.forge import forge
-from .tools.opencatp import build_table, build_tools, opencatp, profile
+from .tools.opencatp import opencatp
 from .tools.prices import prices
 from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
@@ -51,7 +53,7 @@ class Reporting(TyperGroup):
         try:
             return super().invoke(ctx)
         except CostGymError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(shown(f"error: {error}"), err=True)
             raise typer.Exit(3 if isinstance(error, SpendLimitReached) else 2) from None
         except BrokenPipeError:
             raise  # the reader has closed the pipe
@@ -66,7 +68,7 @@ class Reporting(TyperGroup):
             raise typer.Exit(2) from None
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            typer.echo(f"error: {place}{error.strerror or error}", err=True)
+            typer.echo(shown(f"error: {place}{error.strerror or error}"), err=True)
             raise typer.Exit(2) from None
         finally:
             threading.excepthook = before
@@ -83,7 +85,7 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
 app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 PANELS: dict[str, dict[str, Any]] = {
-    "Play": {"leaderboard": leaderboard, "run": run, "show": show},
+    "Play": {"leaderboard": leaderboard, "run": run, "show": show, "judge-agreement": judge_agreement},
     "Data": {
         "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
         "datasets": datasets,
@@ -101,9 +103,6 @@ for panel, verbs in PANELS.items():
             app.add_typer(verb, name=name, rich_help_panel=panel)
         else:
             app.command(name, rich_help_panel=panel)(verb)
-for old in (rerun, build_tools, build_table, profile):
-    app.command(hidden=True)(old)  # before they were commands of `submit` and `opencatp`
-app.add_typer(chaos, name="chaos", hidden=True)
 
 
 def _version(asked: bool) -> None:

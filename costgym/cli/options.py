@@ -64,7 +64,9 @@ class WorldOptions(Settings):
     profile: Annotated[str | None, option("OpenCATP: profile of the tools' costs; v100 by default.", "NAME|FILE")] = None
     budget: Limits = None
     split: Split = "test"
-    grading: Annotated[str | None, option("Grade that counts as a pass: strict (every fact, the default) or judge.")] = None
+    grading: Annotated[
+        str | None, option("Grade that counts as a pass: strict (every fact, the default) or judge, a stand-in.")
+    ] = None
     enforcement: Enforcement = None
     documents: Documents = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
@@ -114,17 +116,20 @@ class ModelOptions(Settings):
     batch: Batch = 1
     concurrency: Concurrency = 8
 
-    def keep_replies(self) -> None:
+    def keep_replies(self, judge: str | None = None) -> None:
         """Make every process of this run cache a real model's replies in the folder `cache`.
 
+        Args:
+            judge: Name of the model that judges, if any.
+
         Raises:
-            ConfigError: the model is not a real one.
+            ConfigError: neither model is a real one.
         """
         from ..agents.models.named import CACHE_VARIABLE, read_model_name
 
         if self.cache is None:
             return
-        if read_model_name(self.model) is None:
+        if read_model_name(self.model) is None and judge is None:
             raise ConfigError("--cache", f"{self.model} is not a real model, so there are no replies to cache")
         os.environ[CACHE_VARIABLE] = str(self.cache.resolve())
 
@@ -134,8 +139,12 @@ class SpendingOptions(ModelOptions):
 
     spend_limit: SpendLimit = None
 
-    def spending(self, announce: Callable[[str], None]) -> Spending | None:
+    def spending(self, announce: Callable[[str], None], judge: str | None = None) -> Spending | None:
         """Count the dollars that a real model costs; None for a model that costs none and has no limit.
+
+        Args:
+            announce: Called with the forecast.
+            judge: Name of the model that judges, which may have a limit beside a simulated model.
 
         Raises:
             ConfigError: the limit is not above 0, or the model with a limit is not real.
@@ -144,7 +153,7 @@ class SpendingOptions(ModelOptions):
         from ..agents.models.named import read_model_name
         from ..experiments.play.spending import Spending
 
-        if self.spend_limit is None and read_model_name(self.model) is None:
+        if (self.spend_limit is None or judge is not None) and read_model_name(self.model) is None:
             return None
         return Spending(self.model, self.prices, self.spend_limit, announce)
 

@@ -7,6 +7,13 @@ from pathlib import Path
 from typing import Any
 
 
+def shown(text: object) -> str:
+    """A message for a terminal: what others wrote in it cannot move the cursor, recolour or hide what stands there."""
+    from ..experiments.play.metric_registry import plain
+
+    return "\n".join(map(plain, str(text).split("\n")))
+
+
 def save_json(file: Path | None, document: Any) -> None:
     """Write figures to the file of `--json`, if one was named."""
     if file is not None:

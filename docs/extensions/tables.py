@@ -1,8 +1,10 @@
-"""Tables of the guide that are made from the code: the ranges of a scenario's numbers, and the metrics of a leaderboard."""
+"""Tables of the guide that are made from the code: ranges of a scenario's numbers, metrics of a leaderboard, adversaries."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import costgym
@@ -31,7 +33,15 @@ def metrics() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics}
+def adversaries() -> str:
+    """The corpus of agents and entries that cheat."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are part of the checkout, not of the package
+    from tests.adversaries.corpus import table
+
+    return table()
+
+
+TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics, "adversaries": adversaries}
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:

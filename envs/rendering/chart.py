@@ -137,12 +137,7 @@ def chart_of(episode: Episode) -> Chart:
 
 
 def plan_chart(account: Episode, quality: float) -> Chart:
-    """Make the chart of a plan over the OpenCATP tools, running or ended.
-
-    Args:
-        account: the view of the episode.
-        quality: Quality of Plan so far.
-    """
+    """Make the chart of a plan over the OpenCATP tools, running or ended."""
     return _chart(account, plan_verdict(account, quality), [], [])
 
 

@@ -50,12 +50,7 @@ def short(text: str, width: int) -> str:
 
 
 def tool_story(episode: Episode, steps: Sequence[Any]) -> EpisodeStory:
-    """Describe an episode of a tool world, running or ended.
-
-    Args:
-        episode: the episode.
-        steps: actions and observations, the reset first.
-    """
+    """Describe an episode of a tool world, running or ended."""
     lines = [wrapped(f"Task {episode.task.id}: ", episode.task.query)]
     lines.append(f"  seed {episode.seed}, budget: {episode.budget}, {len(episode.candidates)} tools on offer")
     for index, need in enumerate(episode.needs):
@@ -120,12 +115,7 @@ def _grade(episode: Episode) -> str:
 
 
 def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> EpisodeStory:
-    """Describe a plan over the OpenCATP tools, running or ended.
-
-    Args:
-        world: the environment after the last step.
-        steps: actions and observations, the reset first.
-    """
+    """Describe a plan over the OpenCATP tools, running or ended."""
     account, figures = world.account(), world.figures()
     head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
     place = f"sample {figures['sample']}, size level {figures['size_level']}"

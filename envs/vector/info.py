@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...simulators.batch.rng import inlined
 from ...simulators.ledger import RESOURCES
+from ...simulators.writes import WriteFigures
 
 FIGURES = (
     "cost_price", "cost_seconds", "cost_sum",
@@ -19,6 +20,8 @@ FIGURES = (
 """Rows of `Out.figures`."""
 COUNTS = ("cost_tokens", "cost_calls", "status")
 """Rows of `Out.counts`."""
+WRITTEN = WriteFigures._fields
+"""Rows of `Out.written`, which only worlds with writes have."""
 
 
 @inlined
@@ -66,6 +69,16 @@ def duplicate(array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) else array.clone()
 
 
+_TYPES = {name: type(value) for name, value in WriteFigures()._asdict().items()}
+
+
+def _of_type(array: Any, kind: type) -> Any:
+    """A copy of an array or a tensor as booleans, whole numbers or floats."""
+    if isinstance(array, np.ndarray):
+        return array.astype(kind)
+    return array.bool() if kind is bool else array.long() if kind is int else array.clone()
+
+
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     """The keys of the scalar environment's `info`, as arrays of N.
 
@@ -76,9 +89,10 @@ def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success
+    if out.written.shape[0] == len(WRITTEN):
+        info.update({name: _of_type(row, kind) for (name, kind), row in zip(_TYPES.items(), out.written, strict=True)})
     info["action_mask"] = duplicate(out.mask)
     info["cost"] = duplicate(info[f"cost_{cost}"])
     if RESOURCES.index(cost) >= 2:  # tokens and calls are whole numbers
-        total = info["cost_sum"]
-        info["cost_sum"] = total.astype(np.int64) if isinstance(total, np.ndarray) else total.long()
+        info["cost_sum"] = _of_type(info["cost_sum"], int)
     return info

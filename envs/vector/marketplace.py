@@ -23,9 +23,10 @@ from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
 from ..base import InvalidAction, LimitedSpec
 from ..marketplace import MarketplaceEnv
-from ..templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from ..templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from ..writing import ROLE_FEATURES
 from .checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
-from .info import COUNTS, FIGURES, figures_info
+from .info import COUNTS, FIGURES, WRITTEN, figures_info
 from .kernels import marketplace as kernels
 
 Observation = dict[str, NDArray[Any]]
@@ -35,6 +36,8 @@ Mask = NDArray[np.bool_]
 _WORD = (1 << 64) - 1
 EAGER = 2_048
 """Tasks of a split up to which all tables are made at the start."""
+NO_WRITES = {"roles": np.zeros((1, 1, 1), np.float32), "effects": np.zeros((1, 1, 1), np.float32), "written": np.zeros((1, 1))}
+"""The arrays of `kernels.Out` that worlds without writes do not use."""
 
 
 class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, Any]):
@@ -97,11 +100,6 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if len(scalar.scenarios) > 1:
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
-        if scalar.world.writes:
-            what = (
-                'the native view shows no effects; play worlds with writes without `compiled` or with vectorization_mode="sync"'
-            )
-            raise ConfigError("scenario", f"{what}, got {scalar.scenario.name!r}")
         # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
         self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
         numbers = [] if self._by_row else list(scalar.numbers)
@@ -120,7 +118,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
-        self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
+        spaces: Any = self.single_observation_space
+        names = ("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
+        self._shapes: dict[str, tuple[int, ...]] = {name: spaces[name].shape for name in names}
+        self._observed: dict[str, NDArray[np.float32]] | None = None
 
     @property
     def step_limit(self) -> int:
@@ -140,6 +141,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             dues=np.zeros((0, 1, width)),
             slots=np.zeros((0, width), np.int16),
             rows=np.zeros((0, width), np.int16),
+            roles=np.zeros((0, width, len(ROLE_FEATURES)), np.float32),
             serves=np.zeros((0, width), np.uint8),
             concurrent=scalar.concurrent,
             useful=scalar.mask == "useful",
@@ -179,6 +181,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             "dues": np.take_along_axis(tables.quote[first:end], slots[:, None].astype(np.int64), axis=2),
             "slots": slots,
             "rows": rows,
+            "roles": np.stack([template.roles for template in templates]),
             "serves": np.stack([template.serves for template in templates]),
         }
         grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
@@ -344,19 +347,13 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     def fresh(self) -> kernels.Out:
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
-        width = scalar.max_tools
-        if self._observed is not None:
-            tools, needs, resources = self._observed
-        else:
-            tools, needs, resources = (
-                self._pool.empty(count, width, len(TOOL_FEATURES)),
-                self._pool.empty(count, MAX_NEEDS, len(NEED_FEATURES)),
-                self._pool.empty(count, len(RESOURCE_FEATURES)),
-            )
+        observed = self._observed
+        if observed is None:
+            observed = {name: self._pool.empty(count, *shape) for name, shape in self._shapes.items()}
+        written = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
         out = kernels.Out(
-            tools=tools,
-            needs=needs,
-            resources=resources,
+            **observed,
+            **written,
             mask=np.empty((count, scalar.finish_action + 1), np.bool_),
             rewards=np.empty(count),
             terminated=np.empty(count, np.bool_),
@@ -366,12 +363,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             success=np.empty(count, np.bool_),
         )
         if not self.copy:
-            self._observed = tools, needs, resources
+            self._observed = observed
         return out
 
     def observations(self, out: kernels.Out) -> Observation:
         """The observations among a step's arrays."""
-        return {"tools": out.tools, "needs": out.needs, "resources": out.resources}
+        return {name: getattr(out, name) for name in self._shapes}
 
     def figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
         """The scalar environment's `info` as arrays, none of them shared with another step."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.arguments import rebound
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
+from ...simulators.writes import WriteFigures
 from ..marketplace import MarketplaceEnv, Observation
 from .info import COUNTS, FIGURES
 from .kernels import marketplace as kernels
@@ -24,15 +25,15 @@ _FIGURES = Struct(f"=d{len(FIGURES)}d{len(COUNTS)}q3?")
 
 
 class _Lane(MarketplaceVectorEnv):
-    """The native batch of one environment, `env`, played one episode at a time by `begin` and `play`."""
+    """The native batch of one environment, `env`, which `CompiledEpisode` plays one episode at a time."""
 
     def __init__(self, env: MarketplaceEnv) -> None:
         super().__init__(1, env=env, copy=False)
-        self._index = RESOURCES.index(env.cost)
+        self.index = RESOURCES.index(env.cost)
         # one read of 15 numbers instead of 15 reads of arrays: 0.2 microseconds instead of 1.1, where a step takes 3 in all
         # (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25)
-        self._memory = memory = bytearray(_FIGURES.size)
-        self._read = _FIGURES.unpack_from
+        self.memory = memory = bytearray(_FIGURES.size)
+        self.read = _FIGURES.unpack_from
         figures = 8 * (1 + len(FIGURES))
         ends = figures + 8 * len(COUNTS)
         self._out = out = self.fresh()._replace(
@@ -43,7 +44,10 @@ class _Lane(MarketplaceVectorEnv):
             terminated=np.ndarray(1, np.bool_, memory, ends + 1),
             truncated=np.ndarray(1, np.bool_, memory, ends + 2),
         )
-        self._tools, self._needs, self._resources = out.tools[0], out.needs[0], out.resources[0]
+        self.tools, self.needs, self.resources = out.tools[0], out.needs[0], out.resources[0]
+        self.grows = self.batch.at_once is None
+        # effects and roles, which only worlds with writes show
+        self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
         self.mask: NDArray[np.bool_] = out.mask[0]
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
@@ -59,45 +63,23 @@ class _Lane(MarketplaceVectorEnv):
         steady = (batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given)
         self._bound = rebound(self._bound, steady)
 
-    def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
-        """Begin the episode of a task, with a seed."""
+    def row(self, number: int) -> int:
+        """The row of a task in the batch's tables, which are extended where it is new."""
         row = self._row_of.get(number)
         if row is None:
             row = int(self._rows(np.array([number]))[0])
             self._bind()
-        seed %= _WORD
-        observation, _, _, _, info = self.play(-1, row, seed if seed < _SIGN else seed - _WORD)
-        return observation, info
+        return row
 
-    def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, or begin the episode of a task's row, and return what `step` does."""
-        used = kernels.play_one(self._bound, action, row, seed)
-        if self.batch.at_once is None:
-            self.batch.make_room(used)
-            self._bind()
-        (
-            reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
-            tokens, calls, status, success, terminated, truncated,
-        ) = self._read(self._memory)  # fmt: skip
-        index = self._index
-        info = {
-            "cost": (price, seconds, tokens, calls)[index],
-            "cost_price": price,
-            "cost_seconds": seconds,
-            "cost_tokens": tokens,
-            "cost_calls": calls,
-            "cost_sum": total if index < 2 else int(total),
-            "budget_remaining_price": price_left,
-            "budget_remaining_seconds": seconds_left,
-            "budget_remaining_tokens": tokens_left,
-            "budget_remaining_calls": calls_left,
-            "at_s": at_s,
-            "is_success": success,
-            "status": status,
-            "action_mask": self.mask.copy(),
-        }
-        observation = {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": self._resources.copy()}
-        return observation, reward, terminated, truncated, info
+    def make_room(self, used: int) -> None:
+        """Make room for more calls in flight where a step used up what there was."""
+        self.batch.make_room(used)
+        self._bind()
+
+    def written(self) -> dict[str, Any]:
+        """The figures of the final state in a world with writes."""
+        correct, duplicates, surplus, lost = self._out.written[:, 0].tolist()
+        return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
 
 
 class CompiledEpisode:
@@ -132,15 +114,48 @@ class CompiledEpisode:
             self._lane = _Lane(env)
         env.episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
-        return self._lane.begin(number, seed)
+        seed %= _WORD
+        observation, _, _, _, info = self.play(-1, self._lane.row(number), seed if seed < _SIGN else seed - _WORD)
+        self._actions.clear()
+        return observation, info
 
-    def play(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, as `MarketplaceEnv.step` does."""
-        assert self._lane is not None and self._actions is not None
-        self._actions.append(action)
-        result = self._lane.play(action)
-        self.goes_on = not (result[2] or result[3])
-        return result
+    def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
+        """Play an action, or begin the episode of a task's row, and return what `MarketplaceEnv.step` does."""
+        lane, actions = self._lane, self._actions
+        assert lane is not None and actions is not None
+        actions.append(action)
+        used = kernels.play_one(lane._bound, action, row, seed)
+        if lane.grows:
+            lane.make_room(used)
+        (
+            reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
+            tokens, calls, status, success, terminated, truncated,
+        ) = lane.read(lane.memory)  # fmt: skip
+        if terminated or truncated:
+            self.goes_on = False
+        index = lane.index
+        info = {
+            "cost": (price, seconds, tokens, calls)[index],
+            "cost_price": price,
+            "cost_seconds": seconds,
+            "cost_tokens": tokens,
+            "cost_calls": calls,
+            "cost_sum": total if index < 2 else int(total),
+            "budget_remaining_price": price_left,
+            "budget_remaining_seconds": seconds_left,
+            "budget_remaining_tokens": tokens_left,
+            "budget_remaining_calls": calls_left,
+            "at_s": at_s,
+            "is_success": success,
+        }
+        observation = {"tools": lane.tools.copy(), "needs": lane.needs.copy(), "resources": lane.resources.copy()}
+        if lane.more:
+            info |= lane.written()
+            for name, array in lane.more.items():
+                observation[name] = array.copy()
+        info["status"] = status
+        info["action_mask"] = lane.mask.copy()
+        return observation, reward, terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,)."""

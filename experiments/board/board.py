@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
+from ...agents.custom import is_custom
 from ...agents.models.base import LanguageModel
 from ...agents.models.cached import Cached
 from ...agents.models.named import CACHE_VARIABLE
@@ -41,6 +42,7 @@ from ..play.files import (
     sole_writer,
     write_atomically,
 )
+from ..play.judging.verdicts import Verdicts
 from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
 from ..play.result_set import Results
 from ..play.results import EpisodeResult
@@ -48,6 +50,7 @@ from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
 from .conditions import condition_key, currency_of, rank_rows
+from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
 from .rows import columns_of
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
@@ -110,11 +113,12 @@ class Leaderboard:
             DataError: a line is not a valid record, or of none of the run's tracks.
         """
         with reading(self.folder):
-            config, episodes = read_run_config(self.folder), list(read_episodes(self.folder))
+            config, verdicts = read_run_config(self.folder), Verdicts.read(self.folder / VERDICTS)
+            episodes = with_verdicts(read_episodes(self.folder), verdicts)
         found = Results()
         for track in config.tracks:
             currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
-            own = [result for result in episodes if track_of(result.env) == track.name]
+            own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
             )
@@ -132,6 +136,7 @@ def run(
     spending: Spending | None = None,
     pages: PageMaker | None = None,
     concurrency: int = CONCURRENCY,
+    judge: JudgeOptions | None = None,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted.
 
@@ -145,6 +150,7 @@ def run(
         pages: renders the pages; without it only data are written.
         concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
             Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
+        judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
@@ -163,7 +169,13 @@ def run(
         # explorers use the simulated model, which a batch of requests to a local model does not speed up
         experience = experience_text(config, for_replays(place))
         results = _finish_episodes(config, folder, experience, place, progress, spending)
-        document = publish(folder, summarise_run(config, results, experience), pages=pages)
+        verdicts = Verdicts.read(folder / VERDICTS)
+        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
+        if judge is not None:
+            if judge.limit_usd is not None and spending is not None:
+                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
+            verdicts = judge_run(folder, config, judge, progress)
+            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
     return Leaderboard(folder, document)
 
 
@@ -235,17 +247,20 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
     return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
 
 
-def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None) -> dict[str, Any]:
+def summarise_run(
+    config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
+) -> dict[str, Any]:
     """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition.
 
     Args:
         config: configuration of the run.
         results: episodes of all rows.
         experience: what `experience_text` returns; the tracks whose agents plan from it say how much it is.
+        verdicts: of a model that judged the answers.
     """
     groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
-    for result in results:
-        key = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+    for result in with_verdicts(results, verdicts):
+        key = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
         groups.setdefault(key, []).append(result)
     rows = []
     for each in config.rows():
@@ -267,6 +282,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
         **({} if config.release is None else {"release": config.release}),
         "run": config.digest,
         "grading": config.grading,
+        **({} if verdicts is None else {"judge": verdicts.document()}),
         "ranked_by": first["ranked_by"],
         "scenario": first["scenario"],
         "tracks": [{name: value for name, value in track.items() if name != "conditions"} for track in tracks],
@@ -321,6 +337,8 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
 
 def _plans_from_experience(track: TrackConfig) -> bool:
     for agent in track.agents:
+        if is_custom(agent):
+            continue  # to look it up would run its code here, where runs of others are judged
         with suppress(UnknownName):  # a client of `costgym serve` played it
             if entry_of(agent, track.name).needs_experience:
                 return True

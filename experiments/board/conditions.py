@@ -92,6 +92,7 @@ def budget_label(budget: Mapping[str, float] | None, currency: str = "") -> str:
 def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     """A row's condition as text: its budget and the settings that vary within the leaderboard."""
     settings = settings_of(row, document)
+    settings.pop("scenario", None)  # it names the track's world
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
     budget = row.get("budget") or {}

@@ -10,6 +10,7 @@ from typing import Any
 from ...agents.models.base import OUTCOMES
 from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
+from ..play.metrics import JUDGE_FIGURES
 from .conditions import PASS_RATE
 
 SHIPPED_NAMES = ("replayed", "recorded")
@@ -21,7 +22,7 @@ _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
         "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
-        "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers", *_MISHAPS,
+        "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers", *JUDGE_FIGURES, *_MISHAPS,
     ),
     "quality_of_plan": (
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
@@ -47,8 +48,9 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
     writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
-    absent = ("unsupported_answers", "cost_per_success", "fault_robustness", *writes, *_MISHAPS)
+    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes, *_MISHAPS)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
+    silent |= {key: not any(figure(row, key) for row in rows) for key in JUDGE_FIGURES[1:]}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 
 

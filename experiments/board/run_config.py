@@ -27,7 +27,7 @@ from .conditions import PASS_RATE, Condition, ordered
 from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
-from .tracks import TRACKS, track_of
+from .tracks import TRACKS
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
@@ -72,7 +72,7 @@ class TrackConfig(BaseModel):
             ConfigError: the view belongs to another track.
             DataError: what is read there is another world.
         """
-        if track_of(env_id) != self.name:
+        if env_id not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
         kind = class_of(env_id)
         scenario, varied = kind.vary_world(self.scenario, condition.settings)
@@ -110,12 +110,7 @@ class TrackConfig(BaseModel):
 
 
 class RowConfig(NamedTuple):
-    """A row of its own: an agent under a condition of a track.
-
-    Attributes:
-        track, agent, condition: the three.
-        number: of the condition in its track.
-    """
+    """A row of its own: an agent under a condition of a track."""
 
     track: TrackConfig
     agent: str
@@ -257,7 +252,7 @@ def entry_of(name: str, track: str) -> AgentEntry:
     views = TRACKS[track].views
     if is_custom(name):
         found = find_agent(name)
-        if track_of(found.env_id) != track:
+        if found.env_id not in views:
             raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
         return found
     for view in views:

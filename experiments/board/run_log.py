@@ -37,10 +37,6 @@ class EpisodeOutput(NamedTuple):
 class RunLog:
     """The episodes of a run.
 
-    Args:
-        folder: the run's.
-        config: what is run.
-
     Raises:
         DataError: a line on disk is not a valid record.
     """
@@ -98,7 +94,7 @@ class RunLog:
         return results
 
     def _key(self, result: EpisodeResult) -> Key:
-        row = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        row = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
         return (*self._keys[row], result.episode)
 
     def _open(self, path: Path, header: str) -> LineFile:

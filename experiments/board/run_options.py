@@ -48,7 +48,7 @@ class RunOptions(Settings):
         Count | None, option("Episodes per agent and budget; by default the suite's, or one for each instance.")
     ] = None
     split: Split = "test"
-    grading: Annotated[str, option("Grade that counts as a pass: strict (every fact) or judge.")] = "strict"
+    grading: Annotated[str, option("Grade that counts as a pass: strict (every fact) or judge, a seeded stand-in.")] = "strict"
     seed: Seed = 0
     model: Model = "simulated"
     search: Mapping[str, Any] | None = None

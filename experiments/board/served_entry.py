@@ -55,12 +55,6 @@ class EntryRecorder:
 
     An episode that a client leaves before its end is handed out again by the next server on the same folder.
 
-    Args:
-        folder: of the run; locked until `close`.
-        config: as `entry_config` makes it.
-        env_id: the environment that is served.
-        pages: renders the run's pages.
-
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
         DataError: the run in the folder cannot be read.

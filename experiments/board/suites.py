@@ -38,6 +38,7 @@ _VISION: dict[str, Any] = {
     "ranked_by": "quality_of_plan",
 }
 """What every world of vision planners has."""
+_BLIND_AND_CAREFUL = ("retry", "check-then-retry", "idempotent", "cheapest", "random", "oracle")
 _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
 
@@ -100,6 +101,20 @@ class Suite:
     worlds: tuple[SuiteWorld, ...]
 
 
+_WHO_PAYS_TWICE = SuiteWorld(
+    _BLIND_AND_CAREFUL,
+    "price=40",
+    160,
+    seeds=4,
+    scenario="marketplace-writes",
+    env=NUMERIC,
+    tracks=("writes",),
+    settings=_ENFORCED,
+    vary={"scenario": ("marketplace-writes",)},
+)
+"""Its rows name their world, since the track `numbers` has the same view."""
+
+
 def _with_every_access(*strategies: str) -> list[str]:
     return [f"{strategy}{access}" for strategy in strategies for access in ("", "+btp", "+ecoact")]
 
@@ -107,7 +122,7 @@ def _with_every_access(*strategies: str) -> list[str]:
 _ALL = (
     Suite(
         "quick",
-        "the default: every system beside its plain form in four tracks, one decision a step with numbers, no real model",
+        "the default: every system beside its plain form in five tracks, one decision a step with numbers, no real model",
         (
             SuiteWorld(
                 (
@@ -135,6 +150,7 @@ _ALL = (
                 tracks=("decisions",),
                 settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
             ),
+            _WHO_PAYS_TWICE,
         ),
     ),
     Suite(
@@ -184,7 +200,7 @@ _ALL = (
             SuiteWorld(
                 (
                     *("react", "react+btp", "react+ecoact", "dfsdt", "plan-act"),
-                    *("retry", "check-then-retry", "idempotent", "cheapest", "random", "oracle"),
+                    *_BLIND_AND_CAREFUL,
                 ),
                 "price=40",
                 200,

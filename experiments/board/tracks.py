@@ -22,12 +22,14 @@ class Track:
         title: as the pages and the terminal show it.
         sees: one sentence on what its agents are given and what they decide.
         views: the environments that are played in, the usual one first.
+        world: scenario of a track whose views another track plays in, too; its episodes' settings name it.
     """
 
     name: str
     title: str
     sees: str
     views: tuple[str, ...]
+    world: str = ""
 
 
 _ALL = (
@@ -42,6 +44,13 @@ _ALL = (
         "RL agents",
         "Agents see numbers: which tool serves which need, its price, its advertised success. They only choose what to call.",
         (NUMERIC,),
+    ),
+    Track(
+        "writes",
+        "Who pays twice?",
+        "Agents see numbers. They book, pay and refund; a call that timed out has happened or not: its status does not tell.",
+        (NUMERIC,),
+        world="marketplace-writes",
     ),
     Track(
         "plans",
@@ -63,12 +72,13 @@ _ALL = (
     ),
 )
 TRACKS = {track.name: track for track in _ALL}
-_OF_VIEW = {view: track.name for track in _ALL for view in track.views}
+_OF_VIEW = {view: track.name for track in _ALL if not track.world for view in track.views}
+_OF_WORLD = {track.world: track.name for track in _ALL if track.world}
 
 
-def track_of(env_id: str) -> str:
-    """The track that an environment belongs to; "" for one that belongs to none."""
-    return _OF_VIEW.get(env_id, "")
+def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
+    """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
+    return _OF_WORLD.get((settings or {}).get("scenario", "")) or _OF_VIEW.get(env_id, "")
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:

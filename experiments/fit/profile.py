@@ -5,13 +5,12 @@ memory. *Time* is the median over repeated runs after a warm-up. *Constant* memo
 memory what a run reached above that: resident memory of the process (sampled while it runs) and, on a GPU, torch's allocator.
 
 A run that would not fit into memory is skipped. A small probe and the previous runs give the growth of memory with the input; a
-level whose estimate is above the limit is skipped. A profile with a missing level is an error, unless a part of the image may
-stand for the whole (`tiles`) or figures of a smaller level may be scaled (`scale`); the profile's source says so.
+level whose estimate is above the limit is skipped. A profile with a missing level is an error, unless figures of a smaller
+level may be scaled (`scale`); the profile's source says so.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import statistics
 import tempfile
@@ -23,17 +22,14 @@ import numpy as np
 
 from ...agents.networks import torch_threads
 from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
-from ...simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS, Backend, Images
+from ...simulators.opencatp.backends.base import TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
 from ...simulators.opencatp.backends.named import BACKENDS
 from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
 from ...simulators.opencatp.tools import TOOLS
-from ..play.files import write_atomically
 from .profile_settings import ProfileSettings
 
-PARTIAL_FORMAT = "costgym.profile-partial/1"
-MOST_TILES = 256
 _PROBE_SHARE = 16  # the probe has a sixteenth of the first level's area
 
 Progress = Callable[[str], None]
@@ -41,12 +37,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A tool at a level: duration (ms), memory above the loaded model (MB), and the number of tiles of the image."""
+    """A tool at a level: duration (ms), and memory above the loaded model (MB)."""
 
     time_ms: float
     cpu_inst_mb: float
     gpu_inst_mb: float
-    tiles: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +102,8 @@ class Measurement:
                 round(load.cold_start_s, 6),
             )
         notes = [self.source]
-        tiled = [f"{tool} at level {level} ({p.tiles} tiles)" for (tool, level), p in self.points.items() if p.tiles > 1]
-        notes += [f"one tile run and its time multiplied: {', '.join(tiled)}"] if tiled else []
         notes += [f"scaled by the input's size from another level, not measured: {self._missing()}"] if self.skipped else []
         return Profile(self.name, tools, self.hardware, "; ".join(notes), self.date)
-
-    def save_partial(self, path: Path) -> None:
-        """Writes what there is as JSON, for reading; it is no profile."""
-        record = {
-            "format": PARTIAL_FORMAT,
-            "name": self.name,
-            "hardware": self.hardware,
-            "date": self.date,
-            "source": self.source,
-            "loading": {tool: _fields(load) for tool, load in self.loading.items()},
-            "measured": [{"tool": tool, "level": level, **_fields(point)} for (tool, level), point in self.points.items()],
-            "skipped": [{"tool": tool, "level": level, "reason": why} for (tool, level), why in self.skipped.items()],
-        }
-        write_atomically(path, json.dumps(record, indent=1) + "\n")
 
     def _missing(self) -> str:
         by_reason: dict[tuple[int, str], list[str]] = {}
@@ -136,7 +115,7 @@ class Measurement:
         )
 
 
-_WAYS_OUT = "measure with tiles, with scale, with a higher memory limit or on a larger machine"
+_WAYS_OUT = "measure with scale, with a higher memory limit or on a larger machine"
 
 
 def measure(
@@ -204,23 +183,17 @@ def profile(
     """Measure the ten tools and write a profile file for scenarios and `--profile`.
 
     Args:
-        out: the profile file. If levels are missing it is not written; the measurements go to `<out>.partial`.
+        out: the profile file; it is not written if levels are missing.
         settings, date, progress: as for :func:`measure`.
 
     Raises:
-        InvalidProfile: levels are missing; the message names the partial file.
+        InvalidProfile: levels are missing.
         CostGymError: as :func:`measure`.
     """
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
     settings = settings or ProfileSettings()
-    found = measure(settings, date, progress=progress)
-    try:
-        made = found.profile(settings.scale)
-    except InvalidProfile as error:
-        partial = path.with_name(path.name + ".partial")
-        found.save_partial(partial)
-        raise InvalidProfile(f"{error}; what was measured is in {partial}") from None
+    made = measure(settings, date, progress=progress).profile(settings.scale)
     save_profile(made, path)
     return made
 
@@ -235,16 +208,12 @@ def _levels_of(
         if level not in settings.levels:
             found.skipped[tool, level] = "not asked for"
             continue
-        cut = 1
-        free = meter.free_mb()
-        can_cut = settings.tiles and tool in RESTORERS
-        while (needed := used * max(1.0, sizes[level] / cut / size)) > free and can_cut and cut < MOST_TILES:
-            cut *= 2
+        needed, free = used * max(1.0, sizes[level] / size), meter.free_mb()
         if needed > free:
             found.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
             say(f"{tool}, level {level}: skipped, {found.skipped[tool, level]}")
             continue
-        inputs = _input(tool, image_sizes[level], sizes[level], cut)
+        inputs = [_text(sizes[level])] if tool in TEXT_TOOLS else _image(*image_sizes[level])
         try:
             cpu_mb, gpu_mb = meter.peak_mb(lambda: tools.run(tool, inputs))  # noqa: B023
             milliseconds = statistics.median(meter.seconds(lambda: tools.run(tool, inputs)) for _ in range(settings.repeats))  # noqa: B023
@@ -254,9 +223,9 @@ def _levels_of(
             found.skipped[tool, level] = "ran out of memory"
             say(f"{tool}, level {level}: skipped, ran out of memory")
             continue
-        used, size = max(cpu_mb, gpu_mb, 1.0), sizes[level] / cut
-        found.points[tool, level] = Point(1000.0 * milliseconds * cut, cpu_mb, gpu_mb, cut)
-        say(f"{tool}, level {level}: {1000.0 * milliseconds * cut:.1f} ms, {cpu_mb:.0f} MB, GPU {gpu_mb:.0f} MB")
+        used, size = max(cpu_mb, gpu_mb, 1.0), float(sizes[level])
+        found.points[tool, level] = Point(1000.0 * milliseconds, cpu_mb, gpu_mb)
+        say(f"{tool}, level {level}: {1000.0 * milliseconds:.1f} ms, {cpu_mb:.0f} MB, GPU {gpu_mb:.0f} MB")
 
 
 def _probe(
@@ -271,16 +240,6 @@ def _probe(
     image = _image(side, side)
     meter.seconds(lambda: tools.run(tool, image))  # what is taken once and kept is not the input's
     return max(*meter.peak_mb(lambda: tools.run(tool, image)), 1.0), float(side * side)
-
-
-def _input(tool: str, size: tuple[int, int], length: int, cut: int) -> Images | list[str]:
-    if tool in TEXT_TOOLS:
-        return [_text(length)]
-    width, height = size
-    while cut > 1:  # the longer side is halved
-        cut //= 2
-        width, height = ((width + 1) // 2, height) if width >= height else (width, (height + 1) // 2)
-    return _image(width, height)
 
 
 def _image(width: int, height: int) -> Images:
@@ -353,7 +312,3 @@ def _check(settings: ProfileSettings) -> None:
         raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can download any")
     if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
         raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
-
-
-def _fields(record: Point | Loading) -> dict[str, float]:
-    return {name: getattr(record, name) for name in record.__slots__}

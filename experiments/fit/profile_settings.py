@@ -24,9 +24,6 @@ class ProfileSettings(Settings):
     ] = None
     """Published networks without weights are built in memory, so their cold start is the time to build them."""
     download: Download = False
-    tiles: Annotated[
-        bool, option("Restorers: measure a part of an image that would not fit into memory, and multiply.", "", "--tiles")
-    ] = False
     memory_limit: Annotated[
         float | None, option("Most memory that a run may use; by default most of the free memory.", "MB", gt=0)
     ] = None

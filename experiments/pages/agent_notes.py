@@ -1,4 +1,4 @@
-"""Describe the agents of rows: a line about each, and the paper that it is from."""
+"""Describe the agents of rows, a line about each, the paper that it is from, and the model that judged their answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...agents.registry import find_agent
 from ...simulators.errors import CostGymError
 from ..board.rows import own_name, shown_name
 from ..board.tracks import TRACKS
+from ..play.metric_registry import plain
 
 PAPERS = {
     "react": ("ReAct: synergizing reasoning and acting in language models", "2210.03629"),
@@ -42,6 +43,19 @@ def describe(row: Mapping[str, Any]) -> str:
         except CostGymError:
             continue
     return ""
+
+
+def judge_note(leaderboard: Mapping[str, Any]) -> str:
+    """Write who judged the chat agents' answers of a leaderboard, and what that took; "" where no model did."""
+    judge = leaderboard.get("judge")
+    if not isinstance(judge, Mapping) or leaderboard.get("track", "text") != "text":
+        return ""
+    cost = "tokens of unknown price" if judge["usd"] is None else f"${judge['usd']:,.4f}"
+    read, wrote = judge["input_tokens"], judge["output_tokens"]
+    return (
+        f"{plain(judge['model'])}, {judge['answers']:,} answers, {judge['unparsable']:,} unparsable verdicts, "
+        f"{judge['void']:,} void; {read + wrote:,} tokens, {cost}, charged to no agent"
+    )
 
 
 def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:

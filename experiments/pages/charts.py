@@ -191,6 +191,48 @@ def estimates(rows: Sequence[Estimate], name: str) -> Markup:
     return _svg(figure, name)
 
 
+class Dot(NamedTuple):
+    """A figure with its interval on the line of its name."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
+    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits.
+
+    Args:
+        columns: the figures of all names, in the same order in each column; 0 or more.
+        name: what the chart shows, for those who do not see it.
+        titles: of the columns.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    names = [_short_name(dot.name) for dot in columns[0]]
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(2 * WIDTH, 0.7 + 0.27 * len(names)), layout="constrained")
+        places = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+        for index, (axes, column, title) in enumerate(zip(places, columns, titles, strict=True)):
+            colour, widest = _COLOURS[index], max(dot.high for dot in column) or 1.0
+            axes.grid(axis="x", color=_RULE, lw=0.6)
+            axes.set_axisbelow(True)
+            axes.set_title(title, loc="left", fontsize=FONT_SIZE, color=_QUIET)
+            for line, dot in enumerate(column):
+                axes.plot([dot.low, dot.high], [line, line], color=colour, lw=4, alpha=0.35, solid_capstyle="butt")
+                axes.plot([dot.value], [line], marker=_marker(index), ms=5.5, color=colour, clip_on=False, zorder=3)
+                text = f"{dot.value:,.1f}" if dot.value else "0"
+                axes.annotate(text, (dot.high, line), (6, 0), textcoords="offset points", va="center", color=_INK)
+            axes.set_xlim(-0.01 * widest, 1.14 * widest)
+            axes.set_yticks(range(len(names)), names)
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            axes.tick_params(length=0)
+            axes.spines["left"].set_visible(False)
+    return _svg(figure, name)
+
+
 def panels(grid: Sequence[Sequence[Panel]]) -> str:
     """Draw line charts in rows and columns, as an SVG file of its own.
 

@@ -42,13 +42,14 @@ from ..board.rows import (
 from ..board.tracks import TRACKS, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
-from .agent_notes import describe, papers_behind
+from .agent_notes import describe, judge_note, papers_behind
 from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
 from .reliability import reliability_section
 from .robustness import robustness_section
+from .writes_section import writes_section
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _NOISY = frozenset({PASS_RATE, "quality_of_plan"})
@@ -174,7 +175,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=context.sections + plan_figures(leaderboard, _colours(rows)) + curves_section(rows),
-        robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
+        robustness=writes_section(leaderboard) + robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
@@ -242,6 +243,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
         "Tools’ documents": leaderboard.get("documents"),
         "Seed": leaderboard.get("seed"),
+        "Judge": judge_note(leaderboard),
         "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
         "Release": leaderboard.get("release"),

@@ -26,6 +26,7 @@ from ..board.rows import (
 from ..board.tracks import TRACKS, track_documents
 from ..play.metric_registry import Metric, Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
+from .agent_notes import judge_note
 
 ALWAYS_SHOWN = {
     PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
@@ -33,6 +34,7 @@ ALWAYS_SHOWN = {
     "value_share": {"value_share", "average_cost"},
 }
 """The columns that the narrowest terminal shows, by the metric that ranks."""
+_GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
 MIN_NAME = 12  # characters of an agent's name
 GAP = 2  # between columns
 RANK = 2 + GAP
@@ -159,7 +161,7 @@ def _about(leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str) ->
     counts = sorted({row.get("episodes", 0) for row in rows})
     episodes = "" if not rows else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
     currency = currency_of(leaderboard)
-    parts = (episodes, f"{grading} grading", f"prices in {currency}" if currency else "")
+    parts = (episodes, f"{_GRADINGS[grading]} grading", f"prices in {currency}" if currency else "")
     return Text(plain(" · ".join(filter(None, parts))), style="dim")
 
 
@@ -171,6 +173,8 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
         notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
     if any(is_reference(row) for row in rows):
         notes.append("–: a bound, not ranked; it reads what the world hides")
+    if said := judge_note(leaderboard):
+        notes.append(f"model judge: {said}; no rank depends on it")
     past = leaderboard.get("experience")
     if isinstance(past, Mapping):
         notes.append(

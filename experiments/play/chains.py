@@ -14,9 +14,6 @@ class ChainWatcher:
     """A wrapper of a language model that records the calls on the chain that ends with the model's last reply.
 
     Of a tree search these are the calls on the branch that ended the search.
-
-    Args:
-        model: the model that is listened to.
     """
 
     on_world_side = True  # it hears of every episode

@@ -209,11 +209,7 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
 
 
 def describe_experience(text: str) -> dict[str, Any]:
-    """Number of past queries, of tools and of uses, mean uses of those tools, and the text's hash.
-
-    Args:
-        text: JSON lines of experience.
-    """
+    """Number of past queries, of tools and of uses, mean uses of those tools, and the text's hash."""
     return dict(_described(text))
 
 
@@ -249,11 +245,7 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 
 @lru_cache(maxsize=1)  # making a board and each check of it ask for the same
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
-    """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines.
-
-    Args:
-        stamp: time of the file's last change.
-    """
+    """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     lines = _read(path)
     cut = _enough(lines, uses, most)
     return (None, lines) if cut is None else ("".join(lines[:cut]), [])

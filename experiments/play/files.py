@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
+import hashlib
 import itertools
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,9 +17,10 @@ from ...simulators.errors import ConfigError, DataError
 from ...simulators.files import (
     REMEDIES,
     cannot_write,
-    draft_of,
+    put_back,
     remove,
     remove_drafts,
+    replacing,
     sync,
     sync_folder,
     sync_tree,
@@ -30,7 +31,7 @@ from ...simulators.files import (
 __all__ = [
     "LOCK", "NEXT", "LineFile", "cannot_write", "change_together", "finish_change", "finished_file", "finished_folder",
     "has_tail", "iter_lines", "json_text", "keep_lines", "make_folder", "read_json", "read_lines", "reading", "remove",
-    "remove_drafts", "sole_writer", "sync", "write_atomically", "writing",
+    "remove_drafts", "snapshot", "sole_writer", "sync", "write_atomically", "writing",
 ]  # fmt: skip
 
 LONGEST_LINE = 64 * 2**20
@@ -96,64 +97,12 @@ def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 def _finished(path: Path, replace: bool) -> Iterator[Path]:
     if not path.name:
         raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
-    _put_back(path)
+    put_back(path)
     if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     make_folder(path.parent)
-    remove_drafts(path)
-    draft = draft_of(path)
-    remove(draft)
-    try:
+    with replacing(path) as draft:
         yield draft
-        sync_tree(draft)
-        _put(draft, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            remove(draft)
-
-
-def _put(draft: Path, path: Path) -> None:
-    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
-    if not path.is_dir():
-        draft.replace(path)
-    # the exchange leaves no moment without the folder; elsewhere the old one waits under another name (`_put_back`)
-    elif not _exchange(draft, path):
-        aside = _aside(path)
-        remove(aside)
-        path.rename(aside)
-        try:
-            draft.rename(path)
-        except OSError:
-            aside.rename(path)
-            raise
-        remove(aside)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two folders in one step; False where the system cannot."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
-    if rename is None:
-        return False
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
-    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL):
-        return False
-    raise OSError(number, os.strerror(number), str(other))
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
-
-
-def _put_back(path: Path) -> None:
-    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
-    if _aside(path).exists() and not path.exists():
-        _aside(path).rename(path)
 
 
 NEXT = ".next"
@@ -301,6 +250,74 @@ class LineFile:
 
     def close(self) -> None:
         self._store.close()
+
+
+MAX_FILES, MAX_BYTES, MAX_DEPTH = 20_000, 2 * 2**30, 12
+"""Bounds on a folder that somebody else hands in."""
+
+
+def snapshot(folder: Path, copy: Path | None = None) -> str:
+    """Hash a folder of somebody else's within bounds, and copy it.
+
+    Args:
+        folder: the folder.
+        copy: where to copy what was hashed; None for nowhere.
+
+    Returns:
+        The hash of names and contents, 16 bytes in hex.
+
+    Raises:
+        DataError: it holds something else than files and folders, or too much.
+    """
+    state, size = hashlib.blake2b(digest_size=16), 0
+    for number, (name, path) in enumerate(_files(folder, ()), 1):
+        if number > MAX_FILES:
+            raise DataError(folder.name, f"holds more than {MAX_FILES:,} files")
+        try:
+            # the open file is looked at, since another may take the place of the one that was listed
+            store = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb")
+        except OSError as error:
+            raise DataError(name, f"cannot be read: {error.strerror}") from error
+        with store:
+            about = os.fstat(store.fileno())
+            size += about.st_size
+            if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+                raise DataError(name, "is not a file of its own (a link or a device)")
+            if size > MAX_BYTES:
+                raise DataError(folder.name, f"is larger than {MAX_BYTES >> 20:,} MiB")
+            target = Path(os.devnull) if copy is None else copy / name
+            if copy is not None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            content, left = hashlib.blake2b(digest_size=16), about.st_size  # no more, though it may grow meanwhile
+            with writing(target), target.open("wb") as out:
+                while left and (part := store.read(min(left, 2**20))):
+                    content.update(part)
+                    out.write(part)
+                    left -= len(part)
+        title = os.fsencode(name)
+        state.update(b"%d " % len(title) + title + content.digest())
+    return state.hexdigest()
+
+
+def _files(folder: Path, inside: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """The files below a folder in the order of their names, each with its path in it."""
+    if len(inside) > MAX_DEPTH:
+        raise DataError(inside[0], f"has more than {MAX_DEPTH} folders in each other")
+    if folder.is_symlink():
+        raise DataError(folder.name, "is a link; expected a folder")
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(itertools.islice(entries, MAX_FILES + 1), key=lambda each: each.name)
+    except OSError as error:
+        raise DataError(folder.name, f"cannot be read: {error.strerror}") from error
+    for each in found:
+        name = "/".join((*inside, each.name))
+        if each.is_dir(follow_symlinks=False):
+            yield from _files(Path(each.path), (*inside, each.name))
+        elif each.is_file(follow_symlinks=False):
+            yield name, Path(each.path)
+        else:
+            raise DataError(name, "is neither a file nor a folder")
 
 
 LOCK = ".lock"

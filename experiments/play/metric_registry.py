@@ -133,6 +133,19 @@ _ALL = (
         "Share of episodes whose answer states a value that neither the query nor any observation holds.",
     ),
     Metric(
+        "model_judge_pass_rate", "Pass, model judge", "%", "rate",
+        "Share of episodes whose answer the language model of --judge passes, even over the budget; no rank depends on it.",
+        higher_is_better=True,
+    ),
+    Metric(
+        "unparsable_verdicts", "Unparsable verdicts", "%", "rate",
+        "Share of episodes on which the judge's reply states no verdict, which counts as no pass.",
+    ),
+    Metric(
+        "void_verdicts", "Void verdicts", "%", "rate",
+        "Share of episodes on which the judge's infrastructure failed; they are left out of its pass rate.",
+    ),
+    Metric(
         "budget_area", "Area over budgets", "%", "rate",
         "Area under the pass rate over the logarithm of the budget.", "judged_budget_area", True,
     ),

@@ -41,8 +41,11 @@ _PER_EPISODE: dict[str, Callable[[EpisodeResult], float | None]] = {
     "token_cost": lambda r: token_cost(r),
 }
 _SHARES = frozenset(
-    {"pass_rate", "pass_rate_under_budget", "judged_pass_rate", "judged_pass_rate_under_budget", "budget_failure_rate"}
-)
+    {
+        "pass_rate", "pass_rate_under_budget", "judged_pass_rate", "judged_pass_rate_under_budget", "budget_failure_rate",
+        "model_judge_pass_rate",
+    }
+)  # fmt: skip
 """Figures that are shares of episodes, whose intervals are Wilson's."""
 _PER_SUCCESS: dict[str, Callable[[EpisodeResult], float]] = {
     "cost_per_success": lambda r: r.strict and r.within_budget,
@@ -65,8 +68,13 @@ _WORLD_FIGURES = {
     "duplicates": "duplicates",
     "uncompensated": "uncompensated",
     "money_lost": "money_lost",
+    "model_judge_pass_rate": "model_judge",
+    "unparsable_verdicts": "judge_unparsable",
+    "void_verdicts": "judge_void",
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
+JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")
+"""Those that a model adds which judges answers; see `judging`."""
 _LEVEL = "size_level"
 
 
@@ -116,7 +124,7 @@ def summarise(
     by_episode = _by_episode(records)
     if not by_episode.keys() <= set(asked):
         raise ConfigError("summary", f"expected episodes below {episodes}, got {records[-1].episode}")
-    extra = {name: figure for name, figure in _WORLD_FIGURES.items() if figure in first.figures}
+    extra = {name: figure for name, figure in _WORLD_FIGURES.items() if any(figure in record.figures for record in records)}
     names = (*METRICS, *extra)
     numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
@@ -393,11 +401,12 @@ def _sums(results: Sequence[EpisodeResult | None], extra: Mapping[str, str] | No
         elif not result.void:
             values = [measure(result) for measure in _PER_EPISODE.values()]
             errors = [measure(result) for measure in _PER_ATTEMPT.values()]
-            own = [float(result.figures[figure]) for figure in extra.values()]
+            own = [result.figures.get(figure) for figure in extra.values()]
             successes = [float(measure(result)) for measure in _PER_SUCCESS.values()]
-            numerators[i] = [value or 0.0 for value in values] + errors + [result.price] * len(successes) + own
+            measured = values + errors + [result.price] * len(successes) + own
+            numerators[i] = [value or 0.0 for value in measured]
             counts = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
-            denominators[i] = counts + successes + [1.0] * len(own)
+            denominators[i] = counts + successes + [float(value is not None) for value in own]
     return numerators, denominators
 
 

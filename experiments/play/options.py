@@ -37,6 +37,12 @@ Model = Annotated[
     AfterValidator(_full_name),
     option("Language model of agents: simulated, openai:NAME, local:FOLDER[,adapter=DIR], or FILE.yaml:NAME of a model file."),
 ]
+JudgeModel = Annotated[
+    str | None,
+    AfterValidator(lambda name: None if name is None else _full_name(name)),
+    option("Model that judges chat agents' answers beside the grading: openai:NAME, local:FOLDER or FILE.yaml:NAME.", "MODEL"),
+]
+JudgePrices = Annotated[Path | None, option("Prices of the judge's tokens: a dated YAML table.", "FILE")]
 PRICES = option("Prices of a real model's tokens: a dated YAML table.", "FILE")
 Prices = Annotated[Path | None, PRICES]
 EXPERIENCE = option("What BTP plans from: dfsdt:5 for 5 past uses of each tool, found by DFSDT.", "EXPLORER:USES")

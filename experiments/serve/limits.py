@@ -14,12 +14,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def sessions_of_a_client(host: str, sessions: int) -> int:
-    """The default limit of one client address: a quarter of all sessions; 0 (none) if all clients have the same address.
-
-    Args:
-        host: where the server listens.
-        sessions: greatest number of open sessions.
-    """
+    """The default limit of one client address: a quarter of all sessions; 0 (none) if all clients have the same address."""
     return 0 if host in LOOPBACK else max(1, sessions // 4)
 
 

@@ -32,13 +32,7 @@ GOING_AWAY, TRY_LATER = 1001, 1013
 
 
 class OpenEnv:
-    """The routes of OpenEnv's protocol.
-
-    Args:
-        sessions: where episodes are played.
-        env_id: the environment's id.
-        description: the environment in a line.
-    """
+    """The routes of OpenEnv's protocol."""
 
     def __init__(self, sessions: Sessions, env_id: str, description: str) -> None:
         self.sessions, self.env_id, self.description = sessions, env_id, description

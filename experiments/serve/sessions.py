@@ -62,11 +62,7 @@ class Session:
             raise Refused(f"too many requests; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
 
     def reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin an episode.
-
-        Args:
-            request: fields of `wire.ResetRequest`.
-        """
+        """Begin an episode."""
         asked = read_reset(request)
         seed, task = asked.seed, asked.task
         if task is None and asked.index is not None:

@@ -76,11 +76,7 @@ PREFIX = "tool_"
 
 
 class Tools:
-    """Answers MCP's requests by playing episodes in sessions.
-
-    Args:
-        sessions: the sessions, of the text view.
-    """
+    """Answers MCP's requests by playing episodes in sessions."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions

@@ -118,12 +118,7 @@ def plain(value: Any) -> Any:
 
 
 def schemas(env: gym.Env[Any, Any], by_name: bool) -> dict[str, Any]:
-    """JSON schemas of `action`, `observation` and `state`; of a text environment also of the observation after a reset.
-
-    Args:
-        env: the environment.
-        by_name: its actions call tools by name.
-    """
+    """JSON schemas of `action`, `observation` and `state`; of a text environment also of the observation after a reset."""
     space, text = env.observation_space, {"type": "string"}
     if isinstance(space, gym.spaces.Dict):
         observation = _object({name: _array(inner.shape) for name, inner in space.spaces.items()})
@@ -161,12 +156,7 @@ OPENENV_STANDARD = "1.0.0"
 
 
 def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document of the requests that play episodes.
-
-    Args:
-        name, description: of the environment.
-        schemas: as `schemas` returns them.
-    """
+    """The OpenAPI document of the requests that play episodes."""
 
     def content(schema: Any) -> dict[str, Any]:
         return {"content": {"application/json": {"schema": schema}}}

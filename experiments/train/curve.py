@@ -19,11 +19,7 @@ Line = dict[str, float]
 
 
 class Curve:
-    """Writes the learning curve of a run.
-
-    Args:
-        run: folder of the run.
-    """
+    """Writes the learning curve of a run."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / CURVE

@@ -72,13 +72,7 @@ class TrainingResult:
 
 
 class TrainingRun:
-    """A training run whose folder this process has locked; `open_run` creates it.
-
-    Args:
-        folder: folder of the run.
-        config: settings of the run.
-        callback: receives the run's steps and messages.
-    """
+    """A training run whose folder this process has locked; `open_run` creates it."""
 
     def __init__(self, folder: Path, config: PolicyConfig, callback: Callback) -> None:
         self.folder, self.config, self.callback = folder, config, callback

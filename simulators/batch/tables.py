@@ -57,6 +57,7 @@ class Tables(NamedTuple):
         required: (T,) bits of the needs without which an answer is incomplete.
         effects: (T, M) `writes.EFFECT`, what a candidate's calls do to the store.
         state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well.
+        amount: (T, K) what a need's effect is worth.
         pass_chance: (T, K + 1) the judge's chance by the number of required facts found.
         kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
         spreads: (S,) the spreads that candidates have.
@@ -81,6 +82,7 @@ class Tables(NamedTuple):
     effects: NDArray[np.void]
     state: NDArray[np.uint64]
     told: NDArray[np.uint64]
+    amount: NDArray[np.float64]
     pass_chance: NDArray[np.float64]
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
@@ -191,6 +193,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         effects=np.zeros((rows, width), EFFECT),
         state=_task_bits(tasks, lambda need: need.state),
         told=_task_bits(tasks, lambda need: need.state and need.asked),
+        amount=np.zeros((rows, max(1, needs))),
         pass_chance=np.zeros((rows, needs + 1)),
         kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
@@ -203,6 +206,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         for slot in slots[:width]:
             if (effect := slot.effect) is not None:
                 tables.effects[row, slot.index] = (effect.settles_s, effect.happens, effect.role, effect.idempotent)
+        tables.amount[row, : len(task.needs)] = [need.amount for need in task.needs]
         tables.serves[row, : len(slots[:width])] = [sum(1 << need for need in slot.needs) for slot in slots[:width]]
         # the judge's chance depends on the number of facts alone, so a kernel looks it up instead of taking a power
         count = sum(need.required for need in task.needs)

@@ -130,6 +130,46 @@ def met(tables: Any, state: Any, i: int) -> Any:
 
 
 @inlined
+def due(tables: Any, state: Any, i: int) -> Any:
+    """Bits of the needs that a check can tell something new of, and of those whose effect was seen twice."""
+    wanted, checks, undoes = tables.state[state.episodes[i].task], np.uint64(0), np.uint64(0)
+    for need in range(tables.need_count[state.episodes[i].task]):
+        bit = _ONE << np.uint64(need)
+        if wanted & bit:
+            record = state.entities[i, need]
+            checks |= bit if record.perhaps else np.uint64(0)
+            undoes |= bit if record.seen > 1 else np.uint64(0)
+    return checks, undoes
+
+
+@inlined
+def is_due(tables: Any, state: Any, i: int, slot: int, wanted: Any) -> bool:
+    """Return whether a candidate is a check or an undo of what `due` says is wanted."""
+    task = state.episodes[i].task
+    role = tables.effects[task, slot].role
+    return (role == _CHECK and tables.serves[task, slot] & wanted[0] != 0) or (
+        role == _UNDO and tables.serves[task, slot] & wanted[1] != 0
+    )
+
+
+@inlined
+def figures(tables: Any, state: Any, i: int) -> Any:
+    """The figures of the present state in the order of `writes.store.WriteFigures`, as if it were the final one."""
+    e = state.episodes[i]
+    wanted, correct, duplicates, surplus, lost = tables.state[e.task], True, 0, 0, 0.0
+    for need in range(tables.need_count[e.task]):
+        bit = _ONE << np.uint64(need)
+        if wanted & bit:
+            record = state.entities[i, need]
+            count = np.int64(record.count)
+            correct &= count == 1 or (count == 0 and not tables.required[e.task] & bit)
+            duplicates += record.duplicates
+            surplus += max(0, count - 1)
+            lost += max(0, count - 1) * tables.amount[e.task, need]
+    return correct, duplicates, surplus, lost
+
+
+@inlined
 def bits(of: Any) -> int:
     """The number of bits that are set."""
     count = 0

@@ -70,13 +70,7 @@ def general_query(luck: Luck) -> str:
 
 
 def tool_query(wish: str, opener: str, luck: Luck) -> str:
-    """Make a query for one fact.
-
-    Args:
-        wish: The fact, as a noun phrase.
-        opener: Opening of queries in that field.
-        luck: What to choose with.
-    """
+    """Make a query for one fact."""
     if luck.uniform() < TERSE_SHARE:
         text = re.sub(r"\b[Tt]he ", "", wish) + "?"
         text = text[0].upper() + text[1:]

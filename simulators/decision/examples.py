@@ -11,12 +11,7 @@ from ..world import World
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A query with its candidates and what is right about them.
-
-    Attributes:
-        task: where it comes from.
-        candidates: what a search brings.
-    """
+    """A query with its candidates and what is right about them."""
 
     task: Task
     candidates: tuple[Tool, ...]
@@ -38,13 +33,7 @@ class Example:
 
 
 def examples(world: World, split: str, limit: int | None = None) -> list[Example]:
-    """The decisions of a split, in order.
-
-    Args:
-        world: of a `DecisionAware` environment (`env.unwrapped.world`).
-        split: its name.
-        limit: the first so many; None for all.
-    """
+    """The decisions of a split, in order."""
     numbers = world.tasks.numbers(split)[:limit]
     tasks = [world.tasks[number] for number in numbers]
     return [Example(task, tuple(world.catalog.get(name) for name in task.candidates)) for task in tasks]

@@ -125,13 +125,7 @@ class DecisionCase:
 
 
 class SampleWriter:
-    """Writes the samples of a generated marketplace, each when it is first asked for.
-
-    Args:
-        seed: The world's seed.
-        catalog, answers: The marketplace's.
-        settings: See `DecisionSettings`.
-    """
+    """Writes the samples of a generated marketplace, each when it is first asked for."""
 
     def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
         self.seed, self.settings = seed, settings
@@ -220,11 +214,6 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
 
 def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
     """The world of a generated marketplace with decisions as its tasks.
-
-    Args:
-        world: The marketplace.
-        seed: Keys the samples.
-        settings: See `DecisionSettings`.
 
     Raises:
         ConfigError: The world's tools were not generated, or are too few.

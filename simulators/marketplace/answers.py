@@ -85,12 +85,7 @@ class Shape:
 
 
 class GeneratedAnswers:
-    """The answers of a generated marketplace, which are pure functions of the tool and the arguments.
-
-    Args:
-        database: The facts.
-        capabilities: The capabilities by name.
-    """
+    """The answers of a generated marketplace, which are pure functions of the tool and the arguments."""
 
     def __init__(self, database: Database, capabilities: Mapping[str, Capability]) -> None:
         self.database, self._capabilities = database, capabilities

@@ -209,10 +209,6 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 def read_profile(record: Any, path: str | Path = "profile") -> Profile:
     """Make a profile from the plain data of `profile_record`, or of a file in that form.
 
-    Args:
-        record: The table.
-        path: The file, for error messages.
-
     Raises:
         DataError: It is no profile, or names an unknown tool or field.
         InvalidProfile: A time or a memory in it cannot be; the message names tool and field.

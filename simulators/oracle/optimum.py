@@ -474,7 +474,8 @@ class _Solver:
         if self.patient and len(episode.calls) < TRIES:
             now = episode.now_s
             changes = [notice.at_s for notice in self.notices if notice.at_s > now]
-            changes += [end for begin, end in (episode.bursts.spans if episode.bursts else ()) if begin <= now < end]
+            if episode.bursts is not None and episode.bursts.cover(now):  # which also draws the outages up to now
+                changes += [end for begin, end in episode.bursts.spans if begin <= now < end]
             if changes:
                 steps.append(-1 - (min(changes) - now))
         return steps

@@ -74,9 +74,6 @@ class Bm25:
 class WordEmbedding:
     """Cosine similarity of WordLlama's static embeddings (256 numbers a token), which come with the package `wordllama`.
 
-    Args:
-        documents: Texts.
-
     Raises:
         MissingExtra: The extra `retrieval` is not installed.
     """

@@ -184,11 +184,14 @@ class Store:
     def figures(self, needs: Sequence[Need]) -> WriteFigures:
         """The figures of the present state as if it were the final one; effects that settle later are among them."""
         surplus = {entity: max(0, record.count - isinstance(entity, int)) for entity, record in self.records.items()}
+        lost = 0.0
+        for entity, count in surplus.items():  # not `sum`, which compensates from Python 3.12 on: kernels add plainly
+            lost += count * self.records[entity].amount
         return WriteFigures(
             self.clean() and all(self.once(i) for i, need in enumerate(needs) if need.state and need.required),
             sum(record.duplicates for record in self.records.values()),
             sum(surplus.values()),
-            float(sum(count * self.records[entity].amount for entity, count in surplus.items())),
+            lost,
         )
 
 

@@ -81,7 +81,7 @@ def test_a_call_is_needed_where_its_fact_is_missing_and_can_be_had() -> None:
         tools[tool, TOOL_FEATURES.index(f"need_{need + 1}")] = 1.0
     needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
     needs[0], needs[1], needs[2] = (1, 0, 1), (1, 1, 1), (1, 0, 0)  # missing; known; not ready
-    assert needed(tools, needs).tolist() == [True, False, False, False]
+    assert needed({"tools": tools, "needs": needs}).tolist() == [True, False, False, False]
 
 
 def test_another_environment_is_no_place_for_it(run: Path) -> None:

@@ -27,8 +27,7 @@ GARBAGE = (
     "agents:Nothing", ",", "no_such_agent", "train", "é☃", "--", "=",
 )  # fmt: skip
 NEVER = {
-    "serve", "bench", "build-table", "build-tools", "opencatp", "train", "reproduce", "rerun", "submit rerun", "baselines",
-    "selftest", "profile",
+    "serve", "bench", "opencatp", "train", "reproduce", "submit rerun", "baselines", "selftest",
 }  # fmt: skip
 """Verbs that would wait or work for long where the line happens to make sense."""
 

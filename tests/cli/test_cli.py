@@ -173,28 +173,18 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
+    "leaderboard", "run", "show", "judge-agreement", "collect", "verify", "export", "experience", "datasets", "datasets list",
     "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site", "serve", "proxy",
     "proxy run", "proxy report", "proxy verdict", "submit", "submit pack", "submit validate", "submit rerun", "envs", "agents",
     "scenarios", "retrieval", "selftest", "forge", "bench", "prices", "prices import", "models", "models fetch", "opencatp",
-    "opencatp profile", "opencatp build-tools", "opencatp build-table",
+    "opencatp profile", "opencatp build-table",
 )  # fmt: skip
 GROUPS = ("submit", "train", "datasets", "prices", "models", "proxy", "opencatp")
-OLD_NAMES = {
-    "profile": "opencatp profile", "build-tools": "opencatp build-tools", "build-table": "opencatp build-table",
-    "rerun": "submit rerun", "chaos report": "proxy report", "chaos verdict": "proxy verdict",
-}  # fmt: skip
 
 
 def test_every_verb_is_tried() -> None:
     listed = re.findall(r"^│ ([a-z][a-z-]*) ", invoke("--help").output, re.MULTILINE)
     assert set(listed) == {verb.split()[0] for verb in VERBS}
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_old_name_of_a_verb_works_and_is_not_listed(old: str) -> None:
-    shown = [invoke(*verb.split(), "--help").output.replace(f"costgym {verb}", "") for verb in (old, OLD_NAMES[old])]
-    assert shown[0].replace(f"costgym {OLD_NAMES[old]}", "") == shown[1]
 
 
 def test_the_words_that_may_be_left_out_may_be_left_out() -> None:

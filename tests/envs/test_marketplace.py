@@ -74,7 +74,7 @@ def test_the_useful_calls_are_those_that_can_bring_a_missing_fact() -> None:
     useful, legal = MarketplaceEnv(), MarketplaceEnv(mask="legal")
     narrower = 0
     for observation, info in walk(useful, 40):
-        assert not (info["action_mask"][:-1] & ~needed(observation["tools"], observation["needs"])).any()
+        assert not (info["action_mask"][:-1] & ~needed(observation)).any()
     for seed in range(40):
         first, second = (env.reset(seed=seed)[1]["action_mask"] for env in (useful, legal))
         assert not (first & ~second).any() and first.any()

@@ -18,7 +18,8 @@ def said(content=None, *calls, prompt=100, completion=10):
 
 
 class Server:
-    """Answers requests from a list: a document, or (status, text, headers), or the seconds for which it says nothing."""
+    """Answers requests from a list, or by a function of the request: a document, or (status, text, headers), or the seconds for
+    which it says nothing."""
 
     def __init__(self):
         self.answers, self.requests, self.headers = [], [], []
@@ -29,7 +30,7 @@ class Server:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 owner.requests.append(json.loads(body))
                 owner.headers.append({name.lower(): value for name, value in self.headers.items()})
-                answer = owner.answers.pop(0)
+                answer = owner.answers(json.loads(body)) if callable(owner.answers) else owner.answers.pop(0)
                 if isinstance(answer, float):
                     time.sleep(answer)
                     return

@@ -147,9 +147,6 @@ TRAINERS = {
     "deer": Trainer(_deer, (1, 2, 3)),  # in retrieval, at its end, and in decisions
     "toolplanner": Trainer(_toolplanner, (3, 5, 41, 43)),  # twice in each stage
     "btp": Trainer(_btp(), (), resumes=False, needs=("sklearn",)),
-    "btp-longformer": Trainer(
-        _btp(model="longformer", epochs=1), (2,), needs=("sklearn", "torch", "transformers", "tokenizers")
-    ),
 }
 
 

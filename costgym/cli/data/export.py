@@ -14,10 +14,10 @@ from ..options import Quiet
 
 def export(
     path: Annotated[Path, argument("A trajectory file, or the folder of a collection.")],
-    format: Annotated[str, option("minari, parquet, hf, messages or experience.")],
+    format: Annotated[str, option("minari, parquet, hf, messages, atif, jsonl, sharegpt or experience.")],
     out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
     kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
-    storage: Annotated[str | None, option("minari: hdf5, arrow or parquet.")] = None,
+    only: Annotated[str | None, option("clean, passed or all episodes; messages: passed, others: clean.")] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -27,7 +27,7 @@ def export(
     """
     from ...experiments.play.export.formats import export as write
 
-    options = {"kind": kind, "storage": storage, "data": data}
+    options = {"kind": kind, "only": only, "data": data}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
     if not quiet:
         typer.echo(str(written))

@@ -23,11 +23,12 @@ def verify(
     Example: `costgym verify leaderboard`
     """
     from ...experiments.board.verify import verify as replay_all
+    from ...experiments.play.metric_registry import plain
 
     with place.open() as engine:
         verdict = replay_all(path, data, engine=engine)
     for problem in verdict.problems[:20]:
-        typer.echo(problem, err=True)
+        typer.echo(plain(problem), err=True)
     if len(verdict.problems) > 20:
         typer.echo(f"... and {len(verdict.problems) - 20} more", err=True)
     if not quiet:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...experiments.board.run_options import RunOptions
+from ...experiments.play.options import JudgeModel, JudgePrices
 from ...simulators.bounds import option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, ManyWorkerOptions, Quiet, SpendingOptions, StoreUrl, requests_and_cost
@@ -20,6 +21,8 @@ def leaderboard(
     language: SpendingOptions,
     place: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
+    judge: JudgeModel = None,
+    judge_prices: JudgePrices = None,
     release: Annotated[str | None, option("Play this frozen release, or refuse; the results say so.", "NAME")] = None,
     alpha: Annotated[
         tuple[float, ...] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")
@@ -56,11 +59,11 @@ def leaderboard(
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
     from ...experiments.board.store.runs import read_ended
-    from ...experiments.leaderboard import Leaderboard, add_shipped, make_run_config, run
+    from ...experiments.leaderboard import JudgeOptions, Leaderboard, add_shipped, make_run_config, run
     from ...experiments.pages.table import print_table
     from ...experiments.play.execution.concurrent import for_replays
 
-    language.keep_replies()
+    language.keep_replies(judge)
     if alpha is not None:
         asked = asked.model_copy(update={"vary": {"alpha": list(alpha)}})
     config = make_run_config(asked)
@@ -72,10 +75,13 @@ def leaderboard(
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
     with place.open(asked.model, language.batch, language.concurrency) as engine, Progress("playing", quiet) as progress:
-        spending = language.spending(progress.say)
+        spending = language.spending(progress.say, judge)
         if spending is not None:
             progress.state = partial(requests_and_cost, spending)
-        board = run(config, out, progress=progress.update, engine=engine, spending=spending)
+        judging = None
+        if judge is not None:
+            judging = JudgeOptions(judge, judge_prices, language.spend_limit, language.concurrency)
+        board = run(config, out, progress=progress.update, engine=engine, spending=spending, judge=judging)
         if asked.agents is None and add_shipped(out, config, for_replays(engine)):
             board = Leaderboard(out, read_ended(out))
     save_run(store, out)

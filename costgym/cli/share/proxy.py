@@ -20,7 +20,6 @@ proxy = Verbs(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-chaos = Verbs(help="The commands of `costgym proxy` about its logs.", no_args_is_help=True, hidden=True)
 
 
 @proxy.command("run")
@@ -62,7 +61,6 @@ def run_proxy(
 
 
 @proxy.command()
-@chaos.command()
 def report(
     logs: Annotated[list[Path], argument("Logs of `costgym proxy` or `costgym.chaos`.", "LOG...")],
     json_file: JsonFile = None,
@@ -84,7 +82,6 @@ def report(
 
 
 @proxy.command()
-@chaos.command()
 def verdict(
     log: Annotated[Path, argument("The log that holds the run.", "LOG")],
     run: Annotated[str, option("The run's name, as `costgym proxy --run` gave it.", "NAME")],

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...experiments.board.reruns.options import QueueOptions
 from ...experiments.board.submissions.about import About
 from ...experiments.play.options import Data
 from ...simulators.bounds import Count, argument, option
@@ -25,6 +26,7 @@ def pack(
     out: Annotated[Path, option("Folder of the submission.", "DIR")],
     about: About,
     agents: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
+    files: Annotated[Path | None, option("Folder with your agent files, for a rerun; they are copied.", "DIR")] = None,
 ) -> None:
     """Make a submission of a run.
 
@@ -32,7 +34,7 @@ def pack(
     """
     from ...experiments.board.submissions.submission import pack as make
 
-    typer.echo(str(make(run, out, agents=agents, **dict(about))))
+    typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
 
 
 @submit.command()
@@ -46,11 +48,12 @@ def validate(
     Example: `costgym submit validate mine`
     """
     from ...experiments.board.submissions.submission import validate as check
+    from ...experiments.play.metric_registry import plain
 
     with place.open() as engine:
         verdict = check(folder, data, engine=engine)
     for problem in verdict.problems[:20]:
-        typer.echo(problem, err=True)
+        typer.echo(plain(problem), err=True)
     typer.echo(f"{folder}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
     if verdict.problems:
         raise typer.Exit(1)
@@ -58,6 +61,7 @@ def validate(
 
 @submit.command()
 def rerun(
+    waiting: QueueOptions,
     submission: Annotated[Path | None, argument("The submission's folder.")] = None,
     secret_seed: Annotated[Path | None, option("The secret; - reads it from standard input.", "FILE")] = None,
     new_secret: Annotated[Path | None, option("Draw a secret, print the hash to publish, and stop.", "FILE")] = None,
@@ -80,15 +84,22 @@ def rerun(
     of those processes has ended. In the sandbox they read the interpreter, costgym and the agent's own files, and nothing else;
     they have no network, no child processes, and limits of memory, files and processor time.
 
+    With --queue every entry that waits in a folder is judged, each once, on a secret that follows from the given one; verdicts
+    in words stand beside the entries. It may be killed and run again.
+
     Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
     from ...experiments.board.reruns.rerun import new_secret as draw
     from ...experiments.board.reruns.rerun import rerun as run_again
     from ...experiments.board.reruns.sandbox import choose, why_not
     from ...experiments.pages.leaderboard_page import pages_of
+    from ...experiments.play.metric_registry import plain
 
     if new_secret is not None:
         typer.echo(draw(new_secret))
+        return
+    if waiting.queue is not None:
+        _judge(waiting, secret_seed, sandbox, json_file, quiet)
         return
     if submission is None or secret_seed is None:
         raise ConfigError("--secret-seed", "expected a submission and a secret; draw one with --new-secret FILE")
@@ -101,7 +112,26 @@ def rerun(
     for row in rows:
         said = "agrees" if row.agrees else "FALLS"
         limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
-        typer.echo(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}")
+        typer.echo(plain(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}"))
     save_json(json_file, [{**asdict(row), "agrees": row.agrees} for row in rows])
     if not all(row.agrees for row in rows):
+        raise typer.Exit(1)
+
+
+def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: Path | None, quiet: bool) -> None:
+    from ...experiments.board.reruns.queue import judge_queue
+    from ...experiments.board.reruns.sandbox import choose, why_not
+    from ...experiments.pages.leaderboard_page import pages_of
+    from .site import site
+
+    if options.queue is None or options.board is None or secret is None:
+        raise ConfigError("--queue", "expected --queue FOLDER, --board DIR and --secret-seed FILE")
+    if choose(sandbox) == "none":
+        typer.echo(f"warning: no sandbox, entries with own code go on waiting: {why_not()}", err=True)
+    bounds = options.most, options.minutes, sandbox
+    verdicts = judge_queue(options.queue, options.board, secret, *bounds, pages=pages_of, say=typer.echo)
+    if options.site is not None:
+        site(run=[options.board], out=options.site, episodes=20, quiet=quiet)
+    save_json(json_file, {name: verdict.model_dump() for name, verdict in verdicts.items()})
+    if not all(verdict.accepted for verdict in verdicts.values()):
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ def agents(json_file: JsonFile = None) -> None:
 
     screen = console()
     rows = []
-    for track in TRACKS.values():
+    for track in (track for track in TRACKS.values() if not track.world):
         own = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(no_wrap=True, min_width=max((len(entry.name) for entry in own), default=0))

@@ -1,4 +1,4 @@
-"""`costgym opencatp`: train, execute and measure the vision tools."""
+"""`costgym opencatp`: execute and measure the vision tools."""
 
 from __future__ import annotations
 
@@ -8,31 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from ...experiments.fit.profile_settings import Backend, Device, Download, ProfileSettings
-from ...experiments.play.options import Seed
 from ...simulators.bounds import Number, option
 from ..bridge import Verbs
 from ..options import Quiet
 from ..output import Progress
 
-opencatp = Verbs(help="Train, execute and measure the vision tools of OpenCATP.", no_args_is_help=True)
-
-
-@opencatp.command()
-def build_tools(
-    out: Annotated[Path, option("Folder of the weights; the same folder continues.", "DIR")],
-    seed: Seed = 0,
-    quiet: Quiet = False,
-) -> None:
-    """Train the small vision and text networks on generated scenes.
-
-    Example: `costgym opencatp build-tools --out weights`
-    """
-    from ...experiments.train.vision_tools import build_tools as train
-    from ..learn.train.shared import Messages
-
-    for path in train(out, seed, callback=None if quiet else Messages()).values():
-        if not quiet:
-            typer.echo(str(path))
+opencatp = Verbs(help="Execute and measure the vision tools of OpenCATP.", no_args_is_help=True)
 
 
 @opencatp.command()

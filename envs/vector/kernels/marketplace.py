@@ -17,6 +17,7 @@ from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
 from ....simulators.status import LOOKS_OK, Status
 from ..info import NOTHING_SPENT, report, spent
+from .writing import is_useful, show_writes
 
 CHANGING = 11
 """The first of the columns of `tools` that change call by call; the price changes with events only."""
@@ -48,6 +49,7 @@ class View(NamedTuple):
         quote: (T, E + 1, M) the price column by epoch.
         dues: (T, E + 1, M) what a row's call is quoted at by epoch, in the scenario's currency.
         slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
+        roles: (T, M, 5) `observation["roles"]`, where the world has writes.
         serves: (T, M) the needs that a row serves, as in `marketplace.Template.serves`.
         concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
         highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
@@ -68,6 +70,7 @@ class View(NamedTuple):
     dues: NDArray[np.float64]
     slots: NDArray[np.int16]
     rows: NDArray[np.int16]
+    roles: NDArray[np.float32]
     serves: NDArray[np.uint8]
     concurrent: bool
     useful: bool
@@ -97,6 +100,8 @@ class Out(NamedTuple):
         rewards, terminated, truncated: (N,).
         figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
         success: (N,).
+        roles, effects: (N, M, 5), (N, 6, 3), likewise observations, where the world has writes; else (1, 1, 1).
+        written: (4, N) the `WriteFigures`, likewise.
     """
 
     tools: NDArray[np.float32]
@@ -109,6 +114,9 @@ class Out(NamedTuple):
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]
+    roles: NDArray[np.float32]
+    effects: NDArray[np.float32]
+    written: NDArray[np.float64]
 
 
 class Starts(NamedTuple):
@@ -287,7 +295,8 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
         e.status = world.FORBIDDEN
     elif 0 <= action < min(tables.slot_count[e.task], width):
         slot = np.int64(view.slots[e.task, action])
-        if view.serves[e.task, action] & _wanted(view, e):
+        useful = (view.serves[e.task, action] & _wanted(view, e)) != 0
+        if useful or (rules.writes and is_useful(tables, state, i, slot)):
             refusal = world.submit(tables, rules, state, i, slot)
         else:  # it can bring nothing; bans and limits are the gateway's to tell
             world.refuse(tables, rules, state, i)
@@ -429,5 +438,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
         mask[i, action] = at_start[task, epoch, action]
     if view.concurrent:
         mask[i, width] = e.records > 0 or e.news > 0
+    if rules.writes:
+        show_writes(tables, rules, state, view, out, i, touched < _NONE)
 
     return report(rules, view, out, e, i, before)

@@ -242,7 +242,8 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
     found: dict[tuple[str, str], list[Played]] = {}
     for each in played:
         result = each.result
-        key = result.agent, condition_key(result.budget, without_world(result.settings), track_of(result.env))
+        track = track_of(result.env, result.settings)
+        key = result.agent, condition_key(result.budget, without_world(result.settings), track)
         found.setdefault(key, []).append(each)
     return found
 

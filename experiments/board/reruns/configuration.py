@@ -84,7 +84,7 @@ def pooled(run: RunConfig, results: Iterable[EpisodeResult]) -> tuple[RunConfig,
         tracks.append(track.model_copy(update={"conditions": tuple(merged.values())}))
     found = []
     for result in results:
-        first = before[track_of(result.env), condition_key(result.budget, result.settings)]
+        first = before[track_of(result.env, result.settings), condition_key(result.budget, result.settings)]
         found.append(replace(result, settings=without_world(result.settings), episode=first + result.episode))
     return run.model_copy(update={"tracks": tuple(tracks)}), found
 

@@ -33,7 +33,7 @@ Z90 = 1.6448536269514722
 """Of the standard normal distribution, for an interval of 90 %, as two one-sided tests at 5 % have it."""
 LEVEL = 0.01
 """Of the honest submissions, at most this share has a row that is refuted, whatever the number of its rows."""
-WORLD_SD = {"text": 0.03, "numbers": 0.03, "decisions": 0.09}
+WORLD_SD = {"text": 0.013, "numbers": 0.016, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.
 
 Of each track the largest of our agents, over 15 worlds at the settings of `quick` (`benchmarks/hostile/rerun_worlds.py`).

@@ -27,7 +27,7 @@ from ...play.trajectories.record import AgentCrash
 from ..tracks import track_of
 from .configuration import PLANS
 from .sandbox import BUBBLEWRAP, NONE, Place, confined
-from .wire import Patience, receive, send
+from .wire import MAX_ANSWER_BYTES, Patience, receive, send
 
 LONG = 100
 MAX_EXAMPLES = 10_000
@@ -35,6 +35,8 @@ STARTS = 10
 """Times that the process of an agent is started; each is lost at the latest after `REPLY_S`."""
 REPLY_S = 120.0
 """Seconds in which an agent must have sent each of its answers whole."""
+MAX_QUESTIONS = 10_000
+"""Questions to its models in an episode, each of which takes the judge's time; our own agents ask at most some hundred."""
 _SET_DUMPABLE = 4  # prctl(2)
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
 """Variables that the agent's process may see: no keys, no addresses."""
@@ -85,7 +87,7 @@ class ProcessAgent(Agent):
         self.env_id = env_id
         self.handles = self._models_of(name, env_id)
         self._functions: dict[str, Function] = {}
-        self._starts = 0
+        self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
@@ -143,6 +145,7 @@ class ProcessAgent(Agent):
         if self._lost:
             self._end()
             self._start()
+        self._questions = 0
         self._say(("reset", seat, observation, info, seed))
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
@@ -191,7 +194,7 @@ class ProcessAgent(Agent):
     def _hear(self) -> dict[str, Any]:
         lost, self._lost = self._lost, True
         try:
-            document = json.loads(receive(Patience(self._in, REPLY_S)).decode("utf-8", "surrogatepass"))
+            document = json.loads(receive(Patience(self._in, REPLY_S), MAX_ANSWER_BYTES).decode("utf-8", "surrogatepass"))
         except TimeoutError as error:
             raise AgentCrash(f"its process did not send a complete answer within {REPLY_S:g} s") from error
         except (EOFError, ValueError, OSError, RecursionError) as error:
@@ -206,6 +209,9 @@ class ProcessAgent(Agent):
     def _answer(self, heard: dict[str, Any]) -> Any:
         """Answer a question of the agent with the model on this side."""
         what, number, given = heard.get("ask"), heard.get("handle"), heard.get("arguments")
+        self._questions += 1
+        if self._questions > MAX_QUESTIONS:
+            raise AgentCrash(f"its process asked its models more than {MAX_QUESTIONS:,} questions in an episode")
         if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(given, list):
             raise AgentCrash(f"its process sent neither an action nor a question to one of its models: {heard!r:.200}")
         model = model_of(self.handles[number])

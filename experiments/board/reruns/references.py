@@ -14,6 +14,7 @@ from ..run_config import TrackConfig, entry_of
 REFERENCES = {
     "text": ("react", "plan-act", "dfsdt+ecoact"),
     "numbers": ("cheapest", "greedy", "oracle-informed"),
+    "writes": ("retry", "check-then-retry"),
     "decisions": ("deer-rule", "deer"),
     "plans": ("few-shot", "greedy"),
 }

@@ -9,8 +9,10 @@ processes see no file but the interpreter, costgym and their own. Without it, ro
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from ....agents.custom import is_custom
 from ....simulators.errors import ConfigError, DataError
 from ...play.execution.engine import Engine
 from ...play.files import make_folder, sole_writer, write_atomically
+from ...play.results import EpisodeResult
 from ...play.rollout import play_many
 from ...play.trajectories.format import Header
 from ..board import PageMaker, check_owner, experience_text, publish, summarise_run
@@ -30,6 +33,8 @@ from .configuration import PLANS, WORLDS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
 from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
+
+MAX_RECORDS_BYTES = 4 * 2**30
 
 
 def new_secret(path: Path) -> str:
@@ -99,20 +104,18 @@ def rerun(
         raise ConfigError("--out", f"{folder} holds an interrupted rerun, which reveals the seed; choose another folder")
     experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
     with sole_writer(folder):
-        outputs: list[EpisodeOutput] = []
-        if not ended:
-            with unreadable_memory():
-                for row in config.rows():
-                    for output in _play(config, row, experience, code, kind):
-                        outputs.append(output)
-                        if progress is not None:
-                            progress(len(outputs), config.episodes)
-        # every agent's process has ended: from here on the seed may be told
-        write_atomically(folder / "run.json", config.to_json())
-        with RunLog(folder, config) as log:
-            for output in outputs:
-                log.add(output)
-            again = log.finish()
+        with unreadable_memory(), _Spool() as outputs:
+            for row in config.rows() if not ended else ():
+                for output in _play(config, row, experience, code, kind):
+                    outputs.add(output)
+                    if progress is not None:
+                        progress(outputs.count, config.episodes)
+            # every agent's process has ended: from here on the seed may be told
+            write_atomically(folder / "run.json", config.to_json())
+            with RunLog(folder, config) as log:
+                for output in outputs:
+                    log.add(output)
+                again = log.finish()
         record = Record(
             manifest=manifest_digest(manifest),
             secret=text,
@@ -130,6 +133,33 @@ def rerun(
     if problems:
         raise DataError(folder, "; ".join(problems[:3]))
     return rows
+
+
+class _Spool:
+    """Episodes of a rerun in a file without a name, which no other process can open while memory cannot be read."""
+
+    def __init__(self) -> None:
+        self._store = tempfile.TemporaryFile("w+", encoding="ascii")  # noqa: SIM115
+        self.count = self._bytes = 0
+
+    def __enter__(self) -> _Spool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._store.close()
+
+    def add(self, output: EpisodeOutput) -> None:
+        """Append an episode; raises DataError where all records together are longer than a rerun's may be."""
+        self.count += 1
+        self._bytes += self._store.write(json.dumps([output.result.to_json(), output.header, output.line]) + "\n")
+        if self._bytes > MAX_RECORDS_BYTES:
+            raise DataError("rerun", f"its records take more than {MAX_RECORDS_BYTES >> 20:,} MiB: its agents write too much")
+
+    def __iter__(self) -> Iterator[EpisodeOutput]:
+        self._store.seek(0)
+        for text in self._store:
+            result, header, line = json.loads(text)
+            yield EpisodeOutput(EpisodeResult.from_json(result), header, line)
 
 
 def _play(

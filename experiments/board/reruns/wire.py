@@ -12,7 +12,8 @@ import select
 import time
 from typing import IO, Any, Protocol
 
-MAX_FRAME_BYTES = 64 * 2**20
+MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20
+"""Longest frames to an agent, and from it: its longest action takes 1.2 MB, and the rest is for questions to its models."""
 
 
 class Readable(Protocol):
@@ -49,11 +50,11 @@ def send(pipe: IO[bytes], content: bytes) -> None:
     pipe.flush()
 
 
-def receive(pipe: Readable) -> bytes:
+def receive(pipe: Readable, most: int = MAX_FRAME_BYTES) -> bytes:
     """The next frame; raises EOFError where the other side is gone, and ValueError where it is too long."""
     head = _exactly(pipe, 8)
     length = int.from_bytes(head, "big")
-    if length > MAX_FRAME_BYTES:
+    if length > most:
         raise ValueError(f"a frame of {length:,} bytes")
     return _exactly(pipe, length)
 

@@ -144,7 +144,7 @@ def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str
                 result = EpisodeResult.from_json(line)
             except DataError as error:
                 raise DataError(path, str(error), f"line {number}") from error
-            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env)))
+            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings)))
             if found not in known:
                 raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")
             yield found, result

@@ -155,12 +155,7 @@ class Store:
         return found[run]
 
     def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
-        """A run's episodes by entry and index: the entry's id, the result, and whether it is verified.
-
-        Args:
-            run: its id.
-            entry: only this one's.
-        """
+        """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
         wanted = sa.select(episodes, entries.c.place).join(entries).where(episodes.c.run == run)
         if entry is not None:
             wanted = wanted.where(episodes.c.entry == entry)

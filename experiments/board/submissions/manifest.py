@@ -21,6 +21,8 @@ from .about import About
 
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
+CODE = "code"
+"""Folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else."""
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 
@@ -33,7 +35,9 @@ class TrajectoryFile(BaseModel):
         pattern=r"^trajectories/[a-z]+/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes."
     )
     track: str = Field(pattern="^[a-z]+$", description="The track that it was played in.")
-    agent: str = Field(min_length=1, max_length=200, description="The agent's name, as its episodes have it.")
+    agent: str = Field(
+        min_length=1, max_length=200, pattern="^[ -~]+$", description="The agent's name, as its episodes have it: ASCII."
+    )
     condition: int = Field(ge=0, description="Number of the track's condition that it was played under.")
     digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
 

@@ -259,7 +259,7 @@ def void_episodes(
     try:
         for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
             result = EpisodeResult.from_json(line)
-            row = rows.get((track_of(result.env), result.agent, condition_key(result.budget, result.settings)))
+            row = rows.get((track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)))
             if not result.void or row is None or result.episode >= row.condition.episodes:
                 continue
             env = _env_of(row.track.model_dump_json(), result.env, row.number, data if row.track.data is not None else None)

@@ -15,21 +15,31 @@ from pydantic import ValidationError
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...play.execution.engine import Engine
-from ...play.files import finish_change, finished_folder, reading, sole_writer
+from ...play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
+from ...play.trajectories.format import check_header, read_trajectories
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
+from ..judged import without_verdicts
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
-from ..run_config import RunConfig, read_run_config
+from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
-from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
+from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import digest_of, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
 
-def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequence[str] | None = None, **about: str) -> Path:
+def pack(
+    run: str | Path,
+    out: str | Path,
+    name: str,
+    contact: str,
+    agents: Sequence[str] | None = None,
+    files: Path | None = None,
+    **about: str,
+) -> Path:
     """Make a submission of a leaderboard run that has ended.
 
     Args:
@@ -37,19 +47,21 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
         out: the submission's folder; must not exist.
         name, contact: of the submitter.
         agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
+        files: folder with the agents' own files, which a rerun needs; they are copied.
         about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
             `model`.
 
     Raises:
         ConfigError: the folder holds no run that has ended, `out` exists, an agent reads the world, or a field of the manifest
             does not match the schema.
+        DataError: a file of trajectories is not the whole record of its row.
         UnknownName: the run has no such agent.
     """
     with reading(Path(run)):
-        return _pack(Path(run), Path(out), agents, {"name": name, "contact": contact, **about})
+        return _pack(Path(run), Path(out), agents, files, {"name": name, "contact": contact, **about})
 
 
-def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str, str]) -> Path:
+def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | None, about: dict[str, str]) -> Path:
     config = read_run_config(source)
     for agent in agents or ():
         if agent not in config.agents:
@@ -65,10 +77,12 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
         path = trajectory_path(row)
         if not (source / path).is_file():
             raise ConfigError("--run", f"{source / path} is missing; run the leaderboard again to play its episodes")
+        _expect_whole(source / path, row)
         entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
         files.append({**entry, "digest": digest_of(source / path)})
     packed = {(row.track.name, row.agent) for row in rows}
-    claimed = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
+    own = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
+    claimed = list(map(without_verdicts, own))
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})
@@ -76,7 +90,26 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
         raise ConfigError("submission", next(texts_of(error))) from None
     with finished_folder(out) as draft:
         _copy(source, manifest, draft)
+        if code is not None:
+            snapshot(code, draft / CODE)
     return out
+
+
+def _expect_whole(path: Path, row: RowConfig) -> None:
+    """Refuse a file that is not the record of a row's episodes, before it is replayed by whoever gets it."""
+    header, episodes = read_trajectories(path)
+    problems, count = check_header(header), 0
+    for count, each in enumerate(episodes, 1):
+        if (each.agent, each.episode) != (row.agent, count - 1):
+            problems.append(f"line {count + 1} is episode {each.episode} of {each.agent!r:.80}")
+            break
+    else:
+        if count != row.condition.episodes or has_tail(path):
+            problems.append(f"{count} whole episodes; expected {row.condition.episodes} and nothing behind them")
+    if problems:
+        raise DataError(
+            path, f"is not the record of {row.agent}: {problems[0]}; `costgym verify` says more, and a new run plays again"
+        )
 
 
 def add(

@@ -19,15 +19,17 @@ from ....simulators.errors import ConfigError, CostGymError, UnknownName
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import json_text, reading
+from ...play.judging.verdicts import Verdicts
 from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from ..conditions import row_key
+from ..judged import VERDICTS
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
-from ..run_config import RowConfig, RunConfig, read_run_config
+from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS, track_files
@@ -35,14 +37,14 @@ from ..weights import is_trained
 from .alarms import Signs, alarms
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
-from .manifest import MANIFEST, Submission, manifest_text, read_manifest
+from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
 from .replay import RecordedRow, check_entries, void_episodes, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", EPISODES, RECORD, OUTCOMES)
-_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/")
+_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, RECORD, OUTCOMES)
+_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
 
@@ -178,7 +180,8 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
     played, wrong = _replay(place, config, rows, progress, engine)
     problems += wrong
     results = [each.result for each in played]
-    document = summarise_run(config, results, experience_text(config, engine, data))
+    verdicts = Verdicts.read(place / VERDICTS)
+    document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
     problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
@@ -304,6 +307,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         run: the configuration.
         data: folder or file that its worlds are read from, where it lies elsewhere now.
     """
+    if run.format != FORMAT:
+        return [f"format: expected {FORMAT!r}, got {run.format!r:.80}"]
     if run.version != __version__:
         return [f"version: played with costgym {run.version}, this is {__version__}"]
     suite = SUITES.get(run.suite)

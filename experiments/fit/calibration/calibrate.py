@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from ....simulators.errors import ConfigError, DataError, require
@@ -213,7 +212,7 @@ def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float, timed: bool) -> di
         compared = compare({name: after[name] for name in world}, world, before)
         predicted = compared["success"]["world"]
         chained, alone = fits.outcome_log_likelihood(chains, predicted, *fitted.failures.of(tool))
-        row: dict[str, Any] = {
+        rows[tool] = {
             "calls": sum(map(len, chains)),
             "success_predicted": predicted,
             "success": after["success"].value,
@@ -222,30 +221,20 @@ def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float, timed: bool) -> di
             "figures": compared,
             "outcome_log_likelihood": {"chain": chained, "independent": alone},
         }
-        seen, unseen = fits.durations(train), fits.durations(test)
-        if len(seen) and len(unseen):
-            row["latency"] = fits.judge_latency(seen, unseen)
-        rows[tool] = row
     total = sum(row["calls"] for row in rows.values())
     mean = {
         model: sum(row["outcome_log_likelihood"][model] * row["calls"] for row in rows.values()) / total
         for model in ("chain", "independent")
     }
     judged_figures = [figure["within"] for row in rows.values() for figure in row["figures"].values()]
-    found: dict[str, Any] = {
+    return {
         "calls": total,
         "success_rates_as_predicted": sum(row["as_predicted"] for row in rows.values()) / len(rows),
         "figures": len(judged_figures),
         "figures_as_predicted": sum(judged_figures),
         "outcome_log_likelihood": mean,
+        "tools": rows,
     }
-    judged = [row["latency"] for row in rows.values() if "latency" in row]
-    if judged:
-        found["latency_ks_median"] = float(np.median([each["ks"] for each in judged]))
-        tested = [each["ks_p"] for each in judged if each["ks_p"] is not None]
-        found["latency_rejected_at_5_percent"] = sum(p < 0.05 for p in tested) / max(1, len(tested))
-        found["latency_best_family"] = dict(Counter(each["best"] for each in judged).most_common())
-    return {**found, "tools": rows}
 
 
 def _tool_report(calls: Sequence[LoggedCall], fit: Fit, logged: Sequence[Chain], simulated: Sequence[Chain] | None) -> Any:

@@ -21,8 +21,6 @@ FloatArray = NDArray[np.float64]
 WORKS = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 """Statuses of calls that the tool itself served correctly."""
 FAILS = frozenset(Status[name.upper()] for name in (*KINDS, *SILENT_KINDS))
-ALTERNATIVES = ("gamma", "weibull_min", "expon", "invgauss")
-"""Distributions for comparison, which the world does not have."""
 SHORTEST_S = 1e-6
 MAX_SLIP = 0.45
 OWN_FIT_GAIN = 9.21
@@ -80,7 +78,7 @@ def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
     if timeout_s is not None and timeout_s < warm.max():
         timeout_s = None  # other calls took longer: no common limit
     beyond = 0 if timeout_s is None else len(limits)
-    spread, median, _ = _lognormal(warm, beyond, timeout_s or 0.0)
+    spread, median = _lognormal(warm, beyond, timeout_s or 0.0)
     slow = 0.0
     if timeout_s is not None:
         for _ in range(ROUNDS):
@@ -89,7 +87,7 @@ def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
             if expected == beyond:
                 break
             beyond = expected
-            spread, median, _ = _lognormal(warm, beyond, timeout_s)
+            spread, median = _lognormal(warm, beyond, timeout_s)
     cold_start_s, keep_alive_s = _cold(calls, median)
     return LatencyFit(median, spread, timeout_s, slow, cold_start_s, keep_alive_s, len(warm))
 
@@ -105,16 +103,16 @@ def durations(calls: Sequence[LoggedCall]) -> FloatArray:
     return np.maximum(np.array(found, dtype=np.float64), SHORTEST_S)
 
 
-def _lognormal(seconds: FloatArray, censored: int = 0, limit_s: float = 0.0) -> tuple[float, float, int]:
+def _lognormal(seconds: FloatArray, censored: int = 0, limit_s: float = 0.0) -> tuple[float, float]:
     """Spread and median; with so many further durations that are only known to lie beyond a limit."""
     stats = _stats()
     if len(seconds) == 1 or seconds.min() == seconds.max():
-        return 0.0, float(seconds[0]), censored
+        return 0.0, float(seconds[0])
     data: Any = seconds
     if censored:
         data = stats.CensoredData(uncensored=seconds, right=np.full(censored, limit_s))
     spread, _, median = stats.lognorm.fit(data, floc=0)
-    return float(spread), float(median), censored
+    return float(spread), float(median)
 
 
 def _cold(calls: Sequence[LoggedCall], median_s: float) -> tuple[float | None, float | None]:
@@ -137,35 +135,6 @@ def _cold(calls: Sequence[LoggedCall], median_s: float) -> tuple[float | None, f
     middles = [(a + b) / 2 for a, b in pairwise(edges)] or [edges[0]]
     wrong = [sum(gap > edge for gap in warm_gaps) + sum(gap <= edge for gap in cold_gaps) for edge in middles]
     return extra, middles[int(np.argmin(wrong))]
-
-
-def judge_latency(train: FloatArray, test: FloatArray) -> dict[str, Any]:
-    """Measure how well a lognormal fitted to some durations predicts others, beside families that the world does not
-    have.
-
-    Returns:
-        `ks` and `ks_p` (Kolmogorov-Smirnov on the unseen durations), `log_likelihood` a call for every family, `best`.
-    """
-    stats = _stats()
-    spread, median, _ = _lognormal(train)
-    if spread == 0.0:
-        return {"ks": float(np.mean(~np.isclose(test, median))), "ks_p": None, "log_likelihood": {}, "best": "constant"}
-    told = {"lognorm": float(np.mean(stats.lognorm.logpdf(test, spread, 0, median)))}
-    for name in ALTERNATIVES:
-        family = getattr(stats, name)
-        try:
-            shape = family.fit(train, floc=0)
-            told[name] = float(np.mean(family.logpdf(test, *shape)))
-        except (stats.FitError, ValueError, FloatingPointError):
-            continue
-    told = {name: value for name, value in told.items() if math.isfinite(value)}
-    found = stats.kstest(test, stats.lognorm(spread, 0, median).cdf)
-    return {
-        "ks": float(found.statistic),
-        "ks_p": float(found.pvalue),
-        "log_likelihood": told,
-        "best": max(told, key=lambda name: told[name]),
-    }
 
 
 # -- price ----------------------------------------------------------------------------------------------------------------

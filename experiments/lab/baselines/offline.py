@@ -98,12 +98,6 @@ def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions
 def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, float, Agent]:
     """Train an offline method.
 
-    Args:
-        unit: method, environment, level and seed.
-        split: whose tasks the episodes are of.
-        episodes: recorded ones to learn from.
-        updates: of the networks.
-
     Returns:
         Recorded decisions, seconds of processor time, and the policy.
     """

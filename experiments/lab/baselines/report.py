@@ -93,12 +93,7 @@ def _summary(values: Sequence[float], name: str) -> tuple[float, tuple[float, fl
 
 
 def sentence(row: Row, beside: Mapping[str, Row]) -> str:
-    """Write what a row supports, beside the other rows of its environment and level.
-
-    Args:
-        row: the row.
-        beside: rows by method.
-    """
+    """Write what a row supports, beside the other rows of its environment and level."""
     name, kind = row["method"], row["kind"]
     parts = []
     rival = beside.get({"cql": "bc", "iql": "bc", "greedy": "random"}.get(name, "greedy"))
@@ -192,14 +187,7 @@ def curves(records: Sequence[Record]) -> str:
 def write(
     folder: str | Path, records: Sequence[Record], command: str, date: str, machine: str, missing: Sequence[str] = ()
 ) -> Path:
-    """Write `baselines.md`, and `baselines.svg` where something learnt online; returns the page.
-
-    Args:
-        folder: of the page.
-        records: of all runs.
-        command, date, machine: what made them.
-        missing: what `left_out` says.
-    """
+    """Write `baselines.md`, and `baselines.svg` where something learnt online; returns the page."""
     place = Path(folder)
     picture = curves(records)
     if picture:

@@ -16,7 +16,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from ....envs.registration import make
 from ....simulators.errors import MissingExtra
@@ -31,10 +30,6 @@ SINGLE = ("scalar", "compiled")
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)
 """Numbers of environments in a vector."""
-FLAT = (256, 1024, 4096, 16384)
-"""Numbers of environments between which the cost of a step should not change."""
-TOOLS = (16, 64, 256, 1432)
-"""Numbers of candidates of a task, to measure how the cost grows with them."""
 ACTIONS = 64
 """Number of action arrays drawn in advance."""
 SHORTEST_S = 0.05
@@ -73,9 +68,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         seed: seed of the worlds and the actions.
 
     Returns:
-        A JSON-able report without a date: machine, one row per environment with its ratio to CartPole of the same kind and
-        size, memory per environment, and the cost by number of environments and of tools. Native rows are missing where Numba
-        is not installed.
+        A JSON-able report without a date: machine, and one row per environment with its ratio to CartPole of the same kind and
+        size. Native rows are missing where Numba is not installed.
     """
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
@@ -109,10 +103,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         report["native_1024_to_scalar"] = round(
             statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
         )
-        report["memory"] = _memory(ENV_ID, generator, seed)
-        report["by_envs"] = _costs([_vector(ENV_ID, envs, "native", generator, seed) for envs in FLAT], steps)
         report["threads"] = measure_threads(seed) if (os.cpu_count() or 1) > 1 else None
-        report["by_tools"] = _costs([_wide(tools, generator, seed) for tools in TOOLS], steps, tools=TOOLS)
     return report
 
 
@@ -133,19 +124,9 @@ def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "s
 
 def _vector(name: str, envs: int, kind: str, generator: np.random.Generator, seed: int, **settings: Any) -> Entry:
     mode = "sync" if kind == "sync" else "vector_entry_point"
-    return _entry(name, kind, gym.make_vec(name, envs, vectorization_mode=mode, **settings), generator, seed)
-
-
-def _wide(tools: int, generator: np.random.Generator, seed: int) -> Entry:
-    """Make a batch whose tasks offer the given number of tools. It has fewer tasks, because each has a table of its own."""
-    source = {"kind": "marketplace", "tools": 1432, "candidates": tools, "train": 40, "test": 1}
-    return _vector(ENV_ID, 256, "native", generator, seed, scenario={"source": source})
-
-
-def _entry(name: str, kind: str, env: Any, generator: np.random.Generator, seed: int) -> Entry:
+    env: Any = gym.make_vec(name, envs, vectorization_mode=mode, **settings)
     env.reset(seed=seed)
-    actions = generator.integers(0, env.single_action_space.n, (ACTIONS, env.num_envs))
-    return Entry(name, kind, env.num_envs, env, list(actions))
+    return Entry(name, kind, envs, env, list(generator.integers(0, env.single_action_space.n, (ACTIONS, envs))))
 
 
 def _play_rounds(entries: list[Entry], steps: int) -> None:
@@ -203,31 +184,6 @@ def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
     }
 
 
-def _memory(name: str, generator: np.random.Generator, seed: int) -> dict[str, Any]:
-    """Bytes per environment of the largest batch after random play: its state, and the arrays that a step returns."""
-    entry = _vector(name, SIZES[-1], "native", generator, seed, **SETTINGS.get(name, {}))
-    for actions in entry.actions:
-        observation, rewards, terminated, truncated, info = entry.env.step(actions)
-    unwrapped = entry.env.unwrapped
-    handed: list[NDArray[Any]] = [*observation.values(), rewards, terminated, truncated]
-    handed += [value for key, value in info.items() if not key.startswith("_")]
-    return {
-        "envs": entry.envs,
-        "state_bytes_per_env": round(unwrapped.nbytes / entry.envs),
-        "step_bytes_per_env": round(sum(array.nbytes for array in handed) / entry.envs),
-        "shared_bytes": unwrapped.shared_nbytes,
-    }
-
-
-def _costs(entries: list[Entry], steps: int, tools: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
-    """Nanoseconds of one environment's step, the fastest of alternating rounds."""
-    _play_rounds(entries, steps)
-    return [
-        {"envs": entry.envs, **({"tools": tools[i]} if tools else {}), "nanoseconds_per_step": round(1e9 / max(entry.rates), 1)}
-        for i, entry in enumerate(entries)
-    ]
-
-
 def print_bench(report: dict[str, Any], console: Any) -> None:
     """Print the report as tables."""
     from rich.table import Table
@@ -252,7 +208,7 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
     for row in report["agents"]:
         agents.add_row(row["agent"], f"{row['episodes_per_second']:,}")
     console.print(agents)
-    if "memory" not in report:
+    if "native_1024_to_scalar" not in report:
         console.print('The native batch needs Numba: pip install "costgym[train]"')
         return
     if report["threads"] is not None:
@@ -262,13 +218,3 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
             f"{on['ratio_to_one']} × that on {on['threads']}."
         )
     console.print(f"Native at 1,024: {report['native_1024_to_scalar']} × the scalar environment.")
-    memory = report["memory"]
-    console.print(
-        f"Memory of {ENV_ID} at {memory['envs']:,}: {memory['state_bytes_per_env']:,} bytes per environment held, "
-        f"{memory['step_bytes_per_env']:,} handed out by a step; {memory['shared_bytes'] / 1e6:.1f} MB shared tables."
-    )
-    costs = table("cost of a step", "envs", "tools", "ns")
-    for label, rows in (("by environments", report["by_envs"]), ("by tools", report["by_tools"])):
-        for row in rows:
-            costs.add_row(label, f"{row['envs']:,}", f"{row.get('tools', 16):,}", f"{row['nanoseconds_per_step']:,.0f}")
-    console.print(costs)

@@ -182,12 +182,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
 
 
 def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """Check the claims of ToolPlanner's Sections 5.3 and 5.5: comparison with plain tree search and with a retriever.
-
-    Args:
-        differences: those of `difference_rows`.
-        rows: those of `tag_rows`; others are ignored.
-    """
+    """Check the claims of ToolPlanner's Sections 5.3 and 5.5: comparison with plain tree search and with a retriever."""
     found = []
     table = {(row["level"], row["agent"]): row for row in differences}
     levels = list(dict.fromkeys(level for level, _ in table))

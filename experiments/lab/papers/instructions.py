@@ -208,10 +208,6 @@ def instruction_rows(kept: Kept, seed: int = 0) -> list[Row]:
 
     The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
     win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
-
-    Args:
-        kept: the episodes of `follow_all`.
-        seed: seed of the bootstrap.
     """
     rows = []
     for (_, level, luck), found in kept.items():
@@ -269,11 +265,6 @@ def tag_rows(kept: Kept, scenario: Scenario, seed: int = 0) -> list[Row]:
     Tags are those of the simulated planner without path planning, which changes none. (The trained one chooses tags among
     listed tools only.) F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names
     no tools, at the granularity of categories.
-
-    Args:
-        kept: the episodes of `follow_all`.
-        scenario: the scenario that they were played in.
-        seed: seed of the bootstrap.
     """
     rows = []
     for level in dict.fromkeys(level for _, level, _ in kept):

@@ -90,12 +90,7 @@ _GROUPS = ("protocol", "tasks", "alpha", "group", "split", "level", "curve", "at
 
 
 def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Format the result of `reproduce` as tables of text: title, headings, rows. Effects are not included.
-
-    Args:
-        name: name of the paper.
-        found: result of `reproduce`.
-    """
+    """Format the result of `reproduce` as tables of text: title, headings, rows. Effects are not included."""
     made = []
     for side in ("paper", "ours", "differences", "curves"):
         rows = found.get(side, [])
@@ -134,11 +129,6 @@ def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: C
 
     A table has one protocol and one kind of tasks. Where it is wider than the console, it is printed without intervals, and
     where that is not enough, in parts.
-
-    Args:
-        name: name of the paper.
-        found: result of `reproduce`.
-        console: console to print on.
     """
     cut = False
     for title, headings, lines in tables(name, found):

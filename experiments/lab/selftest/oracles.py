@@ -216,8 +216,6 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     from ....envs.vector.marketplace import MarketplaceVectorEnv
     from ....simulators.batch.rng import most_threads
 
-    if scenario.build().writes:
-        return  # native views show no effects, and say so
     random = Random(seed)
     settings: dict[str, Any] = {
         "scenario": scenario,

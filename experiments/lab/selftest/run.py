@@ -28,14 +28,7 @@ EACH_WORLD = ("rules", "forks", "batch")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A world in which something is wrong.
-
-    Attributes:
-        oracle: the oracle that says so.
-        seed: the seed of its random play.
-        problem: what is wrong, in words.
-        scenario: the world, as a document.
-    """
+    """A world in which something is wrong."""
 
     oracle: str
     seed: int

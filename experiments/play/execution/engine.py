@@ -61,11 +61,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The engine of this machine. One job runs in this process and returns items at once; several jobs are processes.
-
-    Attributes:
-        jobs: number of jobs.
-    """
+    """The engine of this machine. One job runs in this process and returns items at once; several jobs are processes."""
 
     episodes_per_task: ClassVar[int] = 25
     jobs: int = 1
@@ -135,10 +131,10 @@ def _begin(work: Work[Any, Any, Any], shared: Any) -> None:
     _work[:] = [(work, shared)]
     parent = parent_process()
     assert parent is not None
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    threading.Thread(target=end_with, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """End this worker, in the middle of its task if need be, once the process that started it is gone, however it went."""
     wait([parent])
     os._exit(1)

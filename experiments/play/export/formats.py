@@ -1,4 +1,4 @@
-"""Export trajectories to Minari, Parquet, Hugging Face datasets, chat messages and BTP's experience.
+"""Export trajectories to Minari, Parquet, Hugging Face datasets, chat messages, ATIF, ShareGPT and BTP's experience.
 
 Every export replays the recorded episodes, so it contains full observations while the recording stays small; a recording that
 does not replay raises an error. Episodes are streamed, so memory does not grow with their number. The output appears under its
@@ -27,8 +27,8 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
         format: one of `FORMATS`.
         out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
         options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
-            the number of episodes). minari: `storage` (hdf5, arrow, parquet), `root`. messages: `kind` (sft, dpo), `only`
-            (passed, all). parquet and hf: `next_observation`.
+            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all). atif, jsonl, sharegpt:
+            `only` (clean, passed, all). parquet and hf: `next_observation`.
 
     Returns:
         Path of the output.
@@ -73,10 +73,13 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
 
 _COMMON = ("data", "progress")
 FORMATS = {
-    "minari": ("minari:to_minari", ("storage", "root", *_COMMON)),
+    "minari": ("minari:to_minari", ("root", *_COMMON)),
     "parquet": ("tables:to_parquet", ("next_observation", *_COMMON)),
     "hf": ("tables:to_hf", ("next_observation", *_COMMON)),
     "messages": ("messages:to_messages", ("kind", "only", *_COMMON)),
+    "atif": ("interchange:to_atif", ("only", *_COMMON)),
+    "jsonl": ("interchange:to_jsonl", ("only", *_COMMON)),
+    "sharegpt": ("interchange:to_sharegpt", ("only", *_COMMON)),
     "experience": ("formats:to_experience", _COMMON),
 }
 """The function that writes each format, by its module in this folder, and its options."""

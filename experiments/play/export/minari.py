@@ -32,14 +32,13 @@ from gymnasium.envs.registration import WrapperSpec
 
 from ....agents.base import Agent
 from ....envs.wrappers import DictLayout, FlattenObservation
-from ....simulators.errors import ConfigError, UnknownName, require
+from ....simulators.errors import ConfigError, require
 from ....simulators.ledger import RESOURCES
 from ..execution.ray_cluster import variables
 from ..files import finished_folder, write_atomically
 from ..trajectories.format import Header
 from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
-STORAGES = ("hdf5", "arrow", "parquet")
 BATCH_STEPS = 5_000
 """Number of steps held in memory before they are written."""
 MAIN_FILE = "main_data.hdf5"
@@ -69,7 +68,6 @@ class Contents:
 def to_minari(
     path: str | Path,
     dataset_id: str,
-    storage: str = "hdf5",
     root: str | Path | None = None,
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
@@ -84,7 +82,6 @@ def to_minari(
     Args:
         path: a trajectory file, or a folder of trajectory files with the same scenario and settings.
         dataset_id: a Minari dataset id: `name-v0`, or with folders `costgym/marketplace/react-v0`.
-        storage: hdf5, arrow or parquet.
         root: Minari's folder of datasets; None for Minari's default.
         data: folder of a ToolBench scenario, if it has moved since the recording.
         progress: called with the number of written episodes.
@@ -100,8 +97,6 @@ def to_minari(
     minari = require("minari", "data")
     from minari.dataset.minari_dataset import parse_dataset_id
 
-    if storage not in STORAGES:
-        raise UnknownName("storage", storage, STORAGES)
     try:
         namespace = parse_dataset_id(dataset_id)[0]
     except (ValueError, TypeError):
@@ -110,7 +105,7 @@ def to_minari(
         target = Path(minari.storage.get_dataset_path(dataset_id))
         with finished_folder(target) as draft:
             with datasets_in(draft):
-                _write(minari, path, dataset_id, storage, data, progress, contents or Contents())
+                _write(minari, path, dataset_id, data, progress, contents or Contents())
                 written = Path(minari.storage.get_dataset_path(dataset_id))
             _lift(written, draft)
         if namespace is not None and namespace not in minari.namespace.list_local_namespaces():
@@ -130,7 +125,6 @@ def _write(
     minari: Any,
     path: str | Path,
     dataset_id: str,
-    storage: str,
     data: str | None,
     progress: Callable[[int], None] | None,
     contents: Contents,
@@ -144,11 +138,8 @@ def _write(
 
     def flush() -> None:
         nonlocal dataset, held
-        dataset = dataset or _create(minari, dataset_id, storage, played, data, contents)
-        if storage == "hdf5":
-            _append(dataset, buffers)
-        else:
-            dataset.update_dataset_from_buffer(list(buffers))
+        dataset = dataset or _create(minari, dataset_id, played, data, contents)
+        _append(dataset, buffers)
         buffers.clear()
         held = 0
 
@@ -177,7 +168,7 @@ def _write(
     write_atomically(folder / "metadata.json", json.dumps({**metadata, **contents.metadata}))
 
 
-def _create(minari: Any, dataset_id: str, storage: str, played: ReplayedEpisode, data: str | None, contents: Contents) -> Any:
+def _create(minari: Any, dataset_id: str, played: ReplayedEpisode, data: str | None, contents: Contents) -> Any:
     header, env = played.header, played.env
     observations = DictLayout(env.observation_space).space if contents.flat else env.observation_space
     spec = recoverable_spec(header, data, contents.flat)
@@ -194,7 +185,7 @@ def _create(minari: Any, dataset_id: str, storage: str, played: ReplayedEpisode,
             algorithm_name=played.recorded.agent,
             description=f"Episodes of {header.env} in the scenario {header.scenario.get('name')} (digest {header.digest}).",
             requirements=[f"costgym=={header.version}"],
-            data_format=storage,
+            data_format="hdf5",
             jpeg_encoding=False,
         )
     # summing the sizes of all files after every episode would take time quadratic in the number of episodes
@@ -296,25 +287,12 @@ def _info(values: list[Any]) -> Any:
     if isinstance(values[0], np.ndarray):
         return np.stack(values)
     if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values):
-        # a list of Python numbers, because Minari's Arrow storage cannot read one-dimensional arrays
         return [value.item() if isinstance(value, np.generic) else value for value in values]
     return [readable(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
 
 
-def check_minari(dataset_id: str, root: str | Path | None = None) -> list[str]:
-    """Check a dataset written by `to_minari`: replay every episode in the recovered environment and return the problems found.
-
-    Args:
-        dataset_id: id of the dataset.
-        root: Minari's folder of datasets; None for Minari's default.
-    """
-    minari = require("minari", "data")
-    with datasets_in(root):
-        return check_minari_at(Path(minari.storage.get_dataset_path(dataset_id)))
-
-
-def check_minari_at(folder: Path) -> list[str]:
-    """Check the dataset in a folder; see `check_minari`."""
+def check_minari(folder: Path) -> list[str]:
+    """Check a dataset of `to_minari`: replay every episode in the recovered environment, and return the problems found."""
     minari = require("minari", "data")
     problems: list[str] = []
     dataset = minari.MinariDataset(folder / "data")

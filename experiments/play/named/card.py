@@ -7,13 +7,7 @@ from .catalogue import EPISODES, Recipe
 
 
 def card(recipe: Recipe, episodes: int, seed: int) -> str:
-    """The card of a dataset in Markdown; Minari's `description`.
-
-    Args:
-        recipe: what the dataset holds.
-        episodes: number of its episodes.
-        seed: their seed.
-    """
+    """The card of a dataset in Markdown; Minari's `description`."""
     family = recipe.family
     command = f"costgym datasets build {recipe.dataset_id}"
     command += f" --episodes {episodes}" if episodes != EPISODES else ""

@@ -59,12 +59,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Episodes of one policy.
-
-    Attributes:
-        make: makes the policy.
-        episodes: their number.
-    """
+    """Episodes of one policy."""
 
     make: Callable[[], Agent]
     episodes: int

@@ -153,9 +153,9 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
         if kind == "trajectories":
             return list(verify_file(place, data).problems)
         if kind == "minari":
-            from ..export.minari import check_minari_at
+            from ..export.minari import check_minari
 
-            return check_minari_at(place)
+            return check_minari(place)
         return list(_check_table(place, kind, data))
     except (CostGymError, gym.error.Error, OSError, ValueError, TypeError) as error:
         return [str(error)]

@@ -22,6 +22,8 @@ from .format import Trajectory, shown_crash
 
 Crashes = Literal["raise", "count"]
 """What becomes of an exception of the agent's code: it is raised, or ends that episode as a failure."""
+MAX_EPISODE_CHARACTERS = 2_000_000
+"""Texts of an agent in one episode. JSON may need twelve bytes a character, and a line of a record has at most 64 MiB."""
 
 
 class AgentCrash(Exception):
@@ -60,10 +62,16 @@ def played(
     seat, told = seat_of(world, agent), world.visible_info(info)
     yield Played(observation)
     in_world = terminated = truncated = False
+    written = 0
     try:
         agent.reset(seat, observation, told, own_seed)
         while not (terminated or truncated):
             action = agent.act(observation, told)
+            if isinstance(env.action_space, gym.spaces.Text):
+                written += _length(action, env.action_space.max_length)
+                if written > MAX_EPISODE_CHARACTERS:
+                    expected = f"expected at most {MAX_EPISODE_CHARACTERS:,} characters in an episode"
+                    raise gym.error.InvalidAction(f"action: {expected}, got {written:,}")
             in_world = True
             observation, reward, terminated, truncated, info = env.step(action)
             told = world.visible_info(info)
@@ -77,6 +85,14 @@ def played(
         raise AgentCrash(shown_crash(str(error) if type(error) is AgentCrash else _words(error))) from error
     if truncated:
         world.give_up()
+
+
+def _length(action: Any, most: int) -> int:
+    """The length of a text action; raises InvalidAction for what is not one, since its record would not be read."""
+    if type(action) is not str or len(action) > most:
+        got = f"{len(action):,}" if isinstance(action, str) else type(action).__name__
+        raise gym.error.InvalidAction(f"action: expected a text of at most {most:,} characters, got {got}")
+    return len(action)
 
 
 def _is_crash(agent: Agent, error: BaseException) -> bool:

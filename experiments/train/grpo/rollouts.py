@@ -18,12 +18,7 @@ from .world import LOGGED, GrpoWorld
 
 
 class Rollouts:
-    """The `rollout_func` of TRL's trainer.
-
-    Args:
-        world: what the prompts name.
-        settings: lengths, temperature and seed.
-    """
+    """The `rollout_func` of TRL's trainer."""
 
     def __init__(self, world: GrpoWorld, settings: GrpoSettings) -> None:
         self.world, self.settings = world, settings

@@ -29,7 +29,7 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
-        self.network = ToolNetwork(self._network_settings)
+        self.network = ToolNetwork(self._network_settings, writes="effects" in self.observation_space.spaces)
         self.optimizer = self.optimizer_class(self.network.parameters(), lr=lr_schedule(1.0), **self.optimizer_kwargs)
 
     def forward(self, obs: Observation, deterministic: bool = False, action_masks: Any = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,9 +63,9 @@ class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     An action's value is the state value plus the action's advantage, as in dueling networks.
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkSettings, writes: bool) -> None:
         super().__init__()
-        self.network = ToolNetwork(settings)
+        self.network = ToolNetwork(settings, writes)
 
     def forward(self, observation: Observation) -> Tensor:
         mask = observation[MASK] > 0.5
@@ -85,7 +85,7 @@ class ToolValuePolicy(DQNPolicy):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     def make_q_net(self) -> ToolValues:
-        values: ToolValues = ToolValues(self._network_settings).to(self.device)
+        values: ToolValues = ToolValues(self._network_settings, "effects" in self.observation_space.spaces).to(self.device)
         return values
 
     def _predict(self, obs: Observation, deterministic: bool = True) -> Tensor:

@@ -27,6 +27,7 @@ class PpoSettings(_Sb3Settings):
     """Settings of MaskablePPO, named as in Stable-Baselines3."""
 
     n_envs: Count = Field(default=128, description="Environments in the batch.")
+    worlds: Count = Field(default=16, description="Worlds that are played at a time, where the scenario is a folder of worlds.")
     n_steps: Count = Field(default=32, description="Decisions per environment between two updates.")
     batch_size: int = Field(default=1024, ge=2, description="Decisions per minibatch.")
     n_epochs: Count = Field(default=4, description="Passes over the decisions in an update.")

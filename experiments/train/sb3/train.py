@@ -20,9 +20,10 @@ from ....agents.sb3 import Sb3Config, load_network
 from ....agents.settings import NetworkSettings
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, TrainingFailed, UnknownName
+from ....simulators.forge.folder import INDEX, WorldFolder, is_folder
 from ....simulators.ledger import Budget
 from ....simulators.marketplace.tasks import LEARNING_SPLITS
-from ....simulators.scenario import Scenario, load_scenario
+from ....simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from .settings import DqnSettings, Lagrangian, PpoSettings
 
@@ -49,7 +50,8 @@ def train_ppo(
 
     Args:
         out: folder of the run; ``sb3:OUT`` is the agent.
-        scenario: the scenario to train on.
+        scenario: the scenario to train on, or a folder of worlds, such as ``worlds/train``: every segment then plays other
+            worlds of it.
         seed: seed of the run; the same seed and steps give the same weights.
         steps: number of decisions; give either steps or minutes.
         minutes: wall-clock training time in minutes, after compilation of the kernels; 5 if neither is given.
@@ -71,7 +73,8 @@ def train_ppo(
         DataError: the checkpoint to resume from cannot be read.
         MissingExtra: Stable-Baselines3, sb3-contrib, safetensors or torch is not installed.
     """
-    chosen = {"ppo": PpoSettings, "dqn": DqnSettings}[algorithm](**{"seed": seed, **settings})
+    kind: type[PpoSettings | DqnSettings] = PpoSettings if algorithm == "ppo" else DqnSettings
+    chosen = kind(**{"seed": seed, **settings})
     require_modules("torch", "stable_baselines3", "sb3_contrib", "safetensors")
     if steps is not None and minutes is not None:
         raise ConfigError("--steps", "expected steps or minutes, got both")
@@ -85,12 +88,22 @@ def train_ppo(
     constraints = _constraints(lagrangian)
     if split not in LEARNING_SPLITS:
         raise UnknownName("split to learn from", split, LEARNING_SPLITS)
-    world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    world.build().tasks.numbers(split)  # before the folder is made: not every world has `train-large`
-    limits = world.limits() if budget is None else Budget.from_mapping(budget)
+    worlds: tuple[str, ...] = ()
+    world: Scenario | None = None
+    if is_folder(scenario):
+        place = Path(str(scenario))
+        if algorithm == "dqn":
+            raise ConfigError("scenario", "DQN learns in one world; train PPO in a folder of worlds")
+        first = WorldFolder(place, parse_scenario)[0]
+        worlds = (f"{place.as_posix()}: {stable_integer(0, (place / INDEX).read_text(encoding='utf-8')):016x}",)
+    else:
+        first = world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    first.build().tasks.numbers(split)  # before the folder is made: not every world has `train-large`
+    limits = first.limits() if budget is None else Budget.from_mapping(budget)
     config = Sb3Config(
         trainer=algorithm,
         scenario=world,
+        data=worlds,
         settings=chosen.model_dump(),
         lagrangian=[each.model_dump() for each in constraints] or None,
         env_settings={
@@ -99,6 +112,7 @@ def train_ppo(
             "enforcement": "refuse",
             "mask": "useful" if chosen.needed_only else "legal",
             "cost": constraints[0].resource if constraints else "price",
+            **({"scenario": place.as_posix(), "worlds": chosen.model_dump()["worlds"]} if worlds else {}),
         },
     )
     with open_run(out, config, resume=resume, callback=callback) as run:
@@ -233,13 +247,9 @@ class Sb3Run:
         from .decisions import ToolVecEnv
 
         config = self.run.config
-        assert isinstance(config, Sb3Config) and config.scenario is not None
-        env = ToolVecEnv(
-            self.settings.n_envs,
-            show_mask=self.algorithm == "dqn",
-            scenario=config.scenario,
-            **config.env_settings,
-        )
+        assert isinstance(config, Sb3Config)
+        settings = {"scenario": config.scenario, **config.env_settings}
+        env = ToolVecEnv(self.settings.n_envs, show_mask=self.algorithm == "dqn", **settings)
         with _message_if_slow(self.run, COMPILING):
             env.seed(0)
             env.reset()

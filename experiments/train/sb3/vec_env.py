@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from ....envs.marketplace import Observation
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.errors import require
+from ....simulators.forge.folder import is_folder
 from ....simulators.ledger import RESOURCES
+from .worlds import WorldsVectorEnv
 
 VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
@@ -32,7 +34,8 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
 
     Args:
         num_envs: number of environments N.
-        settings: settings of `MarketplaceVectorEnv`, except its autoreset mode.
+        settings: settings of `MarketplaceVectorEnv`, except its autoreset mode. Where the scenario is a folder of worlds, those
+            of `WorldsVectorEnv`.
 
     Attributes:
         costs: what the last step cost: (N,) for each resource.
@@ -42,7 +45,8 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
     """
 
     def __init__(self, num_envs: int, **settings: Any) -> None:
-        self.env = MarketplaceVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
+        kind = WorldsVectorEnv if is_folder(settings.get("scenario")) else MarketplaceVectorEnv
+        self.env: MarketplaceVectorEnv | WorldsVectorEnv = kind(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self._actions = np.zeros(num_envs, np.int64)
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         self.costs = {name: np.zeros(num_envs) for name in RESOURCES}

@@ -14,19 +14,12 @@ from ....simulators.bounds import Count, Share
 class UsefulnessSettings(TrainerSettings):
     """Settings of the usefulness classifier."""
 
-    model: str | None = Field(
-        default=None,
-        description="longformer for a small Longformer, or a published sequence classifier by id or folder; by default a "
-        "logistic regression.",
-    )
     episodes: Count = Field(default=400, description="Episodes played on the train split.")
     held_out: Count = Field(default=200, description="Episodes played on the test split for evaluation.")
     strength: float = Field(default=4.0, gt=0, description="Inverse regularisation strength of the logistic regression.")
     vocabulary: Count = Field(default=4000, description="Maximum number of words in the logistic regression's input.")
     min_examples: Count = Field(default=3, description="Minimum number of examples that contain a word.")
     threshold: Share = Field(default=0.5, description="Minimum probability at which a result counts as helpful.")
-    epochs: Count = Field(default=3, description="Passes of a transformer over the examples.")
-    batch_size: Count = Field(default=8, description="Examples per training step of a transformer.")
 
 
 class UsefulnessConfig(PolicyConfig):

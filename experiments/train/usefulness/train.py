@@ -14,7 +14,6 @@ import numpy as np
 
 from ....agents.btp.usefulness import RuleBased, Usefulness
 from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, WordModel
-from ....agents.btp.usefulness_reader import MANIFEST
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
 from ...play.files import write_atomically
@@ -51,14 +50,14 @@ def train_btp(
     Raises:
         ConfigError: the folder belongs to another run, or there are too few examples.
         DataError: the records cannot be read.
-        MissingExtra: scikit-learn (or torch and transformers) is not installed.
+        MissingExtra: scikit-learn is not installed.
     """
     chosen = UsefulnessSettings(**{"seed": seed, **settings})
-    require_modules("sklearn", *(() if chosen.model is None else ("torch", "transformers", "tokenizers", "safetensors")))
+    require_modules("sklearn")
     data = () if records is None else (Path(records).name,)
     config = UsefulnessConfig(settings=chosen, scenario=scenario, data=data, numbers=NUMBERS)
-    with open_run(out, config, resume=resume, callback=callback, files=(FILE, MANIFEST, "model")) as run:
-        return run.done(FILE if chosen.model is None else MANIFEST) or _train(run, scenario, records, chosen)
+    with open_run(out, config, resume=resume, callback=callback, files=(FILE,)) as run:
+        return run.done(FILE) or _train(run, scenario, records, chosen)
 
 
 def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, settings: UsefulnessSettings) -> TrainingResult:
@@ -72,10 +71,6 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
         if "train" not in splits:
             raise ConfigError("--records", f"expected episodes of the split 'train', got {', '.join(sorted(splits))}")
     run.say(f"{len(splits['train'])} labelled results for training")
-    if settings.model is not None:
-        from .transformer import fit_transformer
-
-        return fit_transformer(run, splits["train"], settings, lambda reader: metrics_of(reader, splits))
     classifier = fit_usefulness(splits["train"], settings)
     metrics = metrics_of(classifier, splits)
     about = {"scenario": scenario.digest, "data": run.config.data, "settings": settings.model_dump()}
@@ -114,7 +109,7 @@ def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]
     }
 
 
-def metrics_of(classifier: Any, splits: Mapping[str, Sequence[Labelled]]) -> dict[str, float]:
+def metrics_of(classifier: LearntUsefulness, splits: Mapping[str, Sequence[Labelled]]) -> dict[str, float]:
     """Evaluate a classifier and the rules on held-out tasks, or on the train tasks if there are no held-out tasks.
 
     Raises:

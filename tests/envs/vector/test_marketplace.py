@@ -22,7 +22,7 @@ from costgym.experiments.lab.selftest.lockstep import difference, run_views
 from costgym.simulators.batch.rng import most_threads
 from costgym.simulators.batch.state import LARGE, SMALL
 
-SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
+SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable", "marketplace-writes")
 ENFORCEMENTS = ("refuse", "terminate", "record")
 FORMS: tuple[dict[str, Any], ...] = ({}, {"concurrent": True})
 

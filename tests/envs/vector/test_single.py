@@ -72,7 +72,7 @@ def play_both(world: MarketplaceEnv, compiled: MarketplaceEnv, steps: int, seed:
 
 
 @pytest.mark.parametrize("form", [{}, {"concurrent": True}], ids=["default", "concurrent"])
-@pytest.mark.parametrize("scenario", ["marketplace", "storm", "faas"])
+@pytest.mark.parametrize("scenario", ["marketplace", "storm", "faas", "marketplace-writes"])
 def test_every_value_has_the_type_and_the_bits_of_the_event_driven_environment(scenario: str, form: dict[str, Any]) -> None:
     for number, (enforcement, cost) in enumerate(zip(ENFORCEMENTS, ("price", "tokens", "seconds"), strict=True)):
         budget = ({"price": 20.0}, {"tokens": 900, "seconds": 9.0}, {})[number]

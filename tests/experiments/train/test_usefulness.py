@@ -9,14 +9,11 @@ import pytest
 
 from costgym.agents.btp.usefulness_model import Observed, load_usefulness
 from costgym.agents.registry import make_agent
-from costgym.experiments.train.run import open_run
 from costgym.experiments.train.usefulness.data import Labelled
-from costgym.experiments.train.usefulness.settings import UsefulnessConfig, UsefulnessSettings
 from costgym.experiments.train.usefulness.train import fit_usefulness, measure, train_btp
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.playing import SMALL
-from tests.helpers.training import one_thread
 
 pytest.importorskip("sklearn", reason="the train extra is not installed")
 
@@ -60,19 +57,3 @@ def test_a_judge_is_measured_by_accuracy_precision_and_recall() -> None:
 def test_results_of_one_kind_teach_nothing() -> None:
     with pytest.raises(ConfigError, match="only helpful"):
         fit_usefulness([Labelled("map", GOOD, True)] * 3)
-
-
-@pytest.mark.slow
-def test_a_small_longformer_learns_from_the_same_results(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    pytest.importorskip("torch")
-    from costgym.experiments.train.usefulness.transformer import fit_transformer
-
-    known = [Labelled("map", GOOD, True), Labelled("map", BAD, False)] * 12
-    settings = UsefulnessSettings(model="longformer", epochs=15)
-    with one_thread(), open_run(tmp_path, UsefulnessConfig(settings=settings, numbers=())) as run:
-        fit_transformer(run, known, settings)
-    judge: Any = load_usefulness(tmp_path)
-    assert judge.helpful(GOOD.query, "map", GOOD.arguments, GOOD.text)
-    assert not judge.helpful(BAD.query, "map", BAD.arguments, BAD.text)
-    assert not list(tmp_path.rglob("*.bin")) and list(tmp_path.rglob("*.safetensors"))

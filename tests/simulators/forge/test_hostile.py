@@ -75,6 +75,11 @@ def bombs() -> Iterator[tuple[str, str, bytes]]:
     yield "deep lists", "x.json", b"[" * 200_000
     yield "deep mappings", "x.json", b'{"a":' * 100_000
     yield "deep yaml", "x.yaml", b"[" * 50_000
+    yield "deep yaml in a key", "x.yaml", b"a: " + b"[" * 200_000
+    yield "deep yaml that is closed", "x.yaml", b"a: " + b"[" * 150 + b"]" * 150
+    yield "deep lists of dashes", "x.yaml", b"- " * 20_000 + b"x"
+    merges = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12))
+    yield "billion merges", "x.yaml", merges.encode()
     yield "deep but closed", "x.json", b"[" * 500 + b"]" * 500
     laughs = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     yield "billion laughs", "x.yaml", laughs.encode()

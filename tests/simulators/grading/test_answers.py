@@ -106,6 +106,31 @@ def test_the_simulated_models_forms_are_all_read() -> None:
             assert read_facts(task.needs, [False] * len(task.needs), answer, task.query) == ([True] * len(task.needs), 1.0)
 
 
+READ_BY_HAND = [
+    (["16.99", "Keiko L. Kaplan"], "16.99; Keiko L. Kaplan", True),
+    (["660 Saffron Court, Borrowed Quarter"], "660 Saffron Court, Borrowed Quarter", True),
+    (["sc-82913J", "224 Windmill Close, Crimson Quarter"], "sc-82913J; 224 Windmill Close, Crimson Quarter", True),
+    (["nw-91995T", "3523643"], "nw-91995T; 3523643", True),
+    (["Q-40301C", "6113689"], "Q-40301C; 6113689", True),
+    (
+        ["Crimson signal crosses the early valley", "2171.81", "8464188"],
+        "Crimson signal crosses the early valley; 2171.81",
+        False,
+    ),
+    (["15.32", "54.68"], "4.91; 4.91", False),
+    (["nw-38063R", "2030-01-07 07:45"], "gm; gm", False),
+    (["4818.15", "PK-41259N", "nw-35471B", "20.16"], "ml-97425P; Wendell Lindqvist", False),
+    (["3186.37", "LS-87621W"], "11; 11; 11; 11; 11; 11", False),
+]
+
+
+@pytest.mark.parametrize(("facts", "answer", "passes"), READ_BY_HAND)
+def test_answers_of_a_real_model_are_graded_as_a_reader_grades_them(facts: list[str], answer: str, passes: bool) -> None:
+    """From the recorded episodes of SmolLM2-135M after fine-tuning."""
+    found, _ = read_facts([Need(fact, ()) for fact in facts], [False] * len(facts), answer, "")
+    assert all(found) == passes
+
+
 @given(st.text(max_size=200))
 def test_any_text_can_be_read_and_graded(text: str) -> None:
     needs = [Need(fact, ()) for fact in TABLE["RIGHT"]]

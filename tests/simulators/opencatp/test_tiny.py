@@ -17,7 +17,7 @@ from costgym.simulators.opencatp.scoring import similarity
 
 pytest.importorskip("torch")
 
-from costgym.experiments.train import vision_tools as training
+from benchmarks.opencatp import vision_tools as training
 from costgym.simulators.opencatp.backends import tiny
 from costgym.simulators.opencatp.backends.tiny import TinyBackend
 from tests.helpers.training import StopAt
@@ -141,7 +141,7 @@ def test_bad_inputs_and_weights_are_named(tmp_path: Path) -> None:
         BACKEND.run("image_denoising", ["text"])
     with pytest.raises(DataError, match="expected a list of texts"):
         BACKEND.run("machine_translation", CLEAN)
-    with pytest.raises(DataError, match="costgym opencatp build-tools"):
+    with pytest.raises(DataError, match="no weights of this tool; name a folder"):
         TinyBackend(tmp_path).run("image_denoising", CLEAN)
     shutil.copy(tiny.WEIGHTS / "image_colorization.safetensors", tmp_path / "image_denoising.safetensors")
     with pytest.raises(DataError, match="weights of another network"):

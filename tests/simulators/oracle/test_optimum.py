@@ -126,6 +126,24 @@ def test_rising_prices_bans_and_bursts_are_met_by_a_search():
             assert best.quality == best.achieved
 
 
+def test_an_outage_that_no_call_has_met_is_waited_out():
+    # one call is allowed, after a ban and an outage that only the oracle knows of
+    events = [WorldEvent(0.0, "ban", (0,)), WorldEvent(1.0, "unban", (0,))]
+    bursts = FailureModel(usable=1.0, slip=0.0, bursts=Bursts(every_s=2.0, lasts_s=1.0))
+    world, budget, covered = small_world(tool("a"), failures=bursts, events=events, copies=40), Budget(calls=1), 0
+    for number in range(40):
+        episode = world.episode(number, 0, budget, "record")
+        episode.advance(1.0)
+        covered += episode.bursts.cover(episode.now_s)
+        while episode.bursts.cover(episode.now_s):
+            episode.advance(max(end for begin, end in episode.bursts.spans if begin <= episode.now_s) - episode.now_s)
+        episode.call(0)
+        episode.finish()
+        best = optimum(world, number, 0, budget)
+        assert episode.success and best.feasible and best.exact and best.price == episode.ledger.price
+    assert covered >= 5
+
+
 def test_what_can_be_done_before_the_price_rises_is_done_side_by_side():
     events = [WorldEvent(0.5, "price_change", (0, 1), 10.0)]
     world = small_world(tool("a", 0, fee=2.0), tool("b", 1, fee=2.0), events=events)

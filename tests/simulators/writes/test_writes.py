@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.errors import DataError
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
 from costgym.simulators.writes import WriteFigures
@@ -162,7 +162,7 @@ def test_the_numeric_view_tells_what_the_agent_was_told_and_no_more() -> None:
     observation, info = env.reset(seed=0)
     assert env.observation_space.contains(observation)
     rows = [env.unwrapped.action_of(slot) for slot in range(3)]
-    assert observation["roles"][rows].tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    assert observation["roles"][rows].tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
     assert observation["effects"][0].tolist() == [1, 0, 0] and info["action_mask"][rows].tolist() == [True, False, False]
     observation, _, _, _, info = env.step(rows[0])
     assert observation["effects"][0].tolist() == [1, 0, 1] and info["action_mask"][rows].tolist() == [True, True, False]
@@ -182,14 +182,6 @@ def test_the_text_view_documents_the_key_and_tells_of_the_final_state() -> None:
     env.step(call)
     info = env.step('{"name": "finish", "arguments": {"answer": "Booked."}}')[4]
     assert (info["is_success"], info["duplicates"], info["money_lost"]) == (True, 0, 0.0)
-
-
-def test_a_native_view_is_refused_with_the_way_out() -> None:
-    with pytest.raises(CostGymError, match='vectorization_mode="sync"'):
-        costgym.make_vec("costgym/Marketplace-v0", 2, scenario="marketplace-writes")
-    env = costgym.make_vec("costgym/Marketplace-v0", 2, scenario="marketplace-writes", vectorization_mode="sync")
-    observations, info = env.reset(seed=0)
-    assert observations["effects"].shape == (2, 6, 3) and "money_lost" in info
 
 
 # -- scenarios -----------------------------------------------------------------------------------------------------------

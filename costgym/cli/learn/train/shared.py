@@ -14,13 +14,6 @@ from ...options import Quiet
 from ...output import Progress
 
 
-class Messages(Callback):
-    """Prints the messages of a run."""
-
-    def on_message(self, text: str) -> None:
-        typer.echo(text)
-
-
 class _Bar(Callback):
     """Shows a progress bar with the messages of a run above it."""
 

@@ -12,11 +12,7 @@ _LABELS = {"alpha": "weight of the score, alpha", "width": "width of the policy"
 
 
 def curves_svg(rows: Sequence[Row]) -> str:
-    """Plot the Quality of Plan of each agent as an SVG, one picture for each curve and kind of tasks.
-
-    Args:
-        rows: the rows of `curves` under one protocol.
-    """
+    """Plot the Quality of Plan of each agent as an SVG, one picture for each curve and kind of tasks."""
     agents = list(dict.fromkeys(str(row["agent"]) for row in rows if row["curve"] == "alpha"))
     grid = []
     for curve, label in _LABELS.items():

@@ -120,11 +120,6 @@ def test_the_report_says_how_good_the_fit_is(fitted: Any) -> None:
     unseen = fitted.report["unseen"]
     assert unseen["figures_as_predicted"] >= 0.9 * unseen["figures"]
     assert unseen["outcome_log_likelihood"]["chain"] > unseen["outcome_log_likelihood"]["independent"] + 0.05
-    for name in TOOLS:
-        latency = unseen["tools"][name]["latency"]
-        assert latency["ks"] < 0.1
-        if name != "slow":  # cut off at its timeout: a lognormal of what is left is a little off
-            assert latency["log_likelihood"]["lognorm"] == pytest.approx(max(latency["log_likelihood"].values()), abs=0.02)
     row = fitted.report["tools"]["shaky"]
     assert row["success_ci95"][0] <= row["success"] <= row["success_ci95"][1]
     assert row["statuses"]["ok"]["ci95"][0] < row["statuses"]["ok"]["rate"] < row["statuses"]["ok"]["ci95"][1]

@@ -50,17 +50,14 @@ def arrays(steps: Any, name: str | None) -> Any:
 # -- Minari --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("storage", ["hdf5", "arrow", "parquet"])
-def test_minari_loads_samples_and_recovers_the_world(
-    recorded: Path, storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minari_loads_samples_and_recovers_the_world(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     from costgym.experiments.play.export.minari import check_minari
 
-    name = f"costgym/dice-{storage}-v0"
-    folder = export(recorded, "minari", name, storage=storage, root=tmp_path)
-    assert folder == tmp_path / "costgym" / f"dice-{storage}-v0"
-    assert check_minari(name, tmp_path) == []
+    name = "costgym/dice-v0"
+    folder = export(recorded, "minari", name, root=tmp_path)
+    assert folder == tmp_path / "costgym" / "dice-v0"
+    assert check_minari(folder) == []
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     dataset = minari.load_dataset(name)
@@ -103,7 +100,7 @@ def test_a_changed_minari_dataset_is_found(recorded: Path, tmp_path: Path) -> No
     folder = export(recorded, "minari", "dice-v0", root=tmp_path)
     with h5py.File(folder / "data" / "main_data.hdf5", "r+") as file:
         file["episode_3"]["rewards"][0] += 0.125
-    assert check_minari("dice-v0", tmp_path) == ["episode 3: rewards differ from the replay's"]
+    assert check_minari(folder) == ["episode 3: rewards differ from the replay's"]
 
 
 def test_a_process_that_knows_only_minari_recovers_the_world(recorded: Path, tmp_path: Path) -> None:
@@ -120,13 +117,11 @@ print(env.spec.id)
     assert done.stdout.strip() in (NUMERIC, TEXT), done.stderr
 
 
-def test_minari_names_and_storages_are_checked(recorded: Path, tmp_path: Path) -> None:
+def test_minari_names_are_checked(recorded: Path, tmp_path: Path) -> None:
     pytest.importorskip("minari")
     for name in ("no version", "dice"):
         with pytest.raises(costgym.ConfigError, match="Minari id"):
             export(recorded, "minari", name, root=tmp_path)
-    with pytest.raises(costgym.UnknownName, match="nearest: hdf5"):
-        export(recorded, "minari", "dice-v0", storage="hdf", root=tmp_path)
     export(recorded, "minari", "dice-v0", root=tmp_path)
     with pytest.raises(costgym.ConfigError, match="exists already"):
         export(recorded, "minari", "dice-v0", root=tmp_path)

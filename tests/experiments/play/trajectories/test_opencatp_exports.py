@@ -32,15 +32,12 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 # -- datasets ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("storage", ["hdf5", "arrow", "parquet"])
-def test_minari_loads_and_recovers_the_environment(
-    recorded: Path, storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minari_loads_and_recovers_the_environment(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     from costgym.experiments.play.export.minari import check_minari
 
-    export(recorded, "minari", "costgym/plans-v0", storage=storage, root=tmp_path)
-    assert check_minari("costgym/plans-v0", tmp_path) == []
+    folder = export(recorded, "minari", "costgym/plans-v0", root=tmp_path)
+    assert check_minari(folder) == []
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     dataset = minari.load_dataset("costgym/plans-v0")
     originals = list(replayed(recorded))

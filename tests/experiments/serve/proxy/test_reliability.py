@@ -53,13 +53,13 @@ def test_the_command_reports_and_takes_verdicts(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     run(log, "first", None)
     run(log, "second", True)
-    assert "1 of 2 runs without a verdict" in invoke("chaos", "report", log).output
-    assert invoke("chaos", "verdict", log, "--run", "first", "--failure").exit_code == 0
-    done = invoke("chaos", "report", log, "--json", tmp_path / "found.json")
+    assert "1 of 2 runs without a verdict" in invoke("proxy", "report", log).output
+    assert invoke("proxy", "verdict", log, "--run", "first", "--failure").exit_code == 0
+    done = invoke("proxy", "report", log, "--json", tmp_path / "found.json")
     assert "R(2)" in done.output and "50% [9%, 91%]" in done.output
     assert json.loads((tmp_path / "found.json").read_text())["surface"][0]["success"]["value"] == 0.5
-    assert invoke("chaos", "verdict", log, "--run", "third", "--failure").exit_code == 2
-    assert invoke("chaos", "report", tmp_path / "nothing.jsonl").exit_code == 2
+    assert invoke("proxy", "verdict", log, "--run", "third", "--failure").exit_code == 2
+    assert invoke("proxy", "report", tmp_path / "nothing.jsonl").exit_code == 2
 
 
 def test_a_run_that_was_killed_is_named(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_a_run_that_was_killed_is_named(tmp_path: Path) -> None:
 
 def test_a_log_of_no_runs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
-    done = invoke("chaos", "report", tmp_path / "empty.jsonl")
+    done = invoke("proxy", "report", tmp_path / "empty.jsonl")
     assert done.exit_code == 2 and "contain no runs" in done.stderr

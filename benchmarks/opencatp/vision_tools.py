@@ -4,11 +4,14 @@ Restoration tools are trained first: denoising, then super-resolution, whose inp
 colourisation, whose input includes the output of both. The recognition tools follow; they are trained on clean and restored
 images, not on degraded ones, as the published ones are trained on photographs. The language tools are trained last, on
 generated text.
+
+    python benchmarks/opencatp/vision_tools.py FOLDER       # FOLDER goes on where it was stopped; then `--weights FOLDER`
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -19,17 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...agents.networks import torch_threads
-from ...agents.opencatp.base import ENV_ID
-from ...agents.settings import PolicyConfig, TrainerSettings
-from ...simulators.bounds import Count
-from ...simulators.errors import require
-from ...simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
-from ...simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
-from ...simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
-from ...simulators.opencatp.scenes import degrade, language
-from ...simulators.opencatp.scenes import scene as scenes
-from .run import METRICS, Callback, TrainingRun, open_run, require_modules
+from costgym.agents.networks import torch_threads
+from costgym.agents.opencatp.base import ENV_ID
+from costgym.agents.settings import PolicyConfig, TrainerSettings
+from costgym.experiments.train.run import METRICS, Callback, TrainingRun, open_run, require_modules
+from costgym.simulators.bounds import Count
+from costgym.simulators.errors import require
+from costgym.simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
+from costgym.simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
+from costgym.simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
+from costgym.simulators.opencatp.scenes import degrade, language
+from costgym.simulators.opencatp.scenes import scene as scenes
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +64,7 @@ class VisionSettings(TrainerSettings):
 
 
 class VisionConfig(PolicyConfig):
-    """The contents of `config.json` in a run of `costgym opencatp build-tools`."""
+    """The contents of `config.json` in a run."""
 
     trainer: Literal["vision_tools"] = "vision_tools"
     env: str = ENV_ID
@@ -166,8 +169,8 @@ def _trained(
     """Train a tool's network; return it and the running mean of its loss, or None if the callback asks to stop."""
     import torch
 
-    from .loop import own_chance, take_step
-    from .run import TrainingStep
+    from costgym.experiments.train.loop import own_chance, take_step
+    from costgym.experiments.train.run import TrainingStep
 
     number = ALL_TOOLS.index(tool)
     with own_chance(seed * 100 + number):
@@ -273,7 +276,7 @@ def _restoration_loss(
 ) -> torch.Tensor:
     import torch
 
-    from ...simulators.opencatp.backends.networks import LUMA
+    from costgym.simulators.opencatp.backends.networks import LUMA
 
     faulty, wanted = _restoration_batch(tool, world.images, rng, built, helpers)
     x, y = _tensor(faulty), _tensor(wanted)
@@ -424,3 +427,12 @@ def _sentiment_loss(network: Any, tool: str, rng: np.random.Generator) -> torch.
     texts = [f.report() if rng.random() < 0.7 else f.caption() for f in batch]
     wanted = torch.tensor([language.WEATHERS.index(f.weather) for f in batch])
     return F.cross_entropy(network(pad([vocabulary().encode(t) for t in texts], torch.device("cpu"))), wanted)
+
+
+class _Messages(Callback):
+    def on_message(self, text: str) -> None:
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    print(*build_tools(sys.argv[1], callback=_Messages()).values(), sep="\n")

@@ -1,14 +1,18 @@
-"""Compare a device's steps with the CPU's bit for bit, and measure how many it makes a second."""
+"""Compare a device's steps with the CPU's bit for bit, and measure how many it makes a second.
+
+python benchmarks/device.py [DEVICE]
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from ....envs.registration import make_vec
-from ....simulators.errors import require
+from costgym.envs.registration import make_vec
+from costgym.simulators.errors import require
 
 
 def compare_device(
@@ -99,3 +103,9 @@ def _difference(tensors: Any, arrays: Any, where: str) -> str | None:
         same = found.dtype == arrays.dtype and found.tobytes() == np.ascontiguousarray(arrays).tobytes()
         return None if same else where
     return next((place for name, one, other in pairs if (place := _difference(one, other, name)) is not None), None)
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+    print(compare_device("costgym/Marketplace-v0", chosen))
+    print(measure_device("costgym/Marketplace-v0", chosen))

@@ -1,0 +1,1 @@
+"""A language model that judges recorded answers, beside the grading by facts."""

@@ -1,0 +1,267 @@
+"""Agents that attack who judges them, from the process of a rerun: over the pipe, and from inside the sandbox."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import costgym
+from costgym.agents.base import NUMERIC
+from costgym.experiments.board.reruns import process_agent
+from costgym.experiments.board.reruns.process_agent import ProcessAgent
+from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE
+from costgym.experiments.play.trajectories.record import AgentCrash
+from tests.adversaries.corpus import adversary
+
+CODE = '''
+import builtins, ctypes, gc, json, os, pickle, socket, subprocess, sys, time
+from pathlib import Path
+from costgym.agents import Agent
+
+def told():
+    return json.loads((Path(__file__).parent / "told.json").read_text())
+
+def pipe():
+    """The open pipe to the judge, behind the agent's back: not what stands for standard output now."""
+    for number in range(3, 32):
+        try:
+            if "pipe" in os.readlink(f"/proc/self/fd/{number}") and os.fstat(number).st_mode & 0o10000:
+                os.write(number, b"")
+                return number
+        except OSError:
+            continue
+
+class Base(Agent):
+    def reset(self, seat, observation, info, seed):
+        self.finish = seat.finish_action if seat is not None else 0
+
+    def act(self, observation, info):
+        return self.attack() or 0
+
+class Floods(Base):
+    def attack(self):
+        os.write(pipe(), (2**40).to_bytes(8, "big") + b"x" * 2**16)
+
+class Nests(Base):
+    def attack(self):
+        body = b"[" * 200000
+        os.write(pipe(), len(body).to_bytes(8, "big") + body)
+
+class Digits(Base):
+    def attack(self):
+        body = b'{"action": ' + b"9" * 100000 + b"}"
+        os.write(pipe(), len(body).to_bytes(8, "big") + body)
+
+class Pickles(Base):
+    def attack(self):
+        body = pickle.dumps(Run())
+        os.write(pipe(), len(body).to_bytes(8, "big") + body)
+
+class Run:
+    def __reduce__(self):
+        return os.system, ("touch " + told()["pwned"],)
+
+class Drips(Base):
+    def attack(self):
+        os.write(pipe(), (10**6).to_bytes(8, "big"))
+        while True:
+            os.write(pipe(), b"x")
+            time.sleep(0.05)
+
+class Silent(Base):
+    def attack(self):
+        time.sleep(60)
+
+class Dies(Base):
+    def attack(self):
+        os._exit(1)
+
+class Asks(Base):
+    def attack(self):
+        number = pipe()
+        body = json.dumps({"ask": "search", "handle": 0, "arguments": ["x"]}).encode()
+        while True:
+            os.write(number, len(body).to_bytes(8, "big") + body)
+
+class Looks(Base):
+    def attack(self):
+        names = {f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects()}
+        return json.dumps(sorted(name for name in names if "costgym" in name and ("World" in name or "Episode" in name)))
+
+class Patches(Base):
+    def attack(self):
+        import costgym.simulators.grading as grading, costgym.simulators.ledger as ledger
+        for module in (grading, ledger):
+            for name in list(vars(module)):
+                if not name.startswith("__"):
+                    setattr(module, name, lambda *a, **k: True)
+        return json.dumps("patched")
+
+class Probes(Base):
+    def attack(self):
+        where, found = told(), {}
+        def helper():
+            each = socket.socket(socket.AF_UNIX)
+            each.connect(where["helper"])
+        def fill():
+            with open("/tmp/x", "wb") as store:
+                for _ in range(512):
+                    store.write(bytes(2**20))
+        probes = {
+            "fork": os.fork,
+            "child": lambda: subprocess.run(["/bin/true"]),
+            "proc": lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1),
+            "others": lambda: [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 3][0],
+            "environ": lambda: os.environ["COSTGYM_ADVERSARY_KEY"],
+            "socket": helper,
+            "tcp": lambda: socket.create_connection(("127.0.0.1", 9)),
+            "link": lambda: os.link(where["secret"], str(Path.home() / "link")),
+            "secret": lambda: open(where["secret"]).read(),
+            "package": lambda: open(where["package"] + "/experiments/board/verify.py", "a"),
+            "packages": lambda: open(Path(json.__file__).parents[1] / "x", "w"),
+            "itself": lambda: open(__file__, "a"),
+            "disk": fill,
+            "memory": lambda: bytearray(16 * 2**30),
+            "kill": lambda: os.kill(os.getppid(), 9) if os.getppid() > 1 else 1 / 0,
+            "note": lambda: open(str(Path.home() / "note")).read(),
+        }
+        for name, probe in probes.items():
+            try:
+                found[name] = f"done: {probe()!r:.60}"
+            except Exception as error:
+                found[name] = "refused"
+        Path.home().joinpath("note").write_text("for the next row")
+        return json.dumps(found)
+'''
+
+
+@contextmanager
+def process(folder: Path, name: str, sandbox: str = NONE) -> Iterator[Any]:
+    code = folder / "code"
+    code.mkdir(exist_ok=True)
+    (code / "own.py").write_text(CODE)
+    about = {"pwned": str(folder / "pwned"), "secret": str(folder / "secret"), "helper": str(folder / "helper")}
+    (code / "told.json").write_text(json.dumps({**about, "package": str(Path(costgym.__file__).resolve().parent)}))
+    with ProcessAgent(f"own.py:{name}", NUMERIC, code, sandbox=sandbox) as agent:
+        agent.reset(None, {}, {}, 0)
+        yield agent
+
+
+def crashes(folder: Path, name: str, words: str) -> float:
+    """The attack is the agent's crash in that episode, within seconds; so it gains nothing."""
+    begin = time.monotonic()
+    with process(folder, name) as agent:
+        process_agent.REPLY_S, before = 3.0, process_agent.REPLY_S
+        try:
+            heard = agent.act({}, {})
+        except AgentCrash as error:
+            assert words in str(error), error
+            assert not (folder / "pwned").exists() and time.monotonic() - begin < 60
+            return 0.0
+        finally:
+            process_agent.REPLY_S = before
+    raise AssertionError(f"it was answered: {heard!r:.80}")
+
+
+@adversary("floods the pipe to its judge", "stopped", "A frame has at most 8 MiB; a longer one is a crash of the agent.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Floods", "a frame of")
+
+
+@adversary("sends a frame nested 200,000 times", "stopped", "What cannot be read is a crash of the agent.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Nests", "invalid answer")
+
+
+@adversary("sends a number of 100,000 digits", "stopped", "What cannot be read is a crash of the agent.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Digits", "invalid answer")
+
+
+@adversary("sends a pickle that runs a command", "stopped", "Only JSON is read from an agent's process.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Pickles", "invalid answer")
+
+
+@adversary("sends its answer byte by byte, for ever", "stopped", "An answer must be whole within two minutes.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Drips", "did not send a complete answer")
+
+
+@adversary("sleeps and never answers", "stopped", "An answer must be whole within two minutes; ten times, then rows fail.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Silent", "did not send a complete answer")
+
+
+@adversary("kills its own process", "stopped", "That is a crash; the process is started ten times in all.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Dies", "has ended")
+
+
+@adversary("asks the model on the world's side without end", "stopped", "An episode has at most 10,000 questions.")
+def _(folder: Path) -> float:
+    process_agent.MAX_QUESTIONS, before = 20, process_agent.MAX_QUESTIONS
+    try:
+        return crashes(folder, "Asks", "asked")
+    finally:
+        process_agent.MAX_QUESTIONS = before
+
+
+@adversary("looks for the world in its memory", "stopped", "In a rerun the world is in another process.")
+def _(folder: Path) -> float:
+    with process(folder, "Looks") as agent:
+        assert json.loads(agent.act({}, {})) == []
+    return 0.0
+
+
+@adversary("replaces grader, ledger and clock in its process", "stopped", "The judge's process has its own.")
+def _(folder: Path) -> float:
+    from costgym.agents import make_agent
+    from tests.adversaries.agents import replays
+
+    with process(folder, "Patches") as agent:
+        assert json.loads(agent.act({}, {})) == "patched"
+    assert replays(make_agent("greedy", NUMERIC))
+    return 0.0
+
+
+@lru_cache(maxsize=1)
+def probes() -> dict[str, str]:
+    """What an agent gets in the sandbox, in the second of two processes, of which the first left a note."""
+    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as helper:
+        folder = Path(place)
+        (folder / "secret").write_text("s" * 40)
+        helper.bind(str(folder / "helper"))
+        helper.listen()
+        found: dict[str, str] = {}
+        for _ in range(2):
+            with process(folder, "Probes", BUBBLEWRAP) as agent:
+                found = json.loads(agent.act({}, {}))
+        return found
+
+
+def _confined(name: str, tries: tuple[str, ...], sentence: str) -> None:
+    @adversary(name, "stopped", sentence, needs="sandbox")
+    def _(folder: Path) -> float:
+        said = probes()
+        assert {each: said[each] for each in tries} == dict.fromkeys(tries, "refused")
+        return 0.0
+
+
+_confined("forks and starts programs", ("fork", "child"), "The sandbox's filter refuses child processes.")
+_confined("reads /proc of its judge and of others", ("proc", "others"), "It has a process namespace of its own.")
+_confined("kills its judge", ("kill",), "It sees no process but its own.")
+_confined("reads keys in the environment", ("environ",), "Six variables are handed on, none of them a key.")
+_confined("asks a helper outside over a socket", ("socket", "tcp"), "The sandbox's filter refuses sockets of every kind.")
+_confined("reads or links the secret", ("link", "secret"), "The secret is no file of the sandbox, and links are refused.")
+_confined("writes the package that judges it", ("package", "packages", "itself"), "Everything but its home is read-only.")
+_confined("fills the disk", ("disk",), "Home and /tmp are in memory, of 256 MiB each.")
+_confined("takes all memory", ("memory",), "Its data has at most 8 GiB.")
+_confined("leaves a note for the next row (colludes)", ("note",), "Every row has an empty home, in memory.")

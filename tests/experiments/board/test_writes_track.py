@@ -1,0 +1,66 @@
+"""Who pays twice: a track of its own in the default board, though its view is that of the track `numbers`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from costgym.agents.base import NUMERIC
+from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.board.submissions.submission import pack, validate
+from costgym.experiments.board.tracks import track_of
+from costgym.experiments.board.verify import verify
+from costgym.experiments.leaderboard import Leaderboard, run
+from costgym.experiments.pages.writes_section import writes_section
+
+AGENTS = ("retry", "check-then-retry", "idempotent", "oracle")
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    whole = make_run_config("quick", episodes=12)
+    of = {"numbers": ("greedy", "retry"), "writes": AGENTS}
+    tracks = [track.model_copy(update={"agents": of[track.name]}) for track in whole.tracks if track.name in of]
+    assert [track.name for track in whole.tracks] == ["text", "numbers", "writes", "plans", "decisions"]
+    return whole.model_copy(update={"tracks": tuple(tracks), "experience": None})
+
+
+@pytest.fixture(scope="module")
+def board(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
+    return run(config, tmp_path_factory.mktemp("board") / "run")
+
+
+def test_two_tracks_of_one_view_keep_their_rows_apart(config: RunConfig, board: Leaderboard) -> None:
+    numbers, writes = config.track("numbers"), config.track("writes")
+    assert numbers.env == writes.env == NUMERIC and numbers.digest != writes.digest
+    rows = {(row["track"], row["agent"]) for row in board.document["rows"]}
+    assert rows == {("numbers", "greedy"), ("numbers", "retry"), *(("writes", agent) for agent in AGENTS)}
+    assert all(("money_lost" in row) == (row["track"] == "writes") for row in board.document["rows"])
+    assert len(board.results) == 2 * 3 * 12 + 4 * 12
+    assert [track_of(NUMERIC), track_of(NUMERIC, {"scenario": "marketplace-writes"})] == ["numbers", "writes"]
+
+
+def test_the_track_continues_verifies_and_can_be_handed_in(config: RunConfig, board: Leaderboard, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    before = (board.folder / "leaderboard.json").read_bytes()
+    assert run(config, board.folder).document == board.document
+    assert (board.folder / "leaderboard.json").read_bytes() == before and verify(board.folder).verified
+    packed = pack(board.folder, tmp_path / "mine", "A", "a@example.org", ["retry"])
+    verdict = validate(packed)
+    assert verdict.verified and {row["track"] for row in verdict.rows} == {"numbers", "writes"}
+
+
+def test_the_picture_states_what_the_rows_say(board: Leaderboard) -> None:
+    page = (board.folder / "writes.html").read_text()
+    assert "Who pays twice?" in page and "retry loses most: " in page and "scenario" not in page.partition("<tbody>")[2][:3000]
+    rows = {row["agent"]: row for row in board.document["rows"] if row["track"] == "writes"}
+    assert rows["retry"]["money_lost"] > 0 == rows["idempotent"]["money_lost"] == rows["oracle"]["money_lost"]
+    label = re.search(r'aria-label="(Who pays twice, 40 credits: [^"]*)"', page)
+    assert label is not None
+    for agent, row in rows.items():
+        name = "oracle (bound)" if agent == "oracle" else agent
+        passed = 100 * row["pass_rate_under_budget"]
+        assert re.search(rf"{re.escape(name)} [\d.,]+ lost, {passed:.1f} % passed", label[1]), label[1]
+    assert label[1].index("retry") < label[1].index("idempotent")  # the most lost first
+    assert not writes_section({"rows": [row for row in board.document["rows"] if row["track"] == "numbers"]})
+    assert "Who pays twice, " not in (board.folder / "index.html").read_text()
