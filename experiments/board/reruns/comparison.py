@@ -16,11 +16,13 @@ from ..run_config import RunConfig, TrackConfig
 from ..submissions.alarms import Signs
 from ..tracks import track_of
 from .configuration import pooled, unpublished_tracks, without_world
-from .equivalence import LEVEL, WORLD_SD, Gap, WorldSide, gap_of, tail, tidy
+from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tidy
 from .references import REFERENCES, columns, play_references, value_of
 
 RERUN = "rerun"
 """What `verified` says of a row whose figures are those of its agent's run on secret seeds; also the folder that holds it."""
+SHARES = frozenset({PASS_RATE, "value_share"})
+"""Figures that rank and lie between 0 and 1."""
 LEAD_TRACKS = frozenset({"text", "numbers"})
 """Tracks whose agents choose among tools for one need. An honest agent's lead does not vary between worlds beyond its error."""
 
@@ -40,7 +42,7 @@ class RerunRow:
         track, agent, budget, settings: which.
         metric: the figure that ranks the track.
         claimed, rerun: its values; that of the rerun is the mean of its worlds.
-        gap: between the two, adjusted; see `equivalence`.
+        gap: between the two, and what the rerun comes to in the claim's world; see `equivalence`.
         worlds: how many secret worlds it was played in.
         references: mean values of the reference agents in the claim's world and in those of the rerun, by name.
         rows: how many rows were compared, by which p-values are multiplied.
@@ -49,7 +51,7 @@ class RerunRow:
         lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
             the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
         lead_p_value: of the difference in lead, times the number of agents and tracks compared.
-        figures: the row as the rerun derives it, which is what is ranked.
+        figures: the row as the rerun derives it.
     """
 
     track: str
@@ -89,6 +91,15 @@ class RerunRow:
         """The agent and its condition."""
         return self.agent, condition_key(self.budget, self.settings, self.track)
 
+    def ranked(self) -> dict[str, Any]:
+        """The row as the rerun derives it, with the figure that ranks as it comes to in the claim's world."""
+        if not self.unpublished:
+            return dict(self.figures)
+        reach = Z95 * self.gap.rerun_error
+        ends = tidy(*(self.gap.rerun + side * reach for side in (0.0, -1.0, 1.0)))
+        value, low, high = (min(1.0, max(0.0, end)) for end in ends) if self.metric in SHARES else ends
+        return {**self.figures, self.metric: value, "ci95": {**self.figures["ci95"], self.metric: [low, high]}}
+
     def document(self) -> dict[str, Any]:
         """Return the part of a leaderboard's row that tells of its rerun."""
         return {
@@ -96,6 +107,7 @@ class RerunRow:
             "claim": self.claim,
             "claimed": self.claimed,
             "rerun": self.rerun,
+            "adjusted": tidy(self.gap.rerun)[0],
             "gap": tidy(self.gap.gap)[0],
             "gap_ci90": tidy(*self.gap.ci90),
             "p_value": tidy(self.p_value)[0],
@@ -157,7 +169,7 @@ def compare(
     found = []
     for each in rows:
         lead, lead_p_value = leads.get((each.track, each.agent), (None, 1.0))
-        found.append(replace(each, rows=len(rows), lead=lead, lead_p_value=min(1.0, lead_p_value * len(leads))))
+        found.append(replace(each, rows=len(rows), lead=lead, lead_p_value=min(1.0, lead_p_value * max(1, len(leads)))))
     return found
 
 
@@ -174,15 +186,15 @@ def _compared(
     unpublished: bool,
 ) -> RerunRow:
     """A row of the comparison: the agent's episodes in the claim's world and in those of the rerun, and the references'."""
-    share = track.ranked_by == PASS_RATE
+    metric = track.ranked_by
     worlds: dict[int, list[EpisodeResult]] = {}
     for played in sides[1]:
         worlds.setdefault(int(played.result.settings.get(WORLD, 0)), []).append(played.result)
     groups = [[played.result for played in sides[0]], *(worlds[number] for number in sorted(worlds))]
     views = [
         WorldSide(
-            np.array([value_of(result, share) for result in group]),
-            columns(group, own, share),
+            np.array([value_of(result, metric) for result in group]),
+            columns(group, own, metric),
             np.array([result.episode // track.seeds for result in group]),
         )
         for group, own in zip(groups, references, strict=True)
@@ -193,9 +205,9 @@ def _compared(
         name: (tidy(around[0][place])[0], tidy(float(np.mean([each[place] for each in around[1:]])))[0])
         for place, name in enumerate(names)
     }
-    about = track.name, agent, dict(condition.budget), dict(condition.settings), track.ranked_by
+    about = track.name, agent, dict(condition.budget), dict(condition.settings), metric
     means = _mean(views[0].values), _mean(np.concatenate([side.values for side in views[1:]]))
-    gap = gap_of(views[0], views[1:], WORLD_SD.get(track.name, 0.0) if unpublished else 0.0, share)
+    gap = gap_of(views[0], views[1:], WORLD_SD.get(track.name, OTHER_WORLD_SD) if unpublished else 0.0, metric in SHARES)
     return RerunRow(*about, *means, gap, len(worlds), beside, unpublished=unpublished)
 
 
@@ -265,7 +277,7 @@ def with_reruns(
         changed = dict(row)
         if each is not None:
             kept = {name: row[name] for name in ("agent", "submission", "verified", "alarms") if name in row}
-            changed = {**each.figures, **kept, RERUN: each.document()}
+            changed = {**each.ranked(), **kept, RERUN: each.document()}
             if each.unpublished and each.sandboxed:
                 changed["verified"] = RERUN
             if not each.agrees:

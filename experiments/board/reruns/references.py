@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ....agents.registry import make_agent
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
-from ..conditions import Condition
+from ..conditions import PASS_RATE, Condition
 from ..run_config import TrackConfig, entry_of
 
 REFERENCES = {
@@ -40,11 +40,13 @@ def play_references(track: TrackConfig, condition: Condition, seed: int, data: s
     return found
 
 
-def value_of(result: EpisodeResult, share: bool) -> float:
-    """The value of an episode: whether it passed within its budget, or its plan score; NaN where it is void."""
+def value_of(result: EpisodeResult, metric: str) -> float:
+    """The value of an episode by the figure that ranks: passed within its budget or not, or a score; NaN where it is void."""
     if result.void:
         return float("nan")
-    return float(result.strict and result.within_budget) if share else float(result.quality or 0.0)
+    if metric == PASS_RATE:
+        return float(result.strict and result.within_budget)
+    return float(result.figures.get(metric, result.quality))
 
 
 def best_of(result: EpisodeResult) -> float:
@@ -52,13 +54,13 @@ def best_of(result: EpisodeResult) -> float:
     return result.quality + (result.regret or 0.0)
 
 
-def columns(results: list[EpisodeResult], references: list[list[EpisodeResult]], share: bool) -> NDArray[np.float64]:
+def columns(results: list[EpisodeResult], references: list[list[EpisodeResult]], metric: str) -> NDArray[np.float64]:
     """The references' values in some episodes, the optimum's last, (n_episodes, n_references).
 
     Args:
         results: of the agent in those episodes.
         references: as `play_references` returns them for the condition.
-        share: whether passes or plan scores count.
+        metric: the figure that ranks.
     """
-    rows = [[value_of(each[result.episode], share) for each in references] + [best_of(result)] for result in results]
+    rows = [[value_of(each[result.episode], metric) for each in references] + [best_of(result)] for result in results]
     return np.array(rows, dtype=np.float64).reshape(len(results), len(references) + 1)
