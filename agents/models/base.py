@@ -24,8 +24,10 @@ neither a text nor a call that can be read."""
 OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
 FORMS = ("native", "json", "text")
 """Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
-REPLIES = (*OUTCOMES, *FORMS)
-"""Outcomes and forms of a real model's replies; runs count each."""
+REQUESTS = "requests"
+"""Replies that a judge's own engine gave to an agent in another process, so that its tokens were counted there."""
+REPLIES = (*OUTCOMES, *FORMS, REQUESTS)
+"""Outcomes and forms of a real model's replies, and requests; runs count each."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode

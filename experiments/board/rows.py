@@ -80,6 +80,11 @@ def is_void(row: Row) -> bool:
     return bool(row.get("void_episodes")) and row.get("void_episodes") == row.get("episodes")
 
 
+def is_metered(row: Row) -> bool:
+    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
+    return row.get("metered") is not False
+
+
 def is_ranked(row: Row) -> bool:
     """Whether the row has a rank: it is not a bound, and some of its episodes were played."""
     return not is_reference(row) and not is_void(row)
@@ -97,7 +102,8 @@ def best(rows: Iterable[Row], metric: Metric, key: str) -> float | None:
     """The best figure of the competitors under a key; None for a metric in which achieving nothing would win."""
     if not metric.compares:
         return None
-    figures = [value for row in rows if not is_reference(row) and (value := figure(row, key)) is not None]
+    rivals = [row for row in rows if not is_reference(row) and is_metered(row)]
+    figures = [value for row in rivals if (value := figure(row, key)) is not None]
     return (max if metric.higher_is_better else min)(figures, default=None)
 
 

@@ -17,7 +17,7 @@ from ..play.rollout import AgentInfo, instance_of, result_of
 from ..play.trajectories.format import Header
 from ..serve.limits import Refused
 from ..serve.recorder import Assignment, Tape
-from .board import PageMaker, check_owner, publish, summarise_run
+from .board import SERVED, PageMaker, check_owner, publish, summarise_run
 from .run_config import RunConfig, read_run_config
 from .run_log import EpisodeOutput, RunLog
 from .tracks import track_of
@@ -46,7 +46,7 @@ def entry_config(board: Path, env_id: str, agent: str, budget: Mapping[str, floa
         )
         raise ConfigError("--budget", f"expected one of the leaderboard's: {known}")
     own = track.model_copy(update={"agents": (agent,), "conditions": tuple(fitting)})
-    without: dict[str, Any] = {"model": "served", "search": {}, "btp": {}, "weights": {}, "experience": None}
+    without: dict[str, Any] = {"model": SERVED, "search": {}, "btp": {}, "weights": {}, "experience": None}
     return config.model_copy(update={"tracks": (own,), **without})
 
 

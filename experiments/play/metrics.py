@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...agents.models.base import OUTCOMES
+from ...agents.models.base import FORMS, OUTCOMES
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.opencatp.levels import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
@@ -178,7 +178,7 @@ def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
         for name, count in record.replies.items():
             if name in OUTCOMES:
                 found[name] += 1
-            else:
+            elif name in FORMS:
                 calls[name] += count
     found["calls_by_form"] = dict(sorted(calls.items()))
     found |= _reasons("crash_reasons", [record.crash for record in crashed])

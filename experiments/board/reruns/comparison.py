@@ -14,7 +14,7 @@ from ...play.results import EpisodeResult
 from ..conditions import PASS_RATE, Condition, condition_key
 from ..run_config import RunConfig, TrackConfig
 from ..submissions.alarms import Signs
-from ..tracks import track_of
+from ..tracks import charges_tokens, track_of
 from .configuration import pooled, unpublished_tracks, without_world
 from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tidy
 from .references import REFERENCES, columns, play_references, value_of
@@ -93,12 +93,15 @@ class RerunRow:
 
     def ranked(self) -> dict[str, Any]:
         """The row as the rerun derives it, with the figure that ranks as it comes to in the claim's world."""
+        figures = dict(self.figures)
+        if not self.sandboxed and charges_tokens(self.track):
+            figures["metered"] = False
         if not self.unpublished:
-            return dict(self.figures)
+            return figures
         reach = Z95 * self.gap.rerun_error
         ends = tidy(*(self.gap.rerun + side * reach for side in (0.0, -1.0, 1.0)))
         value, low, high = (min(1.0, max(0.0, end)) for end in ends) if self.metric in SHARES else ends
-        return {**self.figures, self.metric: value, "ci95": {**self.figures["ci95"], self.metric: [low, high]}}
+        return {**figures, self.metric: value, "ci95": {**figures["ci95"], self.metric: [low, high]}}
 
     def document(self) -> dict[str, Any]:
         """Return the part of a leaderboard's row that tells of its rerun."""
@@ -124,7 +127,7 @@ class RerunRow:
         low, high = (scale * end for end in self.gap.ci90)
         said = (
             f"claimed {scale * self.claimed:.3g}, again {scale * self.rerun:.3g}; beside the references the claim is higher by "
-            f"{scale * self.gap.gap:.1f} ({low:.1f} to {high:.1f}){unit}, p = {self.p_value:.3g}: {self.claim}"
+            f"{scale * self.gap.gap:.1f} ({low:.1f} to {high:.1f}){unit}, p = {self.p_value:.3g}"
         )
         if self.lead is not None and self.lead_p_value < LEVEL:
             said += (

@@ -171,7 +171,7 @@ def _play(
     env = track.make_env(env_id, row.condition)
     header = Header.of(env, env_id)
     first = header.to_json()
-    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox) as agent:
+    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox, config.model) as agent:
         agent.name = row.agent
         indices = range(row.condition.episodes)
         about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds

@@ -32,7 +32,7 @@ from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
-from ..tracks import TRACKS, track_files
+from ..tracks import TRACKS, charges_tokens, track_files
 from ..weights import is_trained
 from .alarms import Signs, alarms
 from .alarms import total as total_of
@@ -206,7 +206,14 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
     """
     about = {"verified": REPLAYED, "submission": manifest.about()}
     rows = [
-        {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
+        {
+            **row,
+            "agent": f"{row['agent']} ({manifest.name})",
+            **about,
+            # whoever played the episodes wrote the tokens into their actions
+            **({"metered": False} if charges_tokens(row["track"]) else {}),
+            **({"alarms": list(rung)} if rung else {}),
+        }
         for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
     ]
     return with_reruns(rows, reran, _keys(manifest.run, verdict.rows))

@@ -161,10 +161,11 @@ def record(
 
 
 def replies_of(agent: Agent) -> dict[str, int]:
-    """The counts of a real model's replies in the episode that was just played; empty for other agents, and for a user's own,
-    whose counts nobody checks."""
+    """The counts of a real model's replies in the episode that was just played; empty for other agents, and for a user's own in
+    this process, whose counts nobody checks."""
     counts = agent.replies
-    return {} if not counts or is_custom(agent.name) else {name: counts[name] for name in REPLIES if counts.get(name)}
+    checked = agent.brokered or not is_custom(agent.name)
+    return {} if not counts or not checked else {name: counts[name] for name in REPLIES if counts.get(name)}
 
 
 def trajectory_of(
