@@ -70,7 +70,7 @@ _CHECKED = (
     "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds and in worlds that nobody "
     "knew before, in a separate process that receives observations only, and the row is ranked by that run: by what it comes "
     "to in this world, measured by reference agents that played in both. The claim is confirmed if it lies within five points "
-    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, and undecided otherwise. The secret behind "
+    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, else undecided. The secret behind "
     "those seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That "
     "this agent took them is the word of the leaderboard's maintainer."
 )
