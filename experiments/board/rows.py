@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...agents.models.base import OUTCOMES
+from ...agents.models.base import MISHAPS
 from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from ..play.metrics import JUDGE_FIGURES
@@ -16,7 +16,7 @@ from .conditions import PASS_RATE
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
-_MISHAPS = ("crashed_episodes", *OUTCOMES)
+_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
 """Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {
     PASS_RATE: (
@@ -48,9 +48,9 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
     writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
-    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes, *_MISHAPS)
+    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
-    silent |= {key: not any(figure(row, key) for row in rows) for key in JUDGE_FIGURES[1:]}
+    silent |= {key: not any(figure(row, key) for row in rows) for key in (*JUDGE_FIGURES[1:], *_MISHAPS)}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 
 

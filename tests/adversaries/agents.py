@@ -418,7 +418,7 @@ class Free(Bills):
 @adversary(
     "reports no tokens",
     "exposed",
-    "Nobody else counted them: the row is unmetered and ranks behind all others. In a rerun the judge's side counts and charges.",
+    "Nobody else counted them: the row is unmetered and ranks behind all others; in a rerun the judge's side counts them.",
 )
 def _(folder: Path) -> float:
     (folder / "own.py").write_text("from tests.adversaries.agents import Free as Mine")

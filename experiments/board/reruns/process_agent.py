@@ -21,7 +21,7 @@ from ....agents.models.base import REQUESTS, Function, FunctionCall, LanguageMod
 from ....agents.models.simulated import SIMULATED, is_simulated
 from ....agents.registry import make_agent, make_model
 from ....agents.world_side import LanguageModelHandle, ModelHandle, model_of
-from ....simulators.errors import DataError
+from ....simulators.errors import DataError, InfrastructureError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ...play.trajectories.record import AgentCrash
 from ..tracks import track_of
@@ -167,8 +167,9 @@ class ProcessAgent(Agent):
                 return self._meter.charge(heard["action"])
             try:
                 answer = self._answer(heard)
-            except AgentCrash:
+            except (AgentCrash, InfrastructureError) as error:
                 self._lost = True  # it waits for an answer that it will not get
+                self._starts -= isinstance(error, InfrastructureError)  # that is not its fault
                 raise
             self._say(answer)
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....simulators.errors import DataError
 from ...play.trajectories.format import decode_once
-from ..submissions.manifest import Submission, manifest_digest
+from ..submissions.manifest import Submission, VoidReasons, manifest_digest
 
 RECORD = "rerun.json"
 OUTCOMES = "outcomes.npz"
@@ -31,6 +31,7 @@ class Record(BaseModel):
         worlds: how many worlds every row was played in, where worlds are generated.
         outcomes: digest of the outcome table that plans were run on, where it is not the public one.
         sandbox: of the agents' processes.
+        void: episodes that a broken back-end on the judge's side made void, by the path of their row's file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,6 +43,7 @@ class Record(BaseModel):
     worlds: int = Field(default=1, ge=1, le=100)
     outcomes: str | None = None
     sandbox: Literal["bubblewrap", "none"] = "none"
+    void: dict[str, VoidReasons] = {}  # pydantic copies it
 
     def to_json(self) -> str:
         """The record as it is written."""

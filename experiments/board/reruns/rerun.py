@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ....agents.custom import is_custom
@@ -24,10 +24,12 @@ from ...play.results import EpisodeResult
 from ...play.rollout import play_many
 from ...play.trajectories.format import Header
 from ..board import PageMaker, check_owner, experience_text, publish, summarise_run
+from ..conditions import condition_key
 from ..run_config import RowConfig, RunConfig, entry_of
-from ..run_log import EpisodeOutput, RunLog
-from ..submissions.manifest import manifest_digest
+from ..run_log import EpisodeOutput, RunLog, trajectory_path
+from ..submissions.manifest import VoidReasons, manifest_digest
 from ..submissions.validation import check_rerun, validate
+from ..tracks import track_of
 from .comparison import RerunRow
 from .configuration import PLANS, WORLDS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
@@ -124,6 +126,7 @@ def rerun(
             worlds=worlds,
             outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
             sandbox="bubblewrap" if kind == BUBBLEWRAP else "none",
+            void=_voids(config, again),
         )
         if outcomes is not None:
             shutil.copyfile(outcomes, folder / OUTCOMES)
@@ -133,6 +136,17 @@ def rerun(
     if problems:
         raise DataError(folder, "; ".join(problems[:3]))
     return rows
+
+
+def _voids(config: RunConfig, results: Sequence[EpisodeResult]) -> dict[str, VoidReasons]:
+    """Why episodes are void, by the path of their row's file and their index."""
+    found: dict[str, VoidReasons] = {}
+    paths = {(row.track.name, row.agent, row.condition.key): trajectory_path(row) for row in config.rows()}
+    for each in results:
+        if each.void:
+            key = track_of(each.env, each.settings), each.agent, condition_key(each.budget, each.settings)
+            found.setdefault(paths[key], {})[each.episode] = each.void_reason
+    return found
 
 
 class _Spool:

@@ -30,7 +30,7 @@ from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_r
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
-from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS, charges_tokens, track_files
 from ..weights import is_trained
@@ -38,12 +38,13 @@ from .alarms import Signs, alarms
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
-from .replay import RecordedRow, check_entries, void_episodes, world_of
+from .replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
+VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, ATTEMPTS, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
@@ -137,7 +138,8 @@ def validate(
             row = on_board
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
-        rows.append(RecordedRow(file.path, row, file.digest, where))
+        void = voids_of_file(place / file.path, row, run.seed, file.void, where)
+        rows.append(RecordedRow(file.path, row, file.digest, where, void))
     played, problems = _replay(place, run, rows, progress, engine)
     results = [each.result for each in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
@@ -205,18 +207,23 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
     They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring.
     """
     about = {"verified": REPLAYED, "submission": manifest.about()}
+    keys = _keys(manifest.run, verdict.rows)
+    # whoever hands in says which episodes are void, so they count as failures
+    counted = summarise_run(manifest.run, [result for result in verdict.results if not result.void])["rows"]
+    failing = dict(zip(_keys(manifest.run, counted), counted, strict=True))
     rows = [
         {
             **row,
+            **({**failing[key], **{name: row[name] for name in VOID if name in row}} if row["void_episodes"] else {}),
             "agent": f"{row['agent']} ({manifest.name})",
             **about,
             # whoever played the episodes wrote the tokens into their actions
             **({"metered": False} if charges_tokens(row["track"]) else {}),
             **({"alarms": list(rung)} if rung else {}),
         }
-        for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
+        for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
     ]
-    return with_reruns(rows, reran, _keys(manifest.run, verdict.rows))
+    return with_reruns(rows, reran, keys)
 
 
 def check_rerun(
@@ -249,7 +256,9 @@ def check_rerun(
     for row in judged.rows():
         own = table is not None and row.track.name == PLANS
         where = str(table) if own else None if row.track.data is None else data or row.track.data
-        rows.append(RecordedRow(trajectory_path(row), row, None, where))
+        path = trajectory_path(row)
+        void = voids_of_file(folder / path, row, judged.seed, record.void.get(path, {}), where)
+        rows.append(RecordedRow(path, row, None, where, void))
     played, problems = _replay(folder, judged, rows, None, engine)
     problems += unexpected_files(folder, {row.path for row in rows}, FOLDER)
     if not problems and text_of(folder / RECORD) != record.to_json():

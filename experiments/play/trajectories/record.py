@@ -98,6 +98,8 @@ def _length(action: Any, most: int) -> int:
 def _is_crash(agent: Agent, error: BaseException) -> bool:
     """The exception is the agent's own failure: any of a user's code; of ours, those that are not raised on purpose, as a
     missing key or a back-end that is down are."""
+    if agent.brokered and isinstance(error, InfrastructureError):
+        return False  # of a model on this side; the agent's own exceptions come over the pipe as crashes
     return is_custom(agent.name) or not isinstance(error, CostGymError | SystemExit)
 
 
