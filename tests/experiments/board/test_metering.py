@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from costgym.agents.models.base import ASSISTANT, Message, Reply
+from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.experiments.board.reruns.meter import Meter
 from costgym.experiments.board.reruns.rerun import rerun
 from costgym.experiments.board.run_config import make_run_config
@@ -18,6 +20,7 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.pages.table import print_table
 from costgym.simulators.calls import Usage
+from costgym.simulators.errors import InfrastructureError
 
 SECRET = "the same in every run of the tests\n"
 NO_USAGE = """
@@ -123,3 +126,27 @@ def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_be
     assert added["free.py:Free (A)"]["average_tokens"] == added["dfsdt (A)"]["average_tokens"]
     assert [added[f"{name} (A)"].get("metered") for name in agents[1:]] == [None, None, False]
     assert verify(board).verified and verify(tmp_path / "again").verified
+
+
+def test_a_back_end_of_the_judges_that_fails_makes_an_episode_void_and_the_rerun_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = run(make_run_config("quick", agents=["react"], budgets="price=30", episodes=4), tmp_path / "board").folder
+    packed = pack(board, tmp_path / "packed", "A", "a@example.org")
+    (tmp_path / "secret").write_text(SECRET)
+    complete, asked = SimulatedToolPlanner.complete, list[int]()
+
+    def down(self: Any, *arguments: Any) -> Any:
+        asked.append(1)
+        if 5 <= len(asked) <= 7:  # the three tries of one episode
+            raise InfrastructureError("server down")
+        return complete(self, *arguments)
+
+    # react plays in another process; its model answers here, and so it is counted, and fails, here
+    monkeypatch.setattr(SimulatedToolPlanner, "complete", down)
+    rerun(packed, tmp_path / "secret", tmp_path / "again", worlds=1)
+    monkeypatch.undo()
+    assert len(asked) > 7
+    [row] = add(board, packed, rerun=tmp_path / "again")
+    assert (row["void_episodes"], row["missing_episodes"], row["episodes"]) == (1, 0, 4)
+    assert verify(tmp_path / "again").verified and verify(board).verified
