@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ....agents.base import NUMERIC, PLAN_CHAT
 from ....agents.registry import make_agent
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
@@ -21,6 +22,22 @@ REFERENCES = {
 """Of each track; none needs an extra, a server or past uses, so anybody who verifies a board plays the same."""
 
 
+INFORMED = "oracle-informed"
+"""The policy that knows how every tool behaves on average, but not the luck of the episode."""
+_INFORMED_VIEWS = {"text": NUMERIC, "numbers": NUMERIC, "plans": PLAN_CHAT}
+"""Tracks that have it, and the view in which it plays their episodes."""
+
+
+def play_informed(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> dict[int, EpisodeResult]:
+    """Play the episodes of a condition with the informed policy; empty where the track has none. Arguments as below."""
+    env_id = _INFORMED_VIEWS.get(track.name)
+    if env_id is None:
+        return {}
+    # chat agents meet the same tasks and the same luck as those that see numbers
+    seen = track.model_copy(update={"name": "numbers", "env": NUMERIC}) if env_id == NUMERIC else track
+    return {result.episode: result for result in _play(seen, env_id, INFORMED, condition, seed, data)}
+
+
 def play_references(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> list[list[EpisodeResult]]:
     """Play the episodes of a condition with the references of its track: the results of each, in order.
 
@@ -30,14 +47,14 @@ def play_references(track: TrackConfig, condition: Condition, seed: int, data: s
         seed: of the run.
         data: folder or file that the world is read from, where it lies elsewhere now.
     """
-    where = None if track.data is None else data
-    found = []
-    for name in REFERENCES.get(track.name, ()):
-        env_id = entry_of(name, track.name).env_id
-        env, agent = track.make_env(env_id, condition, where), make_agent(name, env_id)
-        about = env, agent, env_id, range(condition.episodes), seed, condition.settings, track.seeds
-        found.append([result for result, _ in play_many(*about, recorded=False)])
-    return found
+    names = REFERENCES.get(track.name, ())
+    return [_play(track, entry_of(name, track.name).env_id, name, condition, seed, data) for name in names]
+
+
+def _play(track: TrackConfig, env_id: str, name: str, condition: Condition, seed: int, data: str | None) -> list[EpisodeResult]:
+    env = track.make_env(env_id, condition, None if track.data is None else data)
+    about = env, make_agent(name, env_id), env_id, range(condition.episodes), seed, condition.settings, track.seeds
+    return [result for result, _ in play_many(*about, recorded=False)]
 
 
 def value_of(result: EpisodeResult, metric: str) -> float:

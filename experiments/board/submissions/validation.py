@@ -24,17 +24,18 @@ from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
-from ..conditions import row_key
+from ..conditions import condition_key, row_key
 from ..judged import VERDICTS
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
+from ..reruns.references import play_informed
 from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
 from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
-from ..tracks import TRACKS, charges_tokens, track_files
+from ..tracks import TRACKS, charges_tokens, track_files, track_of
 from ..weights import is_trained
-from .alarms import Signs, alarms
+from .alarms import Foresight, Signs, alarms, foresight_of
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
@@ -150,8 +151,31 @@ def validate(
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
     keyed = zip(derived, _keys(run, derived), strict=True)
-    rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"])) for row, key in keyed)
+    foresight = {} if problems else _foresight(rows, run.seed, results)
+    rung = tuple(
+        tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get((row["track"], *key)))) for row, key in keyed
+    )
     return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
+
+
+def _foresight(
+    rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult]
+) -> dict[tuple[str, str, str], Foresight]:
+    """The rows beside the informed policy, which plays each condition once; by track, agent and condition."""
+    by_key: dict[tuple[str, str, str], list[EpisodeResult]] = {}
+    for result in results:
+        track = track_of(result.env, result.settings)
+        by_key.setdefault((track, result.agent, condition_key(result.budget, result.settings, track)), []).append(result)
+    informed: dict[str, dict[int, EpisodeResult]] = {}
+    found = {}
+    for each in rows:
+        of, condition = each.row.track, each.row.condition
+        place = condition_key(condition.budget, condition.settings, of.name)
+        own = by_key.get((of.name, each.row.agent, place), [])
+        if place not in informed:
+            informed[place] = play_informed(of, condition, seed, each.data)
+        found[of.name, each.row.agent, place] = foresight_of(own, informed[place], of.seeds)
+    return found
 
 
 def validate_run(
