@@ -4,6 +4,9 @@
     python benchmarks/equality.py --scenarios silent
     python benchmarks/equality.py --env compiled --forms default,legal,concurrent
 
+    python benchmarks/equality.py --env session --threads 1,2
+    python benchmarks/equality.py --env session-compiled
+
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place.
 
 A comparison is of one form of an environment on one number of threads; its steps are shared between scenarios, autoreset modes,
@@ -31,7 +34,9 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
+from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.envs.vector.sessions import SessionVectorEnv
+from costgym.experiments.lab.selftest.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},
@@ -57,12 +62,24 @@ ENFORCEMENTS = ("refuse", "terminate", "record")
 BUDGETS: dict[str, list[dict[str, float] | None]] = {
     "marketplace": [None, {}, {"seconds": 15.0, "calls": 10}],
 }
+SESSIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "raw": {"memory": "raw", "reward": "value-minus-price"},
+    "short": {"queries": 20, "tools": 9, "capabilities": 3, "providers": 2, "drift": 0.2, "price_drift": 0.2, "ttl_s": 60.0},
+    "outages": {"queries": 30, "outage_every_s": 40.0, "mask": "legal", "max_steps": 90, "repeat": 0.6},
+}
+SCENARIOS["session"] = list(SESSIONS)
+BUDGETS["session"] = [None, {}, {"price": 60.0, "calls": 30}]
 for _cases in (SCENARIOS, BUDGETS):
-    _cases["compiled"] = _cases["marketplace"]
+    _cases["compiled"], _cases["session-compiled"] = _cases["marketplace"], _cases["session"]
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},
+    "session": {"native_env": SessionVectorEnv},
+    "session-compiled": {"native_env": CompiledSessions},
 }
+for _view in ("session", "session-compiled"):
+    VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnv, "choose": session_actions}
 
 
 RESULTS = Path(__file__).parent / "results" / "equality.json"
@@ -105,15 +122,20 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
     scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
     cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
-    view = {**VIEWS[options.env], **FORMS[form]}
+    sessions = options.env.startswith("session")
+    view = VIEWS[options.env] if sessions else {**VIEWS[options.env], **FORMS[form]}
     met: Counter[str] = Counter()
     begin = time.process_time()
     for number in range(part - 1, len(cases), parts):
         scenario, mode, enforcement, budget = cases[number]
         settings = {
-            **view, "scenario": scenario, "enforcement": enforcement, "budget": budget, "threads": threads,
-            "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
+            **view, "enforcement": enforcement, "budget": budget, "threads": threads,
+            "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
+        if sessions:
+            settings |= SESSIONS[scenario]
+        else:
+            settings |= {"scenario": scenario, "grading": ("strict", "judge")[number % 2]}
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
         place = f"{options.env}, {form}, threads {threads}, {number + 1}/{len(cases)}"
         print(f"{place}: {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)

@@ -40,7 +40,7 @@ def text_agents() -> list[str]:
 
 
 def played(world: str, agents: Sequence[str], episodes: int, folder: Path, jobs: int) -> tuple[Table, Table, Table]:
-    """Whether each episode passes within the budget, its price and the money that it lost: (n_agents, n_episodes) each."""
+    """Return for each episode whether it passes within budget, its price and the money lost: (n_agents, n_episodes) each."""
     suite, budget = WORLDS[world]
     limits = [Budget.one(budget)]
     config = make_run_config(suite=suite, agents=list(agents), budgets=limits, episodes=episodes, seeds=1)

@@ -58,7 +58,10 @@ _ENVS = {
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
-_VECTOR_ENVS = {"costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv"}
+_VECTOR_ENVS = {
+    "costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv",
+    "costgym/MarketplaceSession-v0": "costgym.envs.vector.sessions:SessionVectorEnv",
+}
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)
 

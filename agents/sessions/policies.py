@@ -26,7 +26,7 @@ from ...envs.sessions.features import PRICE_UNIT, STATIC
 from ...envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from ...simulators.errors import ConfigError
 from ...simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
-from ...simulators.sessions.draw import TIMEOUT_S, durations
+from ...simulators.sessions.draw import call_times
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import VALUES
 from ...simulators.status import Status
@@ -236,9 +236,9 @@ class InformedPaced(IndexPolicy):
             raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {SESSION}, got {type(env).__name__}")
         self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
-        drawn = [durations(tool) for tool in self._episode.session.tools]
-        self._kept = np.array([float((each <= TIMEOUT_S).mean()) for each in drawn])
-        self._lasts_s = np.array([float(np.minimum(each, TIMEOUT_S).mean()) for each in drawn])
+        profiles = self._episode.session.profiles
+        times = map(call_times, profiles.latency_s.tolist(), profiles.latency_spread.tolist())
+        self._kept, self._lasts_s = np.array(list(times)).T
 
     def _works(self) -> Floats:
         slip = float(self._rules.failures.slip)

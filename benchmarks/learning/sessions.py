@@ -1,14 +1,19 @@
-"""Train stock MaskablePPO of sb3-contrib on sessions with counted features, and measure it beside the references.
+"""Learn to play sessions with feed-forward PPO on counted features, on the native batch; in one file, as CleanRL has it.
 
-    python benchmarks/learning/sessions.py --minutes 5 --sessions 100 --json benchmarks/results/sessions_ppo.json
+    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 3 --minutes 6
+    python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
+    python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
 
-The policy is sb3-contrib's `MultiInputPolicy` with its default settings, but for a discount of 0.995, rollouts of 512 steps in
-8 environments and rewards divided by 20. It learns from `train` sessions and is measured on `test` sessions, deterministically.
+`train` learns from `train` sessions and measures on 100 sessions of `valid` between updates, which chooses the weights that are
+kept. `test` plays the weights of all seeds on the sessions of `test` beside the references; `--plot` draws the learning curves.
+`stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
+of 512 steps in 8 environments and rewards divided by 20. Minutes are of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -16,6 +21,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 import costgym
 from costgym.agents import make_agent
@@ -24,65 +32,224 @@ from costgym.agents.function import FunctionAgent
 from costgym.experiments.play.rollout import play
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.learning.session_network import SessionNetwork, left_of
 from benchmarks.report import write_report
 
-
-def make_env() -> gym.Env[Any, Any]:
-    """An environment to learn in."""
-    env = costgym.make(SESSION, split="train", disable_env_checker=True)
-    return gym.wrappers.TransformReward(env, lambda reward: reward / 20.0)
-
-
-def shares(agent: Any, sessions: int) -> np.ndarray:
-    """The value share of test sessions."""
-    env = costgym.make(SESSION, split="test", disable_env_checker=True)
-    return np.array([play(env, agent, number, 0).value_share for number in env.unwrapped.numbers[:sessions]])  # type: ignore[attr-defined]
+ENVS, STEPS, EPOCHS, MINIBATCH = 256, 64, 4, 2048
+RATE, LAST_RATE, LAMBDA, CLIP, ENTROPY, SCALE = 1e-3, 0.05, 0.97, 0.2, 0.01, 1 / 50
+WEIGHTS, CURVE, DONE = "policy.safetensors", "curve.json", "done"
+VALID = 100  # sessions
+EVERY = 10  # updates between two measurements on valid
+REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
 
 
-def learn(minutes: float, seed: int) -> tuple[Any, int]:
-    """Train for some minutes of processor time; returns the model and its steps."""
-    import torch
+class Rollout:
+    """Sessions that are played for ever, by a policy that is given at each call."""
+
+    def __init__(self, seed: int) -> None:
+        self.env = costgym.make_vec(SESSION, ENVS, autoreset_mode="SameStep", tensors=True, split="train")
+        self.seen, self.info = self.env.reset(seed=seed * 1_000_003)
+
+    def play(self, policy: SessionNetwork) -> dict[str, Any]:
+        kept: dict[str, list[Tensor]] = {}
+        for _ in range(STEPS):
+            left, mask = left_of(self.info), self.info["action_mask"]
+            with torch.no_grad():
+                logits, value = policy(self.seen, left, mask)
+            chances = logits.log_softmax(-1)
+            action = torch.multinomial(chances.exp(), 1)[:, 0]
+            now = {**self.seen, "left": left, "mask": mask, "action": action, "value": value}
+            now["before"] = chances.gather(1, action[:, None])[:, 0]
+            self.seen, reward, terminated, truncated, self.info = self.env.step(action)
+            now |= {"reward": SCALE * reward.float(), "end": terminated | truncated}
+            for name, part in now.items():
+                kept.setdefault(name, []).append(part)
+        with torch.no_grad():
+            last = policy(self.seen, left_of(self.info), self.info["action_mask"])[1]
+        return {**{name: torch.stack(parts) for name, parts in kept.items()}, "last": last}
+
+
+def advantages(kept: dict[str, Any]) -> Tensor:
+    """Generalised advantage estimates without discount, (S, N)."""
+    found, running, following = torch.zeros_like(kept["reward"]), torch.zeros(ENVS), kept["last"]
+    for step in reversed(range(STEPS)):
+        alive = ~kept["end"][step]
+        error = kept["reward"][step] + following * alive - kept["value"][step]
+        running = error + LAMBDA * running * alive
+        found[step], following = running, kept["value"][step]
+    return found
+
+
+def update(policy: SessionNetwork, optimizer: torch.optim.Optimizer, kept: dict[str, Any]) -> None:
+    gains = advantages(kept)
+    flat = {name: part.flatten(0, 1) for name, part in kept.items() if name != "last"}
+    targets, gains = (gains + kept["value"]).flatten(), gains.flatten()
+    free = flat["mask"].sum(-1) > 1  # a step with one allowed action teaches the actor nothing
+    gains = (gains - gains[free].mean()) / (gains[free].std() + 1e-8) * free
+    for _ in range(EPOCHS):
+        for part in torch.randperm(len(gains)).split(MINIBATCH):
+            seen = {name: flat[name][part] for name in ("tools", "query", "resources")}
+            logits, value = policy(seen, flat["left"][part], flat["mask"][part])
+            chances = logits.log_softmax(-1)
+            ratio = (chances.gather(1, flat["action"][part, None])[:, 0] - flat["before"][part]).exp()
+            actor = -torch.min(ratio * gains[part], ratio.clamp(1 - CLIP, 1 + CLIP) * gains[part]).mean()
+            entropy = -(chances.exp() * chances.where(flat["mask"][part], torch.zeros(()))).sum(-1).mean()
+            loss = actor + 0.5 * (value - targets[part]).square().mean() - ENTROPY * entropy
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
+            optimizer.step()
+
+
+def measure(policy: SessionNetwork, split: str, count: int) -> np.ndarray:
+    """Value shares of the first sessions of a split, played side by side with the most likely actions."""
+    env = costgym.make_vec(SESSION, count, tensors=True, split=split)
+    numbers = costgym.make(SESSION, split=split).unwrapped.numbers[:count]  # type: ignore[attr-defined]
+    left = torch.zeros(count, 2)
+    for i, number in enumerate(numbers):
+        seen, info = env.reset(seed=[0] * count, options={"task": number, "reset_mask": np.arange(count) == i})
+        left[i] = left_of(info)[i]  # of the others it says nothing
+    mask = torch.as_tensor(env.unwrapped.action_masks())  # type: ignore[attr-defined]
+    shares, over = np.zeros(count), np.zeros(count, np.bool_)
+    while not over.all():
+        with torch.no_grad():
+            action = policy(seen, left, mask)[0].argmax(-1)
+        seen, _, terminated, truncated, info = env.step(action)
+        left, mask = left_of(info), info["action_mask"]
+        ended = (terminated | truncated).numpy() & ~over
+        shares[ended] = info["value_share"].numpy()[ended]
+        over |= ended
+    return shares
+
+
+def train(given: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    for seed in range(given.seed, given.seed + given.seeds):
+        if not (given.out / f"seed-{seed}" / DONE).exists():
+            learn(seed, given.minutes, given.out / f"seed-{seed}")
+
+
+def learn(seed: int, minutes: float, folder: Path) -> None:
+    """Train one policy, and keep the weights that did best on `valid`."""
+    torch.manual_seed(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = SessionNetwork()
+    optimizer = torch.optim.Adam(policy.parameters(), RATE, eps=1e-5)
+    rollout = Rollout(seed)
+    curve: list[dict[str, float]] = []
+    began, number = time.process_time(), 0
+    while (done := (time.process_time() - began) / (60.0 * minutes)) < 1.0:
+        optimizer.param_groups[0]["lr"] = RATE * (1.0 - (1.0 - LAST_RATE) * done)
+        update(policy, optimizer, rollout.play(policy))
+        number += 1
+        if number % EVERY == 0:
+            share = float(measure(policy, "valid", VALID).mean())
+            if share > max((row["value_share"] for row in curve), default=0.0):
+                save_file(policy.state_dict(), folder / WEIGHTS)
+            used = (time.process_time() - began) / 60.0
+            curve.append({"minutes": round(used, 3), "steps": number * ENVS * STEPS, "value_share": round(share, 4)})
+            print(seed, json.dumps(curve[-1]), flush=True)
+            (folder / CURVE).write_text(json.dumps(curve))
+    (folder / DONE).touch()
+
+
+def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
+    """The mean share of the value and what it is above `paced` in pairs, with half-widths of 95 % intervals."""
+    ahead = shares - paced
+    half, half_ahead = (1.96 * float(each.std(ddof=1)) / len(each) ** 0.5 for each in (shares, ahead))
+    print(f"{name:16} {shares.mean():.4f} ± {half:.4f}   above paced {ahead.mean():+.4f} ± {half_ahead:.4f}", flush=True)
+    figures = {"value_share": float(shares.mean()), "half": half, "above_paced": float(ahead.mean()), "half_above": half_ahead}
+    return {"agent": name, **{key: round(value, 4) for key, value in figures.items()}}
+
+
+def references(sessions: int, split: str = "test") -> dict[str, np.ndarray]:
+    """The shares of the rules on the first sessions of a split."""
+    env = costgym.make(SESSION, split=split, disable_env_checker=True)
+    numbers = env.unwrapped.numbers[:sessions]  # type: ignore[attr-defined]
+    agents = {name: make_agent(name, SESSION) for name in REFERENCES}
+    return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
+
+
+def test(given: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    found = references(given.sessions)
+    rows, curves = [row(name, shares, found["paced"]) for name, shares in found.items()], {}
+    for folder in sorted(given.out.glob("seed-*")):
+        policy = SessionNetwork()
+        policy.load_state_dict(load_file(folder / WEIGHTS))
+        rows.append(row(f"ppo {folder.name}", measure(policy, "test", given.sessions), found["paced"]))
+        curves[folder.name] = json.loads((folder / CURVE).read_text())
+    valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
+    report = {"sessions": given.sessions, "minutes": given.minutes, "rows": rows, "valid": valid, "curves": curves}
+    write_report(report, given.json, ("numpy", "gymnasium", "torch"))
+    if given.plot is not None:
+        draw(report, given.plot)
+
+
+def draw(report: dict[str, Any], path: Path) -> None:
+    """Draw the learning curves beside the references."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.0, 3.6))
+    for name, curve in report["curves"].items():
+        axes.plot([each["steps"] / 1e6 for each in curve], [each["value_share"] for each in curve], label=f"PPO, {name}")
+    for name, line in zip(REFERENCES[2:], ("--", "-.", ":"), strict=True):
+        axes.axhline(report["valid"][name], color="grey", linestyle=line, label=name)
+    axes.set(xlabel="million steps", ylabel="share of the value, 100 sessions of valid", ylim=(0.15, 0.5))
+    axes.legend(fontsize=8, ncols=2, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def stock(given: argparse.Namespace) -> None:
     from sb3_contrib import MaskablePPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
 
     torch.set_num_threads(1)
 
+    def make_env() -> gym.Env[Any, Any]:
+        env = costgym.make(SESSION, split="train", disable_env_checker=True, compiled=True)
+        return gym.wrappers.TransformReward(env, lambda reward: reward / 20.0)
+
     class Stop(BaseCallback):
         def _on_step(self) -> bool:
-            return time.process_time() - began < 60.0 * minutes
+            return time.process_time() - began < 60.0 * given.minutes
 
-    model = MaskablePPO(
-        "MultiInputPolicy", make_vec_env(make_env, 8, seed), n_steps=512, batch_size=256, gamma=0.995, seed=seed, device="cpu"
-    )
+    env = make_vec_env(make_env, 8, given.seed)
+    model = MaskablePPO("MultiInputPolicy", env, n_steps=512, batch_size=256, gamma=0.995, seed=given.seed, device="cpu")
     began = time.process_time()
     model.learn(10**9, callback=Stop())
-    return model, int(model.num_timesteps)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=5.0, help="of processor time")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sessions", type=int, default=100)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    model, steps = learn(given.minutes, given.seed)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
         return int(model.predict(observation, action_masks=info["action_mask"], deterministic=True)[0])
 
-    rows = []
-    for name, agent in (
-        ("ppo", FunctionAgent(choose, SESSION)),
-        *((name, make_agent(name, SESSION)) for name in ("greedy", "bayes-index", "paced", "optimistic")),
-    ):
-        found = shares(agent, given.sessions)
-        half = 1.96 * float(found.std(ddof=1)) / len(found) ** 0.5
-        rows.append({"agent": name, "value_share": float(found.mean()), "half": half})
-        print(f"{name:12} {found.mean():.4f} ± {half:.4f}", flush=True)
-    report = {"minutes": given.minutes, "steps": steps, "seed": given.seed, "sessions": given.sessions, "rows": rows}
+    found, world = references(given.sessions), costgym.make(SESSION, split="test", disable_env_checker=True)
+    agent, numbers = FunctionAgent(choose, SESSION), world.unwrapped.numbers[: given.sessions]  # type: ignore[attr-defined]
+    found["stock PPO"] = np.array([play(world, agent, number, 0).value_share for number in numbers])
+    rows = [row(name, shares, found["paced"]) for name, shares in found.items()]
+    report = {
+        "minutes": given.minutes,
+        "steps": model.num_timesteps,
+        "sessions": given.sessions,
+        "seed": given.seed,
+        "rows": rows,
+    }
     write_report(report, given.json, ("numpy", "gymnasium", "stable_baselines3", "sb3_contrib", "torch"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("train", "test", "stock"))
+    parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument("--seed", type=int, default=0, help="the first")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
+    parser.add_argument("--sessions", type=int, default=300, help="of test")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="picture of the learning curves")
+    given = parser.parse_args()
+    {"train": train, "test": test, "stock": stock}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from ..experiments.play.options import (
     Documents,
     Enforcement,
     Jobs,
+    JudgeModel,
+    JudgePrices,
     Limits,
     Model,
     Prices,
@@ -156,6 +158,13 @@ class SpendingOptions(ModelOptions):
         if (self.spend_limit is None or judge is not None) and read_model_name(self.model) is None:
             return None
         return Spending(self.model, self.prices, self.spend_limit, announce)
+
+
+class JudgedOptions(SpendingOptions):
+    """The same, with a language model that judges answers."""
+
+    judge: JudgeModel = None
+    judge_prices: JudgePrices = None
 
 
 def requests_and_cost(spending: Spending) -> str:

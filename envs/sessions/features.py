@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...simulators.calls import Call
 from ...simulators.draws import log
+from ...simulators.sessions.draw import Session
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import VALUES, SessionRules
 from ...simulators.status import LOOKS_OK, Status
@@ -23,7 +24,7 @@ LAST = ("last_ok", "last_failed")
 RESOURCE_FEATURES = ("price_left", "seconds_left", "clock", "step", "value")
 _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
-_RECENT = 0.7
+RECENT = 0.7
 """Weight of the past in `recent_ok`."""
 
 
@@ -49,8 +50,31 @@ def boxes(rules: SessionRules, memory: str) -> dict[str, gym.spaces.Box]:
     return {name: gym.spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()}
 
 
+def _ago(seconds: float) -> float:
+    return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
+
+
 def _log_share(seconds: float, most: float) -> float:
     return min(1.0, log(1.0 + seconds) / log(1.0 + most))
+
+
+def opening(session: Session, memory: str) -> NDArray[np.float32]:
+    """The rows of `tools` before the first call; prices and `serves` follow with each query.
+
+    Args:
+        session: As drawn.
+        memory: ``counts`` or ``raw``.
+    """
+    rules, profiles = session.rules, session.profiles
+    tools = np.zeros((rules.tools, len(tool_features(rules, memory))), np.float32)
+    tools[:, 1] = [_log_share(seconds, 60.0) for seconds in profiles.advertised_latency_s.tolist()]
+    tools[:, 2], tools[:, 3] = profiles.advertised_success, (session.provider + 1.0) / rules.providers
+    tools[:, 4], tools[:, _QUOTA] = profiles.rate_limit / 10.0, 1.0
+    tools[np.arange(rules.tools), len(STATIC) + session.offers] = 1.0
+    if memory == "counts":
+        first = len(STATIC) + rules.capabilities
+        tools[:, first : first + len(COUNTED)] = (0.0, 0.5, 0.5, 0.0, 1.0, 1.0)
+    return tools
 
 
 class Features:
@@ -65,28 +89,23 @@ class Features:
         session, rules = episode.session, episode.session.rules
         self.memory, self.rules = memory, rules
         count = rules.tools
-        self.tools = np.zeros((count, len(tool_features(rules, memory))), np.float32)
-        for slot, (tool, spec) in enumerate(zip(session.tools, episode.candidates, strict=True)):
-            advert, limit = _log_share(spec.profile.advertised_latency_s, 60.0), spec.profile.rate_limit / 10.0
-            provider = (float(session.provider[slot]) + 1.0) / rules.providers
-            self.tools[slot, : len(STATIC)] = (0.0, advert, tool.profile.advertised_success, provider, limit, 1.0, 0.0)
-            self.tools[slot, len(STATIC) + int(session.offers[slot])] = 1.0
+        self.tools = opening(session, memory)
         self._first = len(STATIC) + rules.capabilities
-        self._ok = np.zeros(count)
+        self._ok = np.zeros(count, np.int64)
         self._recent = np.full(count, 0.5)
-        self._failures = np.zeros(count)
-        self._last_s = np.full(count, -1.0)
-        self._outage_s = np.full(count, -1.0)
+        self._failures = np.zeros(count, np.int64)
+        self._called_s: dict[int, float] = {}
+        self._outage_s: dict[int, float] = {}
         self._showing = -1
 
     def copy(self) -> Features:
         """An independent copy, for forks."""
         twin = object.__new__(Features)
         for name, value in self.__dict__.items():
-            twin.__dict__[name] = value.copy() if isinstance(value, np.ndarray) else value
+            twin.__dict__[name] = value.copy() if isinstance(value, np.ndarray | dict) else value
         return twin
 
-    def take(self, call: Call, provider: NDArray[np.int64], now_s: float) -> None:
+    def take(self, call: Call, episode: SessionEpisode) -> None:
         """Take in how a call ended or was refused."""
         slot, ok = call.slot, call.status in _LOOKS_OK
         if slot < 0:
@@ -97,13 +116,24 @@ class Features:
         self.tools[slot, -2:] = (1.0, 0.0) if ok else (0.0, 1.0)
         if not call.k:
             return
+        count, quota = episode.counts[slot], episode.candidates[slot].profile.quota
+        if quota:
+            self.tools[slot, _QUOTA] = 1.0 - count / quota
+        if self.memory == "raw":
+            return
         right = call.status is Status.OK
         self._ok[slot] += right
-        self._recent[slot] = _RECENT * self._recent[slot] + (1.0 - _RECENT) * right
-        self._failures[slot] = 0.0 if right else self._failures[slot] + 1.0
-        self._last_s[slot] = now_s
+        self._recent[slot] = RECENT * self._recent[slot] + (1.0 - RECENT) * right
+        self._failures[slot] = 0 if right else self._failures[slot] + 1
+        self.tools[slot, self._first : self._first + 4] = (
+            min(1.0, log(1.0 + count) / 5.0),
+            (self._ok[slot] + 1.0) / (count + 2.0),
+            self._recent[slot],
+            min(1.0, self._failures[slot] / 5.0),
+        )
+        self._called_s[slot] = episode.now_s
         if call.status is Status.OUTAGE:
-            self._outage_s[provider == provider[slot]] = now_s
+            self._outage_s[int(episode.session.provider[slot])] = episode.now_s
 
     def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
         """The observation now, in new arrays."""
@@ -111,24 +141,13 @@ class Features:
         over = episode.query >= session.rules.queries
         query = min(episode.query, session.rules.queries - 1)
         tools, kind = self.tools, int(session.capability[query])
-        fees = np.array([spec.fee for spec in episode.candidates])
-        tools[:, _PRICE] = fees * session.factors[query] / PRICE_UNIT
+        tools[:, _PRICE] = session.profiles.fee * session.factors[query] / PRICE_UNIT
         tools[:, _SERVES] = 0.0 if over else session.offers == kind
-        counts = np.array(episode.counts, np.float64)
-        quotas = np.array([spec.profile.quota for spec in episode.candidates])
-        tools[:, _QUOTA] = np.where(quotas > 0, 1.0 - counts / np.maximum(quotas, 1), 1.0)
-        if self.memory == "counts":
-            self._count(counts, now)
+        for slot, when in self._called_s.items():
+            tools[slot, self._first + 4] = _ago(now - when)
+        for provider, when in self._outage_s.items():
+            tools[session.provider == provider, self._first + 5] = _ago(now - when)
         return {"tools": tools.copy(), "query": self._query(episode, over, query, kind), "resources": _left(episode, step)}
-
-    def _count(self, counts: NDArray[np.float64], now: float) -> None:
-        at, tools = self._first, self.tools
-        tools[:, at] = np.minimum(1.0, np.log1p(counts) / 5.0)
-        tools[:, at + 1] = (self._ok + 1.0) / (counts + 2.0)
-        tools[:, at + 2] = self._recent
-        tools[:, at + 3] = np.minimum(1.0, self._failures / 5.0)
-        for column, when in ((4, self._last_s), (5, self._outage_s)):
-            tools[:, at + column] = np.where(when < 0.0, 1.0, np.minimum(1.0, np.log1p(np.maximum(now - when, 0.0)) / 7.0))
 
     def _query(self, episode: SessionEpisode, over: bool, query: int, kind: int) -> NDArray[np.float32]:
         rules, session = self.rules, episode.session

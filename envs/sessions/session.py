@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -29,6 +30,7 @@ from .features import MEMORIES, Features, boxes
 if TYPE_CHECKING:
     from ..rendering.chart import Chart
     from ..rendering.story import EpisodeStory
+    from ..vector.single import CompiledEpisode
 
 REWARDS = ("value", "value-minus-price")
 MASKS = ("useful", "legal")
@@ -181,6 +183,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     | `success_share` | Share of the value from which a session counts as a success. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. `None`: 10 for each query. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. |
     | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
@@ -212,7 +215,8 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     * v0: first version.
     """
 
-    episode_state = ("_episode", "_features")
+    episode_state = ("_episode", "_features", "_compiled")
+    _compiled: CompiledEpisode | None = None
     world_kind = "sessions"
     computes_limits = True
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
@@ -240,6 +244,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         success_share: float = 0.5,
         cost: str = "price",
         max_steps: int | None = None,
+        compiled: bool = False,
         render_mode: str | None = None,
     ) -> None:
         given = {
@@ -251,6 +256,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         for what, name, known in (
             ("split", split, SPLITS), ("memory", memory, MEMORIES), ("reward", reward, REWARDS), ("mask", mask, MASKS),
             ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
+            ("compiled", repr(compiled), ("True", "False")),
         ):  # fmt: skip
             if name not in known:
                 raise UnknownName(what, str(name), known)
@@ -267,6 +273,20 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         self.action_space = gym.spaces.Discrete(self.rules.tools + 2)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory))  # type: ignore[assignment, arg-type]
         self._episode: SessionEpisode | None = None
+        if compiled:
+            # by its name, as Gymnasium finds vector environments: it is made of this class
+            self._compiled = import_module("...vector.single", __name__).CompiledEpisode(self)
+
+    @property
+    def episode(self) -> SessionEpisode | None:
+        """The episode in the event-driven world, which catches up first where compiled code has played it."""
+        if self._compiled is not None:
+            self._compiled.hand_over(self)
+        return self._episode
+
+    @episode.setter
+    def episode(self, value: SessionEpisode | None) -> None:
+        self._episode = value
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
 
@@ -275,9 +295,14 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         super().reset(seed=seed)
         draw = int(self.np_random.integers(1 << 62))
         chosen = (options or {}).get("task")
-        number = self.numbers[draw % len(self.numbers)] if chosen is None else _number(chosen)
+        number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
+        begun = number, draw if seed is None else seed
+        return self.open_episode(*begun) if self._compiled is None else self._compiled.begin(self, *begun)
+
+    def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
+        """Begin a session in the event-driven world."""
         world = session_world(self.rules, number)
-        self._episode = episode = world.episode(number, draw if seed is None else seed, self._given_budget, self.enforcement)
+        self._episode = episode = world.episode(number, seed, self._given_budget, self.enforcement)
         self._set_limits(episode.budget)
         self.budget = self._given_budget or Budget()
         self._spent = (0.0, 0.0, 0, 0)
@@ -286,8 +311,10 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         return self._observe(episode), self._info(episode)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        episode = self._playing()
         number = checked_action(action, self.next_action + 1)
+        if self._compiled is not None and self._compiled.goes_on:
+            return self._compiled.play(number)
+        episode = self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._info(episode)
         self._steps += 1
@@ -307,18 +334,25 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         truncated = not episode.over and self._steps >= self.max_steps
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
 
+    def _task_number(self, chosen: object) -> int:
+        """A session's number from `options["task"]`: the number, or ``session-NUMBER``."""
+        text = str(chosen).removeprefix("session-")
+        if isinstance(chosen, bool) or not text.isascii() or not text.isdigit():
+            raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
+        return int(text)
+
     def _call(self, episode: SessionEpisode, slot: int) -> None:
         if self.mask == "useful" and int(episode.session.offers[slot]) != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN)
         else:
             call = episode.call(slot)
         self._status = call.status
-        self._features.take(call, episode.session.provider, episode.now_s)
+        self._features.take(call, episode)
 
     def _playing(self) -> SessionEpisode:
-        if self._episode is None:
+        if (episode := self.episode) is None:
             raise no_episode()
-        return self._episode
+        return episode
 
     def _observe(self, episode: SessionEpisode) -> Observation:
         return self._features.observe(episode, self._steps / self.max_steps)
@@ -337,6 +371,8 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool. `next` is always allowed."""
+        if self._compiled is not None and self._compiled.goes_on:
+            return self._compiled.action_masks()
         return self._possible(self._playing())
 
     def _possible(self, episode: SessionEpisode) -> NDArray[np.bool_]:
@@ -350,8 +386,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         mask[: self.rules.tools] = tools
         mask[self.recall_action] = episode.remembered_s is not None
         return mask
-
-    # -- figures -------------------------------------------------------------------------------------------------------------
 
     @property
     def succeeded(self) -> bool:
@@ -447,10 +481,8 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
             self._playing().finish("", gave_up=True)
 
     def _redraw(self, seed: int) -> None:
-        if self._episode is not None:
-            redraw_session(self._episode, seed)
-
-    # -- views ---------------------------------------------------------------------------------------------------------------
+        if self.episode is not None:
+            redraw_session(self.episode, seed)
 
     def chart(self) -> Chart:
         from ..rendering.chart import chart_of
@@ -466,11 +498,3 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         from ..rendering.story import tool_story
 
         return tool_story(self._playing(), steps)
-
-
-def _number(chosen: object) -> int:
-    """A session's number from `options["task"]`: the number, or ``session-NUMBER``."""
-    text = str(chosen).removeprefix("session-")
-    if isinstance(chosen, bool) or not text.isascii() or not text.isdigit():
-        raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
-    return int(text)

@@ -89,7 +89,7 @@ def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success
-    if out.written.shape[0] == len(WRITTEN):
+    if hasattr(out, "written") and out.written.shape[0] == len(WRITTEN):  # sessions write nothing
         info.update({name: _of_type(row, kind) for (name, kind), row in zip(_TYPES.items(), out.written, strict=True)})
     info["action_mask"] = duplicate(out.mask)
     info["cost"] = duplicate(info[f"cost_{cost}"])

@@ -36,7 +36,11 @@ Mask = NDArray[np.bool_]
 _WORD = (1 << 64) - 1
 EAGER = 2_048
 """Tasks of a split up to which all tables are made at the start."""
-NO_WRITES = {"roles": np.zeros((1, 1, 1), np.float32), "effects": np.zeros((1, 1, 1), np.float32), "written": np.zeros((1, 1))}
+NO_WRITES: dict[str, NDArray[Any]] = {
+    "roles": np.zeros((1, 1, 1), np.float32),
+    "effects": np.zeros((1, 1, 1), np.float32),
+    "written": np.zeros((1, 1)),
+}
 """The arrays of `kernels.Out` that worlds without writes do not use."""
 
 
@@ -67,7 +71,9 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         ConfigError: an argument is out of range, or there are several scenarios; the message names it.
     """
 
-    scalar: MarketplaceEnv
+    scalar: Any
+    kernels: Any = kernels
+    """The module with the compiled steps."""
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
@@ -96,7 +102,15 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._seeded = np.zeros(num_envs, np.bool_)
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
+        self._mask: Mask | None = None
+        self._pool = ArrayPool()
+        self._bound: BoundArguments | None = None
+        self._used = np.zeros(self.threads, np.int64)
+        self._observed: Any = None  # the arrays of observations that are handed out again
+        self._make_world(scalar)
 
+    def _make_world(self, scalar: Any) -> None:
+        """Make the batch, and the tables of what is seen of it."""
         if len(scalar.scenarios) > 1:
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
@@ -104,30 +118,26 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
-            scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
+            scalar.world, numbers, self.num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
             at_once=None if scalar.concurrent else 1,
         )  # fmt: skip
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = {number: row for row, number in enumerate(numbers)}
-        undrawn = np.full(num_envs, -1, np.int64), np.zeros(num_envs, np.uint64), np.full(num_envs, self._by_row)
+        count = self.num_envs
+        undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, self._by_row)
-        self._mask: Mask | None = None
-        self._pool = ArrayPool()
-        self._bound: BoundArguments | None = None
-        self._used = np.zeros(self.threads, np.int64)
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
         spaces: Any = self.single_observation_space
         names = ("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
         self._shapes: dict[str, tuple[int, ...]] = {name: spaces[name].shape for name in names}
-        self._observed: dict[str, NDArray[np.float32]] | None = None
 
     @property
     def step_limit(self) -> int:
-        return min(self.time_limit, self.scalar.max_steps)
+        return min(self.time_limit, int(self.scalar.max_steps))
 
-    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
+    def _make_scalar(self, settings: dict[str, Any]) -> Any:
         return MarketplaceEnv(**settings)
 
     def _empty_view(self) -> kernels.View:
@@ -195,8 +205,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     @property
     def shared_nbytes(self) -> int:
         """Bytes of the tables that all environments share."""
-        view = (part for part in self._view if isinstance(part, np.ndarray))
-        return sum(array.nbytes for array in (*self.batch.tables, *view))
+        tables: list[NDArray[Any]] = [*self.batch.tables, *(part for part in self._view if isinstance(part, np.ndarray))]
+        return sum(array.nbytes for array in tables)
 
     # -- reset -------------------------------------------------------------------------------------------------------------
 
@@ -213,8 +223,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         where, starts, words, taken = self.read_reset(seed, options)
         self._streams[taken] = words[taken]
         if self._by_row:
-            rows, seeds, _, _ = self._draw(where)
-            rows = rows if starts.tasks[0] < 0 else starts.tasks
+            rows, seeds, _, _ = self._draw(where, None if (starts.tasks < 0).all() else starts.tasks)
             starts = kernels.Starts(rows, np.where(starts.seeded, starts.seeds, seeds), self._undrawn.seeded, True)
         out = self._new()
         self._begin(out, where, starts, True)
@@ -237,12 +246,13 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         where = np.ones(count, np.bool_) if "reset_mask" not in options else checked_reset_mask(mask, count)
         if options.get("scenario") is not None:
             raise ConfigError('options["scenario"]', "the native batch plays one scenario; make it with that one")
-        rows = self._undrawn.tasks
-        if options.get("task") is not None:
-            rows = np.full(count, self._rows(np.array([self.scalar._task_number(options["task"])]))[0])
         seeds = [None] * count if seed is None else [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)
         if len(seeds) != count:
             raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
+        rows = self._undrawn.tasks
+        if options.get("task") is not None:
+            number, rows = self.scalar._task_number(options["task"]), rows.copy()
+            rows[where] = self._rows(np.full(int(where.sum()), number), np.flatnonzero(where))
         numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
         for i in np.flatnonzero(where).tolist():
             # a seed starts the generator again; without one, it goes on, or starts from the system's entropy the first time
@@ -255,8 +265,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._seeded |= where
         return where, kernels.Starts(rows, numbers, given, False), words, taken
 
-    def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of some tasks; those that have none get one now."""
+    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the tasks that the environments at some places play next; those that have none get one now."""
         wanted = numbers.tolist()
         unknown = [number for number in dict.fromkeys(wanted) if number not in self._row_of]
         if unknown:
@@ -266,20 +276,25 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             self._extend_view(first)
         return np.array([self._row_of[number] for number in wanted], np.int64)
 
-    def _draw(self, where: Mask | None) -> kernels.Starts:
-        """What the episodes that begin in `where` begin with; rows of -1 where the kernels draw them."""
+    def _draw(self, where: Mask | None, given: NDArray[np.int64] | None = None) -> kernels.Starts:
+        """What the episodes that begin in `where` begin with; rows of -1 where the kernels draw them.
+
+        Args:
+            given: rows that are taken instead of drawn ones.
+        """
         if not self._by_row or where is None or not where.any():
             return self._undrawn
         rows, draws = self._undrawn.tasks.copy(), self._undrawn.seeds.copy()
         draw_where(self._streams, where, draws)
-        rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
-        return self._undrawn._replace(tasks=rows, seeds=draws)
+        if given is None:
+            rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))], np.flatnonzero(where))
+        return self._undrawn._replace(tasks=rows if given is None else given, seeds=draws)
 
     def _begin(self, out: kernels.Out, where: Mask, starts: kernels.Starts, show_all: bool) -> None:
         """Begin the episodes of `where`; with `show_all` also write the present state of the others."""
         batch = self.batch
         world = batch.tables, batch.rules, batch.state, self._view, out, self._streams
-        batch.make_room(kernels.reset_where(*world, starts, where, show_all))
+        batch.make_room(self.kernels.reset_where(*world, starts, where, show_all))
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
@@ -325,9 +340,9 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         steady = batch.tables, batch.rules, batch.state, self._view, self._streams
         self._bound = bound = rebound(self._bound, steady)
         if self.threads == 1:
-            kernels.step_part(bound, out, actions, starts, used, 0)
+            self.kernels.step_part(bound, out, actions, starts, used, 0)
         else:
-            in_threads(self.threads, kernels.step_parts, bound, out, actions, starts, used)
+            in_threads(self.threads, self.kernels.step_parts, bound, out, actions, starts, used)
         if batch.at_once is None:
             batch.make_room(int(used.max()))
 
@@ -350,21 +365,24 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         observed = self._observed
         if observed is None:
             observed = {name: self._pool.empty(count, *shape) for name, shape in self._shapes.items()}
-        written = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
-        out = kernels.Out(
-            **observed,
-            **written,
-            mask=np.empty((count, scalar.finish_action + 1), np.bool_),
-            rewards=np.empty(count),
-            terminated=np.empty(count, np.bool_),
-            truncated=np.empty(count, np.bool_),
-            figures=np.empty((len(FIGURES), count)),
-            counts=np.empty((len(COUNTS), count), np.int64),
-            success=np.empty(count, np.bool_),
-        )
+        written: dict[str, NDArray[Any]] = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
+        out = kernels.Out(**observed, **written, **self._outcomes(scalar.finish_action + 1))
         if not self.copy:
             self._observed = observed
         return out
+
+    def _outcomes(self, actions: int) -> dict[str, NDArray[Any]]:
+        """New arrays for the mask, rewards, ends and figures of a step."""
+        count = self.num_envs
+        return {
+            "mask": np.empty((count, actions), np.bool_),
+            "rewards": np.empty(count),
+            "terminated": np.empty(count, np.bool_),
+            "truncated": np.empty(count, np.bool_),
+            "figures": np.empty((len(FIGURES), count)),
+            "counts": np.empty((len(COUNTS), count), np.int64),
+            "success": np.empty(count, np.bool_),
+        }
 
     def observations(self, out: kernels.Out) -> Observation:
         """The observations among a step's arrays."""

@@ -1,4 +1,4 @@
-"""One environment of the marketplace in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`."""
+"""One environment in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`, and the same of sessions."""
 
 from __future__ import annotations
 
@@ -14,37 +14,43 @@ from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.writes import WriteFigures
 from ..marketplace import MarketplaceEnv, Observation
+from ..sessions.session import MarketplaceSessionEnv
 from .info import COUNTS, FIGURES
 from .kernels import marketplace as kernels
 from .marketplace import MarketplaceVectorEnv
+from .sessions import SessionVectorEnv
 
 Info = dict[str, Any]
 _WORD, _SIGN = 1 << 64, 1 << 63
-_FIGURES = Struct(f"=d{len(FIGURES)}d{len(COUNTS)}q3?")
-"""Reward, figures, counts, success and ends, as they lie in memory."""
+_FIRST = np.zeros(1, np.int64)
+Playable = MarketplaceEnv | MarketplaceSessionEnv
+_NUMBERS = (("rewards", "d", 1), ("figures", "d", len(FIGURES)), ("counts", "q", len(COUNTS)))
+_ENDS = (("success", "?", 1), ("terminated", "?", 1), ("truncated", "?", 1))
 
 
 class _Lane(MarketplaceVectorEnv):
     """The native batch of one environment, `env`, which `CompiledEpisode` plays one episode at a time."""
 
-    def __init__(self, env: MarketplaceEnv) -> None:
+    layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
+    """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
+    second = "needs"
+    """The part of the observation between `tools` and `resources`."""
+
+    def __init__(self, env: Playable) -> None:
         super().__init__(1, env=env, copy=False)
         self.index = RESOURCES.index(env.cost)
         # one read of 15 numbers instead of 15 reads of arrays: 0.2 microseconds instead of 1.1, where a step takes 3 in all
         # (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25)
-        self.memory = memory = bytearray(_FIGURES.size)
-        self.read = _FIGURES.unpack_from
-        figures = 8 * (1 + len(FIGURES))
-        ends = figures + 8 * len(COUNTS)
-        self._out = out = self.fresh()._replace(
-            rewards=np.ndarray(1, np.float64, memory),
-            figures=np.ndarray((len(FIGURES), 1), np.float64, memory, 8),
-            counts=np.ndarray((len(COUNTS), 1), np.int64, memory, figures),
-            success=np.ndarray(1, np.bool_, memory, ends),
-            terminated=np.ndarray(1, np.bool_, memory, ends + 1),
-            truncated=np.ndarray(1, np.bool_, memory, ends + 2),
-        )
-        self.tools, self.needs, self.resources = out.tools[0], out.needs[0], out.resources[0]
+        whole = Struct("=" + "".join(f"{count}{kind}" for _, kind, count in self.layout))
+        self.memory, self.read, place = bytearray(whole.size), whole.unpack_from, 0
+        parts: dict[str, NDArray[Any]] = {}
+        for name, kind, count in self.layout:
+            shape = (count, 1) if count > 1 else (1,)
+            parts[name] = np.ndarray(shape, kind, self.memory, place)
+            place += parts[name].nbytes
+        self._out: Any = self.fresh()._replace(**parts)
+        out = self._out
+        self.tools, self.needs, self.resources = out.tools[0], getattr(out, self.second)[0], out.resources[0]
         self.grows = self.batch.at_once is None
         # effects and roles, which only worlds with writes show
         self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
@@ -54,9 +60,8 @@ class _Lane(MarketplaceVectorEnv):
         self._given = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
         self._bind()
 
-    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
-        found: MarketplaceEnv = settings["env"]
-        return found
+    def _make_scalar(self, settings: dict[str, Any]) -> Any:
+        return settings["env"]
 
     def _bind(self) -> None:
         batch = self.batch
@@ -67,7 +72,7 @@ class _Lane(MarketplaceVectorEnv):
         """The row of a task in the batch's tables, which are extended where it is new."""
         row = self._row_of.get(number)
         if row is None:
-            row = int(self._rows(np.array([number]))[0])
+            row = int(self._rows(np.array([number]), _FIRST)[0])
             self._bind()
         return row
 
@@ -82,14 +87,26 @@ class _Lane(MarketplaceVectorEnv):
         return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
 
 
+class _SessionLane(_Lane, SessionVectorEnv):
+    """The native batch of one environment of sessions."""
+
+    layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), *_ENDS)
+    second = "query"
+
+    def row(self, number: int) -> int:
+        self._rows(np.array([number]), _FIRST)
+        self._bind()  # a session may have needed wider arrays
+        return 0
+
+
 class CompiledEpisode:
-    """The present episode of a `MarketplaceEnv` that plays in compiled code.
+    """The present episode of an environment that plays in compiled code.
 
     The compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum. Where one of these is
     asked for, the episode is handed over: the event-driven world plays the actions so far again, and goes on.
 
     Args:
-        env: The environment, with one scenario.
+        env: The environment; a marketplace has one scenario.
 
     Attributes:
         goes_on: Whether the next step is played here.
@@ -99,19 +116,19 @@ class CompiledEpisode:
         ConfigError: There are several scenarios.
     """
 
-    def __init__(self, env: MarketplaceEnv) -> None:
-        if len(env.scenarios) > 1:
+    def __init__(self, env: Playable) -> None:
+        if isinstance(env, MarketplaceEnv) and len(env.scenarios) > 1:
             raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(env.scenarios)}")
         self._lane: _Lane | None = None  # made at the first reset, so that copies need none
         self._begun = (0, 0)  # task and seed
         self._actions: list[int] | None = None  # None once the event-driven world has the episode
         self.goes_on = False
 
-    def begin(self, env: MarketplaceEnv, number: int, seed: int) -> tuple[Observation, Info]:
+    def begin(self, env: Playable, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""
         self._actions = None  # whatever was played before is not to be handed over
         if self._lane is None:
-            self._lane = _Lane(env)
+            self._lane = _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
         env.episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
         seed %= _WORD
@@ -120,16 +137,16 @@ class CompiledEpisode:
         return observation, info
 
     def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
-        """Play an action, or begin the episode of a task's row, and return what `MarketplaceEnv.step` does."""
+        """Play an action, or begin the episode of a task's row, and return what the environment's `step` does."""
         lane, actions = self._lane, self._actions
         assert lane is not None and actions is not None
         actions.append(action)
-        used = kernels.play_one(lane._bound, action, row, seed)
+        used = lane.kernels.play_one(lane._bound, action, row, seed)
         if lane.grows:
             lane.make_room(used)
         (
             reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
-            tokens, calls, status, success, terminated, truncated,
+            tokens, calls, status, *session, success, terminated, truncated,
         ) = lane.read(lane.memory)  # fmt: skip
         if terminated or truncated:
             self.goes_on = False
@@ -148,12 +165,14 @@ class CompiledEpisode:
             "at_s": at_s,
             "is_success": success,
         }
-        observation = {"tools": lane.tools.copy(), "needs": lane.needs.copy(), "resources": lane.resources.copy()}
+        observation = {"tools": lane.tools.copy(), lane.second: lane.needs.copy(), "resources": lane.resources.copy()}
         if lane.more:
             info |= lane.written()
             for name, array in lane.more.items():
                 observation[name] = array.copy()
         info["status"] = status
+        if session:
+            info["query"], info["value"], info["value_share"] = session
         info["action_mask"] = lane.mask.copy()
         return observation, reward, terminated, truncated, info
 
@@ -162,7 +181,7 @@ class CompiledEpisode:
         assert self._lane is not None
         return self._lane.mask.copy()
 
-    def hand_over(self, env: MarketplaceEnv) -> None:
+    def hand_over(self, env: Playable) -> None:
         """Let the event-driven world play the episode again and go on with it, unless it has it already."""
         actions, self._actions, self.goes_on = self._actions, None, False
         if actions is not None:

@@ -27,7 +27,7 @@ VERDICTS = "verdicts.jsonl"
 
 
 class JudgeOptions(NamedTuple):
-    """Who judges a run's answers.
+    """The judge of a run's answers.
 
     Attributes:
         model: its name.

@@ -74,12 +74,12 @@ _ALL = (
 )
 TRACKS = {track.name: track for track in _ALL}
 _OF_VIEW = {view: track.name for track in _ALL if not track.world for view in track.views}
-_OF_WORLD = {track.world: track.name for track in _ALL if track.world}
+_OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world for view in track.views}
 
 
 def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
     """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
-    return _OF_WORLD.get((settings or {}).get("scenario", "")) or _OF_VIEW.get(env_id, "")
+    return _OF_WORLD.get((env_id, str((settings or {}).get("scenario")))) or _OF_VIEW.get(env_id, "")
 
 
 def charges_tokens(track: str) -> bool:

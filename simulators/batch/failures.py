@@ -22,17 +22,17 @@ def pick(tables: Any, luck: float) -> int:
 
 
 @inlined
-def in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
-    """Return whether a call that starts at this time falls into an outage. Only the first outage that ends later is
-    kept."""
-    e, kept = state.episodes[i], state.bursts[i]
+def in_burst(tables: Any, rules: Any, state: Any, i: int, spec: Any, at: float) -> bool:
+    """Return whether a call of a candidate that starts at this time falls into an outage of its own. Only the first one that
+    ends later is kept."""
+    e, kept = state.episodes[i], state.bursts[i, spec.outage]
     if kept.count > 0 and at < kept.before:  # the time lies before the outage that is kept, so begin again
         kept.count = 0
     if kept.count == 0:
         kept.before, kept.begin, kept.end = -np.inf, 0.0, 0.0
     while kept.count == 0 or kept.end <= at:
         slots = np.int64(tables.slot_count[e.task])
-        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + slots)
+        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + spec.outage_slot)
         if kept.count > 0:
             kept.before = kept.end
         kept.begin = kept.end - rules.burst_every_s * log(1.0 - u_gap)

@@ -281,7 +281,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     s.last_ok = u_outcome < chance
 
     status = _OK
-    if rules.burst_every_s > 0.0 and in_burst(tables, rules, state, i, ready):
+    if rules.burst_every_s > 0.0 and in_burst(tables, rules, state, i, spec, ready):
         status = _OUTAGE
     elif not s.last_ok:
         status = s.usual if u_kind < rules.sticky else pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))

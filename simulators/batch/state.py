@@ -94,7 +94,7 @@ class State(NamedTuple):
         bills: (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1).
         windows: (N, W) times of admitted calls, in order, a part per rate-limited candidate.
         news: (N, F + E) ring of completions and events that no `wait` has returned yet.
-        bursts: (N,) `BURST` where the platform has outages, else (1,).
+        bursts: (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1).
         gpu_used: (N,) GPU memory of running calls where it is limited, else (1,).
         entities: (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1).
         keys: (N, M) bits of the needs for which a candidate has met its key, likewise.
@@ -173,7 +173,7 @@ class Batch:
             bills=np.zeros((count, room) if self.rules.track_bills else (1, 1), BILL),
             windows=np.zeros((count, self._windows())),
             news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
-            bursts=np.zeros(count if self.rules.burst_every_s > 0.0 else 1, BURST),
+            bursts=np.zeros((count if self.rules.burst_every_s > 0.0 else 1, 1), BURST),
             gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
             entities=np.zeros((count, self.tables.after.shape[2]) if self.rules.writes else (1, 1), ENTITY),
             keys=np.zeros((count, width) if self.rules.writes else (1, 1), np.uint64),

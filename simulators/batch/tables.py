@@ -34,10 +34,11 @@ _FLOATS = (
 )  # fmt: skip
 _OWN = ("latency_s", "fee", "rate_per_s", "gpu_mb", "slip", "persistence", "need")
 _OF_PROFILE = ("timeout_s", "cold_start_s", "keep_alive_s", "window_s", "rate_limit", "concurrency", "quota")
-_WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need")
+_WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need", "outage", "outage_slot")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
 """A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
-latent state; `window_at` is the place in `State.windows` at which its admitted calls begin."""
+latent state; `window_at` is the place in `State.windows` at which its admitted calls begin; `outage` is the column of
+`State.bursts` that holds its outages, and `outage_slot` the slot of the draws that they come from."""
 
 
 class Tables(NamedTuple):
@@ -200,6 +201,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         spreads=np.array(spreads, np.float64),
         factors=np.array([latency_factors(spread) for spread in spreads], np.float64).reshape(-1, QUANTILES),
     )
+    tables.slots["outage_slot"] = tables.slot_count[:, None]  # the world's own: all tools share its outages
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
         _fill_slots(tables, row, slots[:width], spreads)
         _fill_events(tables, row, task, slots[:width], found)

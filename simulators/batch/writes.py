@@ -161,11 +161,12 @@ def figures(tables: Any, state: Any, i: int) -> Any:
         bit = _ONE << np.uint64(need)
         if wanted & bit:
             record = state.entities[i, need]
-            count = np.int64(record.count)
+            count: Any = np.int64(record.count)
             correct &= count == 1 or (count == 0 and not tables.required[e.task] & bit)
             duplicates += record.duplicates
-            surplus += max(0, count - 1)
-            lost += max(0, count - 1) * tables.amount[e.task, need]
+            more: Any = max(0, count - 1)
+            surplus += more
+            lost += more * tables.amount[e.task, need]
     return correct, duplicates, surplus, lost
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +14,33 @@ from ..draws import stable_generator
 from ..failures import ALIVE, DEAD, DEGRADED, state_chances
 from ..oracle.prior import reliabilities
 from ..tools import Tool, ToolProfile
-from .rules import VALUES, SessionRules
+from .rules import VALUES, SessionRules, rules_of
 
 Floats = NDArray[np.float64]
 SPREADS = (0.3, 0.5, 0.7, 0.9)
 """Spreads of a call's duration around its tool's median; the widest has a tail that the time-out cuts."""
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Factors that a change sets on a tool's price."""
-TIMEOUT_S = 30.0
+TIMEOUT_S, WINDOW_S = 30.0, 60.0
 _QUANTILES = np.asarray(NORMAL_QUANTILES)
 
 
-@dataclass(frozen=True, slots=True)
+class Profiles(NamedTuple):
+    """The tools' profiles by slot, (I,) each; see `tools.ToolProfile`."""
+
+    fee: Floats
+    latency_s: Floats
+    latency_spread: Floats
+    cold_start_s: Floats
+    keep_alive_s: Floats
+    rate_limit: NDArray[np.int64]
+    quota: NDArray[np.int64]
+    reliability: Floats
+    advertised_success: Floats
+    advertised_latency_s: Floats
+
+
+@dataclass(frozen=True)
 class Session:
     """A session as drawn: Q queries, I tools. What agents may not know is said so.
 
@@ -33,7 +49,7 @@ class Session:
         capability: (Q,) the capability that each query needs.
         fact: (Q,) the fact that it asks for, by the query that asked for it first.
         value: (Q,) what it is worth.
-        tools: The catalogue, one tool a slot; their reliabilities are hidden.
+        profiles: Of the tools; their reliabilities are hidden.
         offers: (I,) the capability of each tool.
         provider: (I,) its provider.
         states: (Q, I) the latent state of each tool during each query; hidden.
@@ -46,12 +62,18 @@ class Session:
     capability: NDArray[np.int64]
     fact: NDArray[np.int64]
     value: Floats
-    tools: tuple[Tool, ...]
+    profiles: Profiles
     offers: NDArray[np.int64]
     provider: NDArray[np.int64]
     states: NDArray[np.int64]
     factors: Floats
     lives_s: Floats
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """The catalogue, one tool a slot. Compiled code does without these objects, which take longer to make than to draw."""
+        columns = zip(*(column.tolist() for column in self.profiles), self.offers.tolist(), self.provider.tolist(), strict=True)
+        return tuple(_tool(slot, *figures) for slot, figures in enumerate(columns))
 
 
 def draw_session(rules: SessionRules, number: int) -> Session:
@@ -67,38 +89,31 @@ def draw_session(rules: SessionRules, number: int) -> Session:
 
 @lru_cache(maxsize=64)
 def _drawn(document: str, number: int) -> Session:
-    rules = SessionRules.model_validate_json(document)
+    rules = rules_of(document)
     queries, tools = rules.queries, rules.tools
     uniform = stable_generator(number, "session").random
     capability = (uniform(queries) * rules.capabilities).astype(np.int64)
     value = VALUES[0] + np.floor(uniform(queries) * (VALUES[1] - VALUES[0] + 1))
     again, which, life = uniform(queries), uniform(queries), uniform(queries)
     fact = np.arange(queries)
-    for query in range(1, queries):
-        if again[query] < rules.repeat:
-            fact[query] = fact[int(which[query] * query)]
-            capability[query] = capability[fact[query]]
+    for query in (np.flatnonzero(again[1:] < rules.repeat) + 1).tolist():
+        fact[query] = fact[int(which[query] * query)]
+        capability[query] = capability[fact[query]]
     offers = np.arange(tools) % rules.capabilities
     provider = (uniform(tools) * rules.providers).astype(np.int64)
-    columns = uniform((12, tools))
-    reliability = _reliabilities(rules, columns[0])
-    catalogue = tuple(
-        _tool(rules, slot, int(offers[slot]), int(provider[slot]), float(reliability[slot]), columns[:, slot])
-        for slot in range(tools)
-    )
-    states = regimes(rules, reliability, uniform((queries, tools)), uniform((queries, tools)))
-    factors = np.ones((queries, tools))
-    changes, to = uniform((queries, tools)) < rules.price_drift, uniform((queries, tools))
-    for query in range(1, queries):
-        fresh = np.asarray(FACTORS)[(to[query] * len(FACTORS)).astype(np.int64)]
-        factors[query] = np.where(changes[query], fresh, factors[query - 1])
+    profiles = _profiles(document, uniform((12, tools)))
+    states = regimes(rules, profiles.reliability, uniform((queries, tools)), uniform((queries, tools)))
+    changes = uniform((queries, tools)) < rules.price_drift
+    factors = prices(changes, uniform((queries, tools)), np.ones(tools))
     lives = -rules.ttl_s * np.log1p(-life)
-    return Session(rules, number, capability, fact, value, catalogue, offers, provider, states, factors, lives)
+    return Session(rules, number, capability, fact, value, profiles, offers, provider, states, factors, lives)
 
 
-def _reliabilities(rules: SessionRules, luck: Floats) -> Floats:
-    points, shares = reliabilities(rules.failures)
-    return points[np.minimum(np.searchsorted(np.cumsum(shares), luck, "right"), len(points) - 1)]
+@lru_cache(maxsize=64)
+def _edges(document: str) -> tuple[Floats, Floats]:
+    """Reliabilities that tools may have, and the cumulative shares of the tools that have each."""
+    points, shares = reliabilities(rules_of(document).failures)
+    return points, np.cumsum(shares)
 
 
 def regimes(
@@ -115,45 +130,71 @@ def regimes(
     chances = np.array([state_chances(float(share), rules.failures.slip) for share in reliability])
     alive, degraded = chances[:, 0], chances[:, 0] + chances[:, 1]
     drawn = np.where(luck < alive, ALIVE, np.where(luck < degraded, DEGRADED, DEAD))
-    states: NDArray[np.int64] = drawn.copy()
     if first is not None:
-        states[0] = first
-    for query in range(1, len(states)):
-        states[query] = np.where(moves[query] < rules.drift, drawn[query], states[query - 1])
-    return states
+        drawn[0] = first
+    return _held(drawn, moves < rules.drift)
 
 
-def _tool(rules: SessionRules, slot: int, capability: int, provider: int, reliability: float, u: Floats) -> Tool:
-    failures = rules.failures
+def prices(changes: NDArray[np.bool_], luck: Floats, first: Floats) -> Floats:
+    """(Q, I) factors on prices: a tool keeps its factor until it changes to another.
+
+    Args:
+        changes, luck: (Q, I) whether a price changes, and a uniform that decides to which factor.
+        first: (I,) the factors to begin with.
+    """
+    drawn = np.asarray(FACTORS)[(luck * len(FACTORS)).astype(np.int64)]
+    drawn[0] = first
+    return _held(drawn, changes)
+
+
+def _held(drawn: NDArray[Any], changes: NDArray[np.bool_]) -> NDArray[Any]:
+    """(Q, I) what was drawn at the last change, or at the start."""
+    since = np.where(changes, np.arange(len(drawn))[:, None], 0)
+    return np.take_along_axis(drawn, np.maximum.accumulate(since, axis=0), axis=0)
+
+
+def _profiles(document: str, u: Floats) -> Profiles:
+    failures, (points, edges) = rules_of(document).failures, _edges(document)
+    reliability = points[np.minimum(np.searchsorted(edges, u[0], "right"), len(points) - 1)]
+    normal = _QUANTILES[(u[[1, 3]] * QUANTILES).astype(np.int64)]
     advert = failures.advertised_floor + (1.0 - failures.advertised_floor) * reliability
-    advert += failures.advertised_spread * _normal(u[1])
+    advert += failures.advertised_spread * normal[0]
     # dear tools are a little faster and no more reliable: what a price buys has to be found out
-    fee = float(1 + int(u[2] * 10))
-    median = float(np.exp(0.2 + 0.8 * _normal(u[3]))) * 1.4 ** (0.5 - (fee - 1.0) / 9.0)
-    cold = u[6] < 0.3
-    profile = ToolProfile(
+    fee = 1.0 + np.floor(u[2] * 10)
+    median = np.exp(0.2 + 0.8 * normal[1]) * np.array([1.4 ** (0.5 - (each - 1.0) / 9.0) for each in fee.tolist()])
+    cold = np.array([round(0.3 + 3.7 * luck**2, 3) for luck in u[7].tolist()])
+    limit = (u[9] * 8).astype(np.int64), (u[9] * 30).astype(np.int64)
+    return Profiles(
         fee=fee,
-        latency_s=(round(median, 4),),
-        latency_spread=SPREADS[int(u[4] * len(SPREADS))],
-        cold_start_s=round(0.3 + 3.7 * float(u[7]) ** 2, 3) if cold else 0.0,
-        keep_alive_s=round(20.0 + 100.0 * float(u[8]), 1),
-        rate_limit=3 + int(u[9] * 8) if u[10] < failures.rate_limited_share else 0,
-        window_s=60.0,
-        quota=10 + int(u[9] * 30) if u[11] < failures.quota_share else 0,
-        timeout_s=TIMEOUT_S,
+        latency_s=_rounded(median, 4),
+        latency_spread=np.asarray(SPREADS)[(u[4] * len(SPREADS)).astype(np.int64)],
+        cold_start_s=np.where(u[6] < 0.3, cold, 0.0),
+        keep_alive_s=_rounded(20.0 + 100.0 * u[8], 1),
+        rate_limit=np.where(u[10] < failures.rate_limited_share, 3 + limit[0], 0),
+        quota=np.where(u[11] < failures.quota_share, 10 + limit[1], 0),
         reliability=reliability,
-        advertised_success=round(min(1.0, max(0.0, advert)), 3),
-        advertised_latency_s=round(median * (0.85 + 0.3 * float(u[5])), 3),
+        advertised_success=_rounded(np.minimum(1.0, np.maximum(0.0, advert)), 3),
+        advertised_latency_s=_rounded(median * (0.85 + 0.3 * u[5]), 3),
     )
-    name = f"tool_{slot:02d}"
-    kind = f"kind {capability + 1}"
+
+
+def _rounded(column: Floats, digits: int) -> Floats:
+    # NumPy's own rounding scales by a power of ten, and is off by a bit at times
+    return np.array([round(value, digits) for value in column.tolist()])
+
+
+def _tool(slot: int, fee: float, latency_s: float, *rest: Any) -> Tool:
+    *figures, capability, provider = rest
+    profile = ToolProfile(
+        fee, (latency_s,), **dict(zip(Profiles._fields[2:], figures, strict=True)), window_s=WINDOW_S, timeout_s=TIMEOUT_S
+    )
+    name, kind = f"tool_{slot:02d}", f"kind {capability + 1}"
     return Tool(name, f"Answers questions of {kind}.", kind, f"provider {provider + 1}", name, profile=profile, capability=kind)
 
 
-def _normal(luck: float) -> float:
-    return float(_QUANTILES[int(luck * QUANTILES)])
-
-
-def durations(tool: Tool) -> Floats:
-    """The quantiles of a tool's durations before the time-out, seconds, ascending."""
-    return tool.profile.latency_s[0] * np.asarray(latency_factors(tool.profile.latency_spread))
+@lru_cache(maxsize=262_144)
+def call_times(latency_s: float, spread: float) -> tuple[float, float]:
+    """The chance that a call ends before the time-out, and its mean seconds, by the median of its duration and the spread."""
+    drawn = latency_s * np.asarray(latency_factors(spread))  # ascending
+    kept = int(np.searchsorted(drawn, TIMEOUT_S, "right"))
+    return kept / QUANTILES, float(np.add.reduce(np.minimum(drawn, TIMEOUT_S))) / QUANTILES

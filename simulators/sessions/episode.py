@@ -19,7 +19,7 @@ from ..tools import Catalog, Tool
 from ..world import World
 from .draw import Session, draw_session
 from .informed import limits
-from .rules import SessionRules
+from .rules import SessionRules, rules_of
 
 _OK = Status.OK
 
@@ -72,7 +72,7 @@ def session_world(rules: SessionRules, number: int) -> SessionWorld:
 
 @lru_cache(maxsize=64)
 def _world(document: str, number: int) -> SessionWorld:
-    rules = SessionRules.model_validate_json(document)
+    rules = rules_of(document)
     session = draw_session(rules, number)
     names = tuple(tool.name for tool in session.tools)
     offers = session.offers.tolist()

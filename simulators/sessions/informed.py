@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..calls import CONNECTION_REFUSED_S
 from ..failures import cumulative_kinds
 from ..status import Status
-from .draw import TIMEOUT_S, Session, durations
+from .draw import TIMEOUT_S, Session, call_times
 
 Floats = NDArray[np.float64]
 
@@ -45,13 +45,11 @@ def odds(session: Session) -> Odds:
     model = session.rules.failures
     works = _state_chances(model.slip)[session.states]
     serves = session.offers[None, :] == session.capability[:, None]
-    drawn = [durations(tool) for tool in session.tools]
-    kept = np.array([float((each <= TIMEOUT_S).mean()) for each in drawn])
-    mean = np.array([float(np.minimum(each, TIMEOUT_S).mean()) for each in drawn])
+    profiles = session.profiles
+    kept, mean = np.array(list(map(call_times, profiles.latency_s.tolist(), profiles.latency_spread.tolist()))).T
     least = _least_failing_s(session, mean)
-    fees = np.array([tool.profile.fee for tool in session.tools])
     seconds = works * mean + (1.0 - works) * np.minimum(least, mean)  # a call into an outage takes as long as one that works
-    return Odds(np.where(serves, works * kept, 0.0), session.factors * fees, seconds)
+    return Odds(np.where(serves, works * kept, 0.0), session.factors * profiles.fee, seconds)
 
 
 def _least_failing_s(session: Session, mean: Floats) -> Floats:
@@ -117,8 +115,7 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
         steps: Evaluations of a line search.
     """
     figures = odds(session)
-    load_s = max(tool.profile.cold_start_s for tool in session.tools)
-    room_s = seconds + TIMEOUT_S + load_s
+    room_s = seconds + TIMEOUT_S + float(session.profiles.cold_start_s.max())
     later = _values_from_here(session)
     rows = np.arange(session.rules.queries)
     order = np.argsort(session.fact, kind="stable")

@@ -13,7 +13,7 @@ from ..draws import Draws, stable_generator, stable_integer
 from ..failures import BurstTimes, Chain
 from ..status import Status
 from .beliefs import ToolBeliefs
-from .draw import FACTORS, Floats, Session, regimes
+from .draw import Floats, Session, prices, regimes
 from .rules import VALUES
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ def redraw_session(episode: SessionEpisode, seed: int) -> None:
     later = rules.queries - now
     if later > 0:
         paths[now:] = regimes(rules, reliability, uniform((later, size)), uniform((later, size)), states)
-        changes, to = uniform((later, size)) < rules.price_drift, uniform((later, size))
-        for query in range(now + 1, rules.queries):
-            fresh = np.asarray(FACTORS)[(to[query - now] * len(FACTORS)).astype(np.int64)]
-            factors[query] = np.where(changes[query - now], fresh, factors[query - 1])
+        factors[now:] = prices(uniform((later, size)) < rules.price_drift, uniform((later, size)), factors[now].copy())
     capability, fact, value = _queries(session, now, uniform((4, rules.queries)))
     episode.session = replace(
         session, capability=capability, fact=fact, value=value, states=paths, factors=factors,

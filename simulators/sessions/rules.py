@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from pydantic import Field, model_validator
 
@@ -73,3 +74,9 @@ class SessionRules(StrictModel):
     def digest(self) -> str:
         """Hash of everything that defines how sessions are drawn."""
         return hashlib.sha256(self.document.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def rules_of(document: str) -> SessionRules:
+    """The rules of a document."""
+    return SessionRules.model_validate_json(document)

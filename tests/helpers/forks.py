@@ -9,9 +9,15 @@ import numpy as np
 from costgym.envs.actions import encode_action
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "costgym/Marketplace-v0": [{}, {"scenario": "storm", "concurrent": True}, {"scenario": "faas"}],
+    "costgym/Marketplace-v0": [
+        {},
+        {"scenario": "storm", "concurrent": True},
+        {"scenario": "faas"},
+        {"scenario": "marketplace-writes"},
+    ],
     "costgym/MarketplaceChat-v0": [
         {"scenario": "storm"},
+        {"scenario": "marketplace-writes"},
         {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
     ],
     "costgym/MarketplaceSession-v0": [{}, {"queries": 3, "memory": "raw", "mask": "legal"}],
@@ -33,6 +39,9 @@ def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
             return encode_action("search_tools", {"query": world.query})
         tools = world.candidates
         tool = tools[int(luck * len(tools))]
+        if world.world.writes:  # what the task wants, so that there are effects
+            served = world.account().candidates[int(luck * len(tools))].needs
+            return encode_action(tool.name, world.account().needs[served[0]].arguments if served else {})
         return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], "x"))
     return '["image_captioning", ["input_of_query"]]'
 

@@ -143,7 +143,7 @@ def test_pydantic_errors_are_converted_to_config_errors(make: Any) -> None:
     "text",
     [
         "name: x\nseed: " + "9" * 5000,
-        "name: x\ndescription: 2024-99-99\n",
+        "name: x\ndescription: !!timestamp 2024-99-99\n",
         "a: &a {b: *a}\n",
         "[" * 3000,
         'name: "\\ud800"\n',

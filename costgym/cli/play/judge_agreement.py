@@ -11,7 +11,7 @@ from ...experiments.play.options import Data, JudgeModel, JudgePrices, Seed
 from ...simulators.bounds import Count, argument, option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, ModelOptions, Quiet
-from ..output import Progress, save_json
+from ..output import Progress, save_json, shown
 
 CELLS = ("both_pass", "judge_alone", "strict_alone", "both_fail")
 MAX_SHOWN = 5  # disagreements in the terminal; --json has all
@@ -73,8 +73,10 @@ def _print(document: dict[str, Any]) -> None:
     different = document["disagreements"]
     for case in different[:MAX_SHOWN]:
         typer.echo(
-            f"\n{case['key']}: strict {'passes' if case['strict'] else 'fails'}, judge: {case['verdict']}\n"
-            f"  facts   {'; '.join(case['facts'])}\n  answer  {case['answer']!r:.200}\n  judge   {case['reply']!r:.200}"
+            shown(
+                f"\n{case['key']}: strict {'passes' if case['strict'] else 'fails'}, judge: {case['verdict']}\n"
+                f"  facts   {'; '.join(case['facts'])}\n  answer  {case['answer']!r:.200}\n  judge   {case['reply']!r:.200}"
+            )
         )
     if len(different) > MAX_SHOWN:
         typer.echo(f"\n{len(different) - MAX_SHOWN} more disagreements; --json FILE lists all")

@@ -9,20 +9,17 @@ from typing import Annotated
 import typer
 
 from ...experiments.board.run_options import RunOptions
-from ...experiments.play.options import JudgeModel, JudgePrices
 from ...simulators.bounds import option
 from ...simulators.errors import ConfigError
-from ..options import JsonFile, ManyWorkerOptions, Quiet, SpendingOptions, StoreUrl, requests_and_cost
+from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from ..output import Progress, check_store, console, print_list, save_json, save_run
 
 
 def leaderboard(
     asked: RunOptions,
-    language: SpendingOptions,
+    language: JudgedOptions,
     place: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
-    judge: JudgeModel = None,
-    judge_prices: JudgePrices = None,
     release: Annotated[str | None, option("Play this frozen release, or refuse; the results say so.", "NAME")] = None,
     alpha: Annotated[
         tuple[float, ...] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")
@@ -63,6 +60,7 @@ def leaderboard(
     from ...experiments.pages.table import print_table
     from ...experiments.play.execution.concurrent import for_replays
 
+    judge = language.judge
     language.keep_replies(judge)
     if alpha is not None:
         asked = asked.model_copy(update={"vary": {"alpha": list(alpha)}})
@@ -80,7 +78,7 @@ def leaderboard(
             progress.state = partial(requests_and_cost, spending)
         judging = None
         if judge is not None:
-            judging = JudgeOptions(judge, judge_prices, language.spend_limit, language.concurrency)
+            judging = JudgeOptions(judge, language.judge_prices, language.spend_limit, language.concurrency)
         board = run(config, out, progress=progress.update, engine=engine, spending=spending, judge=judging)
         if asked.agents is None and add_shipped(out, config, for_replays(engine)):
             board = Leaderboard(out, read_ended(out))

@@ -186,9 +186,9 @@ def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: 
 def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action, of (N,) integers, in episode i, or begin the next one; returns the number of places that it uses."""
     e = state.episodes[i]
-    anew = view.autoreset and e.ended
+    begins = view.autoreset and e.ended
     before = spent(e)
-    if anew:
+    if begins:
         touched = _begin(tables, rules, state, view, out, streams, starts, i)
         before = NOTHING_SPENT
     else:
@@ -198,9 +198,9 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
     cost, success = _show(tables, rules, state, view, out, i, touched, before)
     # in the order of `ToolEnv._outcome`: the last bits depend on it
     reward = -view.loss * cost
-    out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
-    out.terminated[i] = e.over and not anew
-    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not anew
+    out.rewards[i] = 0.0 if begins else reward + view.alpha if success else reward
+    out.terminated[i] = e.over and not begins
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not begins
     e.ended = out.terminated[i] or out.truncated[i]
     return world.places_used(e)
 
@@ -223,7 +223,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
         seed: the episode's, as a signed number of 64 bits.
     """
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
-    # an episode that has ended begins anew under autoreset, which lets one kernel both play and begin
+    # an episode that has ended starts again under autoreset, which lets one kernel both play and begin
     state.episodes[0].ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, starts, 0)

@@ -1,4 +1,4 @@
-"""What observations and masks of N episodes show of writes, compiled; `envs.writing` shows it for one episode in Python."""
+"""Write the effects of N episodes into observations and masks, compiled; `envs.writing` does so for one episode in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -30,7 +30,8 @@ def show_writes(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int
     task = np.int64(e.task)
     if whole:
         copy_row(out.roles, i, view.roles, task)
-    wanted, count = tables.state[task], min(6, np.int64(tables.need_count[task]))
+    wanted = tables.state[task]
+    count: Any = min(6, np.int64(tables.need_count[task]))
     for need in range(6):
         shown = need < count and (wanted >> np.uint64(need)) & _ONE
         record = state.entities[i, need if shown else 0]

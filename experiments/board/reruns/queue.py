@@ -82,7 +82,7 @@ class Verdict(BaseModel):
 
 
 class _Outcome(NamedTuple):
-    """What the process of a judge says: the sentences, and whether the entry may be added."""
+    """The result of a judge's process: the sentences, and whether the entry may be added."""
 
     accepted: bool
     said: list[str]
@@ -166,10 +166,11 @@ def _judge(
     entry = work / "entry"
     secret = hmac.new(root.encode(), digest.encode(), hashlib.sha256).hexdigest()
     told = work / "outcome.json"
+    kept = None if problem else _sealed(told, root, digest)
     if problem:
         outcome = _Outcome(False, [problem])
-    elif told.is_file():  # the queue was killed before the entry had its verdict
-        outcome = _Outcome(**json.loads(told.read_text(encoding="utf-8")))
+    elif kept is not None:  # the queue was killed before the entry had its verdict
+        outcome = kept
     else:
         tries = _begin(path, digest, commitment_of_text(secret))
         if tries > TRIES:
@@ -187,7 +188,8 @@ def _judge(
             mine = before is not None and before.accepted and manifest is not None and before.name == manifest.name
             outcome = _in_a_process(partial(_rerun, entry, board, work, sandbox, mine), minutes)
         make_folder(work)
-        write_atomically(told, json.dumps(outcome._asdict()))
+        content = json.dumps(outcome._asdict())
+        write_atomically(told, f"{_seal(content, root, digest)}\n{content}")
     if outcome.accepted:
         try:
             add(board, entry, rerun=work / "rerun", pages=pages)
@@ -202,6 +204,20 @@ def _judge(
     write_atomically(place, json_text(verdict.model_dump()))
     remove(work)
     return verdict
+
+
+def _seal(content: str, root: str, digest: str) -> str:
+    return hmac.new(root.encode(), f"outcome {digest} {content}".encode(), hashlib.sha256).hexdigest()
+
+
+def _sealed(path: Path, root: str, digest: str) -> _Outcome | None:
+    """The outcome in a file of this queue; None for one that whoever hands entries in has put there."""
+    try:
+        seal, content = path.read_text(encoding="utf-8").split("\n", 1)
+    except (OSError, ValueError):
+        return None
+    wanted = _seal(content, root, digest)
+    return _Outcome(**json.loads(content)) if hmac.compare_digest(seal.encode(), wanted.encode()) else None
 
 
 def _read_verdict(path: Path) -> Verdict | None:

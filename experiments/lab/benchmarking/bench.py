@@ -22,7 +22,8 @@ from ....simulators.errors import MissingExtra
 from .episodes import measure_agents, measure_lengths, measure_threads
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
-IDS = (ENV_ID, DECISION_ID, "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
+SESSION_ID = "costgym/MarketplaceSession-v0"
+IDS = (ENV_ID, SESSION_ID, DECISION_ID, "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
 SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
 """Fewer samples than DEER's 9,585, because each is embedded at its first use, which is not part of the measurement."""
 SINGLE = ("scalar", "compiled")
@@ -75,13 +76,15 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
     native = _has_numba()
     if native:
-        entries.append(_scalar(ENV_ID, generator, seed, kind="compiled", compiled=True))
+        entries += [_scalar(name, generator, seed, kind="compiled", compiled=True) for name in (ENV_ID, SESSION_ID)]
     for envs in SIZES:
         entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
         if envs <= 64:
             entries += [_vector(name, envs, "sync", generator, seed, **SETTINGS.get(name, {})) for name in IDS]
         if native:
             entries.append(_vector(ENV_ID, envs, "native", generator, seed))
+        if native and envs <= 1024:  # a session is drawn in Python when its episode begins
+            entries.append(_vector(SESSION_ID, envs, "native", generator, seed))
         if native and envs >= 1024:
             entries.append(_vector(ENV_ID, envs, "in place", generator, seed, copy=False))
     for entry in entries:

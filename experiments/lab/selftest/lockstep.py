@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ....envs.marketplace import MarketplaceEnv
+from ....envs.sessions.session import MarketplaceSessionEnv
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.batch import kernels
 from ....simulators.batch.state import Batch
@@ -180,6 +181,14 @@ def some_actions(generator: np.random.Generator, observation: dict[str, Any], ma
     return np.where(complete, width - 1, np.where((actions == width - 1) & (luck < 0.8), instead, actions))
 
 
+def session_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
+    """Choose actions for sessions: mostly allowed ones and few that leave a query, some forbidden."""
+    (count, width), luck = mask.shape, generator.random(mask.shape[0])
+    weights = generator.random(mask.shape) * mask
+    weights[:, -1] *= 0.2
+    return np.where(luck < 0.05, generator.integers(0, width, count), weights.argmax(axis=1))
+
+
 def run_views(
     count: int,
     steps: int,
@@ -247,12 +256,20 @@ def run_views(
 class CompiledOnes(SyncVectorEnv):
     """Gymnasium's loop over environments that play in compiled code, one by one; an argument `native_env` of `run_views`."""
 
+    env_type: type[MarketplaceEnv | MarketplaceSessionEnv] = MarketplaceEnv
+
     def __init__(self, count: int, autoreset_mode: AutoresetMode, threads: int, **settings: Any) -> None:
         del threads  # each plays by itself
-        super().__init__([lambda: MarketplaceEnv(compiled=True, **settings)] * count, autoreset_mode=autoreset_mode)
+        super().__init__([lambda: self.env_type(compiled=True, **settings)] * count, autoreset_mode=autoreset_mode)
 
     def action_masks(self) -> Any:
         return np.stack([env.unwrapped.action_masks() for env in self.envs])  # type: ignore[attr-defined]
+
+
+class CompiledSessions(CompiledOnes):
+    """The same with sessions."""
+
+    env_type = MarketplaceSessionEnv
 
 
 def enumerate_all(values: Sequence[Any]) -> list[tuple[int, Any]]:

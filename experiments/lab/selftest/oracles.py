@@ -25,7 +25,7 @@ from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
 from ...play.trajectories.verify import verify_file
-from .lockstep import FINISH, WAIT, CompiledOnes, Difference, play, run_views
+from .lockstep import FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
 from .rules import broken_rules
 
 STEPS = 24
@@ -236,6 +236,37 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         yield f"{mode.value}, {form}, {native.__name__}: {difference}"
 
 
+def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
+    """Sessions of random rules, with the world's ways to fail, are the same in compiled code."""
+    from gymnasium.vector import AutoresetMode
+
+    from ....envs.sessions.session import MarketplaceSessionEnv
+    from ....envs.vector.sessions import SessionVectorEnv
+    from ....simulators.batch.rng import most_threads
+
+    random = Random(seed)
+    kinds = random.randint(1, 4)
+    failures = scenario.failures.model_dump(exclude={"bursts", "persistence"})
+    settings: dict[str, Any] = {
+        "queries": random.randint(1, 12), "capabilities": kinds, "tools": random.randint(kinds, 12),
+        "providers": random.randint(1, 4), "drift": random.choice((0.0, 0.1, 1.0)), "price_drift": random.choice((0.0, 0.3)),
+        "repeat": random.random(), "ttl_s": random.choice((1.0, 60.0)), "outage_every_s": random.choice((5.0, 400.0)),
+        "failures": {**failures, "persistence": 0.0}, "memory": random.choice(("counts", "raw")),
+        "mask": random.choice(("useful", "legal")), "enforcement": random.choice(("refuse", "terminate", "record")),
+        "budget": random.choice((None, {}, {"price": 25, "seconds": 40.0}, {"calls": 5})),
+        "max_steps": random.choice((None, 9)),
+    }  # fmt: skip
+    mode, threads = random.choice(list(AutoresetMode)), min(random.choice((1, 2)), most_threads())
+    native: Any = random.choice((SessionVectorEnv, CompiledSessions))
+    tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
+    try:
+        run_views(
+            3, STEPS, seed, mode, None, MarketplaceSessionEnv, native, session_actions, threads, **settings
+        )  # fmt: skip
+    except Difference as difference:
+        yield f"{mode.value}, {native.__name__}, {settings}: {difference}"
+
+
 def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Verification accepts an honest record, and refuses it after a random edit; observations keep to their space."""
     random = Random(seed)
@@ -298,9 +329,10 @@ ORACLES: dict[str, Oracle] = {
     "batch": batch,
     "records": records,
     "views": views,
+    "sessions": sessions,
     "threads": threads,
 }
-COMPILED = ("batch", "views")
+COMPILED = ("batch", "views", "sessions")
 """Oracles that need Numba."""
 
 

@@ -86,7 +86,7 @@ def _kappas(cells: FloatArray) -> FloatArray:
 
 
 def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) -> dict[str, Any]:
-    """What is known of a judge: its agreement, that of the seeded stand-in on the same answers, and where the judge disagrees.
+    """Describe a judge: its agreement, that of the seeded stand-in on the same answers, and the answers on which it disagrees.
 
     Episodes without an answer fail under any grading, so they are counted and not compared; void verdicts are left out. An
     unparsable one is no pass.

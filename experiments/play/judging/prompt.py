@@ -58,7 +58,7 @@ def messages_for(request: str, needs: Sequence[Need], answer: str) -> list[Messa
 
 
 def is_asked(need: Need) -> bool:
-    """Whether an answer must state the need's fact."""
+    """Return whether an answer must state the need's fact."""
     return need.asked and not need.optional
 
 

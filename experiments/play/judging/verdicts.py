@@ -59,12 +59,12 @@ class Case(NamedTuple):
 
     @property
     def has_facts(self) -> bool:
-        """Whether the answer must state something; in worlds with writes there are tasks that only want to be done."""
+        """Return whether the answer must state something; in worlds with writes there are tasks that only want to be done."""
         return any(map(is_asked, self.needs))
 
 
 class Verdict(BaseModel):
-    """What the judge said of one episode.
+    """The verdict on one episode.
 
     Attributes:
         key: names the episode in its run.
@@ -137,7 +137,7 @@ class Verdicts(BaseModel):
         write_atomically(path, "".join(f"{line}\n" for line in lines))
 
     def usd(self, *verdicts: Verdict) -> float | None:
-        """What verdicts cost, US dollars; None where the judge's tokens have no known price."""
+        """The cost of verdicts in US dollars; None where the judge's tokens have no known price."""
         if self.prices is None:
             return None
         read, written = (sum(getattr(each, name) for each in verdicts) for name in _TOKENS)

@@ -181,6 +181,7 @@ def test_several_scenarios_are_no_native_batch() -> None:
 def test_the_number_of_threads_changes_nothing(form: dict[str, Any]) -> None:
     for count in (1, 2, 7):
         run_views(count, 40, 3, AutoresetMode.NEXT_STEP, **small(failures="storm"), max_steps=12, threads=2, **form)
+        run_views(count, 40, 3, AutoresetMode.NEXT_STEP, scenario="marketplace-writes", max_steps=12, threads=2, **form)
 
 
 @pytest.mark.parametrize("threads", [0, most_threads() + 1, True, 1.5])

@@ -56,6 +56,60 @@ def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(argume
     assert files(killed) == expected
 
 
+DYING = """
+import os, runpy, signal, sys
+from costgym.experiments.play.files import LineFile
+from costgym.simulators.writes import Store
+
+moment, left, *sys.argv[1:] = sys.argv[1:]
+left = int(left)
+owner, name = (Store, "settle") if moment == "effect" else (LineFile, "append")
+real = getattr(owner, name)
+
+def dying(self, *arguments):
+    global left
+    real(self, *arguments)
+    left -= moment == "line" or arguments[1].effect is not None  # the call has taken effect
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(owner, name, dying)
+runpy.run_module("costgym", run_name="__main__", alter_sys=True)
+"""
+WRITES = ("--scenario", "marketplace-writes", "--episodes", "30", "--seed", "3")
+
+
+COLLECT_WRITES = ("collect", "--agent", "retry", *WRITES)
+BOARD_WRITES = ("leaderboard", "--agents", "retry,react", "--jobs", "1", *WRITES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "moment", "counts"),
+    [
+        (COLLECT_WRITES, "effect", (3, 40, 19)),
+        (COLLECT_WRITES, "line", (3, 8, 9)),
+        # a leaderboard also searches the optimum of every episode, which makes a thousand effects
+        pytest.param(BOARD_WRITES, "effect", (3, 20_000, 25_000), marks=pytest.mark.slow),
+        pytest.param(BOARD_WRITES, "line", (3, 8, 9), marks=pytest.mark.slow),
+    ],
+    ids=["collect-effect", "collect-line", "leaderboard-effect", "leaderboard-line"],
+)
+def test_a_run_killed_between_a_writes_effect_and_its_record_loses_nothing_and_repeats_nothing(
+    arguments: tuple[str, ...], moment: str, counts: tuple[int, ...], tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert start(arguments, whole).wait(120) == 0
+    grew = [0]
+    for left in counts:
+        command = [sys.executable, "-c", DYING, moment, str(left), *arguments, "--out", str(killed), "--quiet"]
+        assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+        grew.append(size(killed))
+    assert grew[1] < grew[2] < grew[3] < size(whole)  # each attempt goes on where the one before was killed
+    assert start(arguments, killed).wait(120) == 0
+    assert files(killed) == files(whole)
+    assert b'"money_lost"' in b"".join(files(whole).values())
+
+
 @pytest.mark.parametrize("cut", [0, 1, 30, 31, 32, 70, 94, 95, 96])
 def test_a_file_is_cut_after_its_last_whole_line(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "lines"

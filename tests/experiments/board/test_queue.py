@@ -19,6 +19,7 @@ from costgym.experiments.board.reruns.record import commitment_of_text
 from costgym.experiments.board.reruns.sandbox import why_not
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
+from costgym.experiments.play.files import snapshot
 from costgym.simulators.errors import ConfigError
 from tests.helpers.queue_entries import HOSTILE, fill
 
@@ -137,6 +138,21 @@ def test_the_queue_is_bounded_and_goes_on_with_the_next_run(
     shutil.copytree(place / "queue/00 honest", place / "queue/02 tried")
     monkeypatch.setattr(queues, "TRIES", 0)
     assert "was begun 0 times and never ended" in judge_queue(place / "queue", place / "board", secret)["02 tried"].words
+
+
+def test_an_outcome_that_was_handed_in_beside_the_entries_is_not_believed(waiting: Path, secret: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(waiting, tmp_path / "place")
+    junk = place / "queue/00 honest/junk.sh"
+    junk.write_text("#!")
+    planted = place / "queue" / queues.WORK / snapshot(place / "queue/00 honest")
+    planted.mkdir(parents=True)
+    content = json.dumps({"accepted": True, "said": ["trust me"], "name": "Entry 00"})
+    for seal in ("", "0" * 64 + "\n", "\u00e9\n"):
+        (planted / "outcome.json").write_text(seal + content)
+        verdict = judge_queue(place / "queue", place / "board", secret, most=1)["00 honest"]
+        assert not verdict.accepted and "is unexpected" in verdict.words
+        (place / "queue/00 honest.verdict.json").unlink()
+        planted.mkdir()
 
 
 def test_a_queue_with_nothing_in_it_is_judged_and_one_that_is_missing_is_an_error(secret: Path, tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from costgym.agents.base import NUMERIC
+from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.board.run_config import RunConfig, make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.tracks import track_of
@@ -38,10 +39,12 @@ def test_two_tracks_of_one_view_keep_their_rows_apart(config: RunConfig, board: 
     assert rows == {("numbers", "greedy"), ("numbers", "retry"), *(("writes", agent) for agent in AGENTS)}
     assert all(("money_lost" in row) == (row["track"] == "writes") for row in board.document["rows"])
     assert len(board.results) == 2 * 3 * 12 + 4 * 12
-    assert [track_of(NUMERIC), track_of(NUMERIC, {"scenario": "marketplace-writes"})] == ["numbers", "writes"]
+    named = {"scenario": "marketplace-writes"}
+    assert [track_of(NUMERIC), track_of(NUMERIC, named), track_of(TEXT, named)] == ["numbers", "writes", "text"]
+    assert track_of(NUMERIC, {"scenario": ["marketplace-writes"]}) == "numbers"  # settings may be somebody else's
 
 
-def test_the_track_continues_verifies_and_can_be_handed_in(config: RunConfig, board: Leaderboard, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_track_continues_verifies_and_can_be_handed_in(config: RunConfig, board: Leaderboard, tmp_path: Path) -> None:
     before = (board.folder / "leaderboard.json").read_bytes()
     assert run(config, board.folder).document == board.document
     assert (board.folder / "leaderboard.json").read_bytes() == before and verify(board.folder).verified

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import costgym
+from costgym.simulators.episode import Episode
 from costgym.simulators.errors import DataError
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
@@ -182,6 +185,35 @@ def test_the_text_view_documents_the_key_and_tells_of_the_final_state() -> None:
     env.step(call)
     info = env.step('{"name": "finish", "arguments": {"answer": "Booked."}}')[4]
     assert (info["is_success"], info["duplicates"], info["money_lost"]) == (True, 0, 0.0)
+
+
+# -- forks ---------------------------------------------------------------------------------------------------------------
+
+CALLS = st.lists(st.integers(0, 3), max_size=8)
+
+
+@given(seed=st.integers(0, 2**40), before=CALLS, after=CALLS, other=CALLS)
+def test_a_fork_has_the_effects_and_the_future_of_its_episode_and_changes_nothing_in_it(
+    seed: int, before: list[int], after: list[int], other: list[int]
+) -> None:
+    world = scenario(tool("book", 0.5), tool("keyed", 0.5, idempotent=True, settles_s=8.0)).build()
+    episode = world.episode(0, seed)
+
+    def play(episode: Episode, slots: list[int]) -> tuple[str, ...]:
+        for slot in slots:
+            if not episode.over:
+                episode.call(slot)
+        assert episode.store is not None
+        calls = [(call.slot, call.status, call.finished_s, call.effect, call.answer) for call in episode.calls]
+        return repr(episode.store.records), repr(calls), repr(episode.ledger.price)
+
+    present = play(episode, before)
+    twin, stranger = episode.fork(), episode.fork()
+    assert play(twin, []) == present
+    play(stranger, other)
+    assert play(episode, []) == present
+    assert play(twin, after) == play(episode, after)
+    assert twin.write_figures() == episode.write_figures()
 
 
 # -- scenarios -----------------------------------------------------------------------------------------------------------

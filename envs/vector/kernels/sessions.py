@@ -1,0 +1,306 @@
+"""Compiled steps of N sessions; `sessions.session.MarketplaceSessionEnv` plays one in Python."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....simulators import draws
+from ....simulators.batch import kernels as world
+from ....simulators.batch import sessions as play
+from ....simulators.batch.arguments import bound_arguments
+from ....simulators.batch.memory import clear_row, copy_row
+from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
+from ....simulators.batch.sessions import Sessions
+from ....simulators.sessions.rules import VALUES
+from ....simulators.status import LOOKS_OK, Status
+from ...sessions.features import PRICE_UNIT, RECENT, STATIC
+from ..info import NOTHING_SPENT, report, spent
+from .marketplace import Starts
+
+__all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
+
+SEEN = np.dtype([("recent", np.float64), ("called_s", np.float64), ("right", np.int32), ("failures", np.int32)], align=True)
+"""An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
+worked, and the number that failed since."""
+_PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
+_KINDS = len(STATIC)
+_HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
+_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_CLOCK = draws.log(1.0 + 10_000.0)
+_WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
+
+
+class View(NamedTuple):
+    """The view of N sessions over M tools, from which observations are written.
+
+    Attributes:
+        sessions: Their state.
+        tools: (N, M, F) `observation["tools"]` of the last step.
+        seen: (N, M) `SEEN`.
+        outage_s: (N, P) when each provider was last seen down; -1 if never.
+        showing: (N,) the tool whose last call is shown where counts are not; -1 for none.
+        counted, useful: `memory` is ``counts``, `mask` is ``useful``.
+        subtracts: the reward subtracts the price.
+        success_share, ttl_s: of the rules.
+        max_steps, time_limit, autoreset: as in `kernels.marketplace.View`.
+        judged, resource: likewise.
+    """
+
+    sessions: Sessions
+    tools: NDArray[np.float32]
+    seen: NDArray[np.void]
+    outage_s: NDArray[np.float64]
+    showing: NDArray[np.int32]
+    counted: bool
+    useful: bool
+    subtracts: bool
+    success_share: float
+    ttl_s: float
+    max_steps: int
+    time_limit: int
+    autoreset: bool
+    judged: bool
+    resource: int
+
+
+class Out(NamedTuple):
+    """The arrays that a step writes: observations, outcomes and figures of N episodes.
+
+    Attributes:
+        tools, query, resources: (N, M, F), (N, 5 + kinds), (N, 5).
+        mask: (N, A).
+        rewards, terminated, truncated: (N,).
+        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
+        success: (N,).
+        queries: (N,) the present query.
+        values: (2, N) value of the queries that passed, and its share of all.
+    """
+
+    tools: NDArray[np.float32]
+    query: NDArray[np.float32]
+    resources: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    success: NDArray[np.bool_]
+    queries: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@compiled
+def reset_where(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool
+) -> Any:
+    """Begin the episodes of `where`; with `show_all` also write the state of the others. A row has room for every episode."""
+    for i in range(where.size):
+        limited, before = play.limited(rules, view.sessions, i), spent(state.episodes[i])
+        if where[i]:
+            _begin(tables, limited, state, view, streams, starts, i)
+            before = NOTHING_SPENT
+        if where[i] or show_all:
+            _show(tables, limited, state, view, out, i, before)
+    return 0
+
+
+@compiled
+def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
+    """Play one step of the episodes of a part; see `kernels.marketplace.step_part`."""
+    tables, rules, state, view, streams = bound_arguments(bound)
+    parts = room.size
+    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
+        _step(tables, rules, state, view, out, streams, actions, starts, i)
+
+
+@threaded
+def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> None:
+    """Play one step of every episode, each part on a thread of its own."""
+    for part in prange(room.size):
+        step_part(bound, out, actions, starts, room, np.int64(part))
+
+
+@compiled
+def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
+    """Play an action of a batch of one, or begin an episode; see `kernels.marketplace.play_one`."""
+    tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
+    state.episodes[0].ended = task >= 0
+    actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
+    _step(tables, rules, state, view, out, streams, actions, starts, 0)
+    return 0
+
+
+@internal
+def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> None:
+    """Play an action in episode i, or begin the next one."""
+    e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)
+    begins = view.autoreset and e.ended
+    before, value = spent(e), lane.value
+    if begins:
+        _begin(tables, limited, state, view, streams, starts, i)
+        before = NOTHING_SPENT
+    else:
+        _act(tables, limited, state, view, i, np.int64(actions[i]))
+    cost = _show(tables, limited, state, view, out, i, before)
+    reward = lane.value - value
+    if view.subtracts:
+        reward -= cost
+    out.rewards[i] = 0.0 if begins else reward
+    out.terminated[i] = e.over and not begins
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not begins
+    e.ended = out.terminated[i] or out.truncated[i]
+
+
+@internal
+def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
+    """Begin the session in row i of the tables, which was put there before."""
+    draw = starts.seeds[i] if starts.drawn else next_draw(streams, i)
+    play.begin(tables, rules, state, view.sessions, i, starts.seeds[i] if starts.seeded[i] else draw)
+    clear_row(view.seen, i)
+    for slot in range(view.seen.shape[1]):
+        view.seen[i, slot].recent, view.seen[i, slot].called_s = 0.5, -1.0
+    for provider in range(view.outage_s.shape[1]):
+        view.outage_s[i, provider] = -1.0
+    view.showing[i] = -1
+    _show_query(tables, view, i)
+
+
+@inlined
+def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) -> None:
+    """Play one action."""
+    e, sessions = state.episodes[i], view.sessions
+    e.steps += 1
+    width, query = state.slots.shape[1], sessions.lanes[i].query
+    if action > width:
+        play.next_query(tables, rules, state, sessions, i, False)
+    elif action == width and play.remembers(sessions, i):
+        play.recall(tables, rules, state, sessions, i)
+    elif action == width:
+        world.refuse(tables, rules, state, i)
+        e.status = world.FORBIDDEN
+    elif view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
+        world.refuse(tables, rules, state, i)
+        _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
+    else:
+        status, ran = play.call(tables, rules, state, sessions, i, action)
+        _take(state, view, i, action, status, ran)
+    if sessions.lanes[i].query != query:
+        _show_query(tables, view, i)
+
+
+@inlined
+def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> None:
+    """Take in how a call ended or was refused."""
+    e, tools, seen = state.episodes[i], view.tools, view.seen[i, slot]
+    e.status = status
+    last = tools.shape[2] - 2
+    if not view.counted and view.showing[i] >= 0:
+        tools[i, view.showing[i], last] = tools[i, view.showing[i], last + 1] = _NONE
+    view.showing[i] = slot
+    looks_ok = ((_LOOKS_OK >> status) & 1) == 1
+    tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if looks_ok else (_NONE, _WHOLE)
+    if not ran:
+        return
+    count, quota = state.slots[i, slot].count, view.sessions.quota[i, slot]
+    if quota:
+        tools[i, slot, _QUOTA] = 1.0 - count / quota
+    if not view.counted:
+        return
+    right = status == _OK
+    seen.right += right
+    seen.recent = RECENT * seen.recent + (1.0 - RECENT) * right
+    seen.failures = 0 if right else seen.failures + 1
+    first = last - 6
+    tools[i, slot, first] = min(1.0, log(1.0 + count) / 5.0)
+    tools[i, slot, first + 1] = (seen.right + 1.0) / (count + 2.0)
+    tools[i, slot, first + 2] = seen.recent
+    tools[i, slot, first + 3] = min(1.0, seen.failures / 5.0)
+    seen.called_s = e.now
+    if status == _OUTAGE:
+        view.outage_s[i, view.sessions.provider[i, slot]] = e.now
+
+
+@inlined
+def _show_query(tables: Any, view: Any, i: int) -> None:
+    """Write the columns of `tools` that change with the query. After the last one its prices stay."""
+    sessions, query = view.sessions, view.sessions.lanes[i].query
+    over = query >= sessions.fact.shape[1]
+    for slot in range(view.tools.shape[1]):
+        view.tools[i, slot, _PRICE] = tables.quote[i, 0, slot] / PRICE_UNIT
+        serves = not over and sessions.offers[i, slot] == sessions.capability[i, query]
+        view.tools[i, slot, _SERVES] = _WHOLE if serves else _NONE
+
+
+@inlined
+def _ago(seconds: float) -> float:
+    return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
+
+
+@inlined
+def _show_times(view: Any, i: int, now: float) -> None:
+    """Write the columns of `tools` that change with time."""
+    tools, provider = view.tools, view.sessions.provider
+    since = tools.shape[2] - 4
+    for slot in range(tools.shape[1]):
+        called_s = view.seen[i, slot].called_s
+        if called_s >= 0.0:
+            tools[i, slot, since] = _ago(now - called_s)
+    for number in range(view.outage_s.shape[1]):
+        if view.outage_s[i, number] >= 0.0:
+            share = np.float32(_ago(now - view.outage_s[i, number]))
+            for slot in range(tools.shape[1]):
+                if provider[i, slot] == number:
+                    tools[i, slot, since + 1] = share
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
+    """Write the observation and figures of an episode; return what this step has cost."""
+    e, sessions, lane = state.episodes[i], view.sessions, view.sessions.lanes[i]
+    queries, width = sessions.fact.shape[1], state.slots.shape[1]
+    kinds = out.query.shape[1] - 5
+    query, now = lane.query, e.now
+    over, known = query >= queries, play.remembers(sessions, i)
+    if view.counted:
+        _show_times(view, i, now)
+    copy_row(out.tools, i, view.tools, i)
+    shown = out.query
+    for column in range(shown.shape[1]):
+        shown[i, column] = 0.0
+    kind = sessions.capability[i, query] if not over else 0
+    if not over:
+        shown[i, 0] = sessions.value[i, query] / _HIGH
+        shown[i, 1 + kind] = 1.0
+        if known:
+            age = now - sessions.found_s[i, sessions.fact[i, query]]
+            shown[i, 1 + kinds] = 1.0
+            shown[i, 2 + kinds] = min(1.0, age / view.ttl_s / 4.0)
+        shown[i, 3 + kinds] = min(1.0, lane.called / 10.0)
+        shown[i, 4 + kinds] = 1.0 - query / queries
+    resources = out.resources
+    resources[i, 0] = max(0.0, 1.0 - e.price / rules.price_limit)
+    resources[i, 1] = max(0.0, 1.0 - now / rules.seconds_limit)
+    resources[i, 2] = min(1.0, log(1.0 + now) / _CLOCK)
+    resources[i, 3] = min(1.0, e.steps / view.max_steps)
+    resources[i, 4] = lane.value / (_HIGH * queries)
+
+    mask = out.mask
+    spent_so_far, limit = world.spent_and_limit(rules, e)
+    for slot in range(width):
+        serves = not view.useful or sessions.offers[i, slot] == kind
+        covered = not rules.refuse or spent_so_far + tables.quote[i, 0, slot] <= limit
+        mask[i, slot] = serves & covered & (not e.over)
+    mask[i, width] = known and not e.over
+    mask[i, width + 1] = True
+
+    cost, _ = report(rules, view, out, e, i, before)
+    share = lane.value / sessions.total[i]
+    out.queries[i], out.values[0, i], out.values[1, i] = query, lane.value, share
+    out.success[i] = e.over and share >= view.success_share
+    return cost

@@ -1,0 +1,95 @@
+"""The native vector environment of sessions: compiled steps of N episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.batch.sessions import SessionBatch
+from ...simulators.errors import ConfigError
+from ...simulators.ledger import RESOURCES
+from ..sessions.features import RESOURCE_FEATURES, opening, query_features, tool_features
+from ..sessions.session import MarketplaceSessionEnv
+from .info import figures_info
+from .kernels import sessions as kernels
+from .marketplace import MarketplaceVectorEnv
+
+
+class SessionVectorEnv(MarketplaceVectorEnv):
+    """N environments `costgym/MarketplaceSession-v0`, played in compiled code.
+
+    It equals Gymnasium's ``SyncVectorEnv`` over the scalar ones bit for bit, as `MarketplaceVectorEnv` does, whose arguments it
+    takes. Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
+    """
+
+    batch: SessionBatch
+    kernels = kernels
+
+    def _make_scalar(self, settings: dict[str, Any]) -> Any:
+        return MarketplaceSessionEnv(**settings)
+
+    def _make_world(self, scalar: Any) -> None:
+        if self.all_tables:
+            raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
+        count, rules = self.num_envs, scalar.rules
+        self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement)
+        self._by_row, self._numbers = True, np.array(scalar.numbers, np.int64)
+        undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
+        self._undrawn = kernels.Starts(*undrawn, drawn=True)
+        self._view = kernels.View(
+            sessions=batch.sessions,
+            tools=np.zeros((count, rules.tools, len(tool_features(rules, scalar.memory))), np.float32),
+            seen=np.zeros((count, rules.tools), kernels.SEEN),
+            outage_s=np.zeros((count, rules.providers)),
+            showing=np.zeros(count, np.int32),
+            counted=scalar.memory == "counts",
+            useful=scalar.mask == "useful",
+            subtracts=scalar.reward == "value-minus-price",
+            success_share=rules.success_share,
+            ttl_s=rules.ttl_s,
+            max_steps=scalar.max_steps,
+            time_limit=self.time_limit,
+            autoreset=self.autoreset_mode is self.autoreset_mode.NEXT_STEP,
+            judged=False,
+            resource=RESOURCES.index(scalar.cost),
+        )
+
+    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
+            self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory)
+        return places
+
+    @property
+    def nbytes(self) -> int:
+        view = sum(part.nbytes for part in self._view if isinstance(part, np.ndarray))
+        return self.batch.nbytes + self._streams.nbytes + view
+
+    @property
+    def shared_nbytes(self) -> int:
+        return sum(part.nbytes for part in (self.batch.tables.factors, self.batch.tables.spreads, self.batch.sessions.factors))
+
+    def fresh(self) -> Any:
+        count, rules, view = self.num_envs, self.scalar.rules, self._view
+        shapes = {
+            "tools": view.tools.shape,
+            "query": (count, len(query_features(rules))),
+            "resources": (count, len(RESOURCE_FEATURES)),
+        }
+        observed = self._observed or {name: self._pool.empty(*shape) for name, shape in shapes.items()}
+        if not self.copy:
+            self._observed = observed
+        return kernels.Out(
+            **observed,
+            **self._outcomes(rules.tools + 2),
+            queries=np.empty(count, np.int64),
+            values=np.empty((2, count)),
+        )
+
+    def observations(self, out: Any) -> Any:
+        return {"tools": out.tools, "query": out.query, "resources": out.resources}
+
+    def figures(self, out: Any) -> dict[str, NDArray[Any]]:
+        told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1]}
+        return {**figures_info(out, self.scalar.cost), **told}
