@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.custom import is_custom
-from ...agents.models.base import REQUESTS, LanguageModel
+from ...agents.models.base import LanguageModel
 from ...agents.models.cached import Cached
 from ...agents.models.named import CACHE_VARIABLE
 from ...agents.registry import make_agent, make_model
@@ -51,15 +51,13 @@ from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
 from .conditions import condition_key, currency_of, rank_rows
 from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
-from .rows import columns_of
+from .rows import columns_of, tokens_counted
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
-from .tracks import charges_tokens, track_documents, track_of
+from .tracks import track_documents, track_of
 
 SUBMISSIONS = "submissions"
 """Folder of the submissions that were added to a run."""
-SERVED = "served"
-"""The model of a run that clients of `costgym serve` play."""
 REPLIES = ".replies"
 """Folder of a real model's replies while a run goes on."""
 ROWS = "rows.json"
@@ -296,20 +294,10 @@ def summarise_run(
     return {**document, "rows": ranked}
 
 
-def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """A row of the leaderboard from its episodes."""
-    results = list(results)
     figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures, **({} if _is_metered(config, row, results) else {"metered": False})}
-
-
-def _is_metered(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
-    """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
-    if not charges_tokens(row.track.name):
-        return True
-    if is_custom(row.agent):  # in this process it has models of its own; in a rerun ours counts what it is asked for
-        return all(result.replies.get(REQUESTS) for result in results if not result.void)
-    return config.model != SERVED
+    return {"track": row.track.name, **figures, **({} if tokens_counted(config, row, results) else {"metered": False})}
 
 
 def check_owner(manifest: str, folder: Path) -> None:

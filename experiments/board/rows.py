@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...agents.models.base import MISHAPS
+from ...agents.custom import is_custom
+from ...agents.models.base import MISHAPS, REQUESTS
 from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from ..play.metrics import JUDGE_FIGURES
+from ..play.results import EpisodeResult
 from .conditions import PASS_RATE
+from .run_config import SERVED, RowConfig, RunConfig
+from .tracks import charges_tokens
 
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
@@ -83,6 +87,15 @@ def is_void(row: Row) -> bool:
 def is_metered(row: Row) -> bool:
     """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
     return row.get("metered") is not False
+
+
+def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
+    """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
+    if not charges_tokens(row.track.name):
+        return True
+    if is_custom(row.agent):  # in this process it has models of its own; in a rerun ours counts what it is asked for
+        return all(result.replies.get(REQUESTS) for result in results if not result.void)
+    return config.model != SERVED
 
 
 def is_ranked(row: Row) -> bool:

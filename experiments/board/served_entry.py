@@ -18,8 +18,8 @@ from ..play.trajectories.format import Header
 from ..play.trajectories.record import trajectory_of
 from ..serve.limits import Refused
 from ..serve.recorder import Assignment, Tape
-from .board import SERVED, PageMaker, check_owner, publish, summarise_run
-from .run_config import RunConfig, read_run_config
+from .board import PageMaker, check_owner, publish, summarise_run
+from .run_config import SERVED, RunConfig, read_run_config
 from .run_log import ATTEMPTS, EpisodeOutput, RunLog
 from .tracks import track_of
 

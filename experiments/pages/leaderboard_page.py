@@ -307,7 +307,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
-        notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
+        notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
     crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
     if crashed:
@@ -343,21 +343,17 @@ def _row(
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
 ) -> dict[str, Any]:
-    if is_simulated(row):
-        under = "simulated model"
-    elif is_reference(row):
-        under = "bound, not ranked"
-    else:
-        under = plain(row["model"]) if row.get("model") else "no language model"
-    submission = row.get("submission")
+    submission, rerun = row.get("submission"), row.get("rerun")
+    model = plain(row["model"]) if row.get("model") else "no language model"
+    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
-        under += f", claims to use {plain(submission['model'])}"
+        under.append(f"claims to use {plain(submission['model'])}")
     if row.get("verified") and not badge(row):
-        under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
-    if isinstance(row.get("rerun"), Mapping):
-        under += f", claim {plain(row['rerun'].get('claim'))}"
+        under.append(row["verified"] if isinstance(row["verified"], str) else "replayed")
+    if isinstance(rerun, Mapping):
+        under.append(f"claim {plain(rerun.get('claim'))}")
     if not is_metered(row):
-        under += ", unmetered"
+        under.append("unmetered")
     return {
         "reference": is_reference(row),
         "ranks": [(name, ranks[name][id(row)][1]) for name in gradings],
@@ -365,7 +361,7 @@ def _row(
         "agent": shown_name(row),
         "badge": badge(row),
         "page": None if agent_page is None else agent_page(row),
-        "under": under,
+        "under": ", ".join(under),
         "about": describe(row),
         "condition": condition_label(row, leaderboard),
         "cells": [_cell(row, column, peers, column is columns[0]) for column in columns],
