@@ -20,7 +20,7 @@ LEVEL = 0.05
 Pair = tuple[int, int]
 
 
-def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[int, int]] | None:
+def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[int, int] | None]:
     """The best and the worst rank that each row may have.
 
     Args:
@@ -30,41 +30,43 @@ def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[i
 
     Returns:
         For each row one more than the number of rows that are significantly better, and the number of those that are not
-        significantly worse; None where a row lacks its figures by episode.
+        significantly worse; None for a row without its figures by episode.
     """
     pairs = list(combinations(range(len(rows)), 2))
-    leads = _leads(rows, metric, pairs, seeds)
-    if leads is None:
-        return None
     best, worst = [1] * len(rows), [len(rows)] * len(rows)
-    for (a, b), lead in zip(pairs, leads, strict=True):
+    for (a, b), lead in zip(pairs, _leads(rows, metric, pairs, seeds), strict=True):
         if lead:
             ahead, behind = (a, b) if lead > 0 else (b, a)
             best[behind] += 1
             worst[ahead] -= 1
-    return list(zip(best, worst, strict=True))
+    tested = [_values(row, metric) is not None for row in rows]
+    return [each if known else None for known, each in zip(tested, zip(best, worst, strict=True), strict=True)]
 
 
 def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> list[bool | None]:
     """Whether the leader is not significantly better than each of the others; None without figures by episode."""
     leads = _leads([leader, *others], metric, [(0, place) for place in range(1, len(others) + 1)], seeds)
-    return [None] * len(others) if leads is None else [lead <= 0 for lead in leads]
+    return [None if lead is None else lead <= 0 for lead in leads]
 
 
-def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int] | None:
-    """Return 1 or -1 for each pair whose first or second row is significantly better, else 0."""
-    found = [_values(row, metric) for row in rows]
-    values = [each for each in found if each is not None]
-    if len(values) < len(rows) or len({len(each) for each in values}) > 1:
-        return None
-    if not pairs:
-        return []
-    # an episode that is void for one of a pair tells nothing: its difference is 0
-    differences = np.nan_to_num(np.stack([values[a] - values[b] for a, b in pairs]))  # (n_pairs, n_episodes)
-    if differences.shape[1] % seeds == 0:
-        differences = differences.reshape(len(pairs), -1, seeds).sum(axis=2)
-    p_values = holm(sign_flip_p_values(differences).tolist())
-    return [int(np.sign(each.sum())) if p < LEVEL else 0 for each, p in zip(differences, p_values, strict=True)]
+def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
+    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+    values = [_values(row, metric) for row in rows]
+    count = max((len(each) for each in values if each is not None), default=0)
+    found: list[int | None] = [None] * len(pairs)
+    differences = {
+        place: one - other
+        for place, (a, b) in enumerate(pairs)
+        if (one := values[a]) is not None and (other := values[b]) is not None and len(one) == len(other) == count
+    }
+    if differences:
+        # an episode that is void for one of a pair tells nothing: its difference is 0
+        stacked = np.nan_to_num(np.stack(list(differences.values())))  # (n_pairs, n_episodes)
+        if count % seeds == 0:
+            stacked = stacked.reshape(len(stacked), -1, seeds).sum(axis=2)
+        for place, each, p in zip(differences, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
+            found[place] = int(np.sign(each.sum())) if p < LEVEL else 0
+    return found
 
 
 def _values(row: Row, metric: str) -> NDArray[np.float64] | None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
 from ..board.paired import as_good
-from ..board.rows import columns_of, is_reference, is_simulated, is_void, shown_name
+from ..board.rows import columns_of, is_metered, is_reference, is_simulated, is_void, shown_name
 from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part
@@ -251,6 +251,7 @@ class _View:
             for n, row in enumerate(self.rows)
             if kind_of(row) == kind and not is_void(row) and world_of(row, self.leaderboard) == self.worlds[world]
         }
+        own = {n: row for n, row in own.items() if is_metered(row)} or own  # nobody but the agent counted the others' tokens
         key, thrift = self.keys[grading], _cheap_key(grading)
 
         def passes(row: Row) -> float | None:
@@ -342,11 +343,11 @@ def _cost_text(row: Mapping[str, Any], by: str) -> str:
 
 def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
     """Write which other agents within a budget are as good as the leader."""
-    if not others or others[0][1] is None:
-        return "" if others else ONLY
+    if not others:
+        return ONLY
     names = [name for name, alike in others if alike]
     if not names:
-        return ALONE
+        return ALONE if all(alike is not None for _, alike in others) else ""
     shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
     return f"Not significantly better than {shown}."
 

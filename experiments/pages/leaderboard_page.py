@@ -33,6 +33,7 @@ from ..board.rows import (
     badge,
     best,
     columns_of,
+    is_metered,
     is_ranked,
     is_reference,
     is_simulated,
@@ -76,10 +77,12 @@ _EXPLAINED = (
 )
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. This does not prove that the "
-    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
-    "a separate process that receives observations only, and did as well as claimed, by a test at 1 %. The secret behind those "
-    "seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That this "
-    "agent took them is the word of the leaderboard's maintainer."
+    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds and in worlds that nobody "
+    "knew before, in a separate process that receives observations only, and the row is ranked by that run: by what it comes "
+    "to in this world, measured by reference agents that played in both. The claim is confirmed if it lies within five points "
+    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, else undecided. The secret behind "
+    "those seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That "
+    "this agent took them is the word of the leaderboard's maintainer."
 )
 NOTHING = Markup("")
 
@@ -246,14 +249,15 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
     for group in by_condition(rows, leaderboard, grading):
-        for simulated in (False, True):
-            ranked = [row for row in group if is_ranked(row) and (kind_of(row) == SIMULATED) == simulated]
-            bands = rank_bands(ranked, metric, seeds) or [(0, 0)] * len(ranked)
-            of_row = {id(row): (rank, band) for rank, (row, band) in enumerate(zip(ranked, bands, strict=True), 1)}
-            for row in group:
-                if (kind_of(row) == SIMULATED) == simulated:
-                    rank, (low, high) = of_row.get(id(row), (0, (0, 0)))
-                    found[id(row)] = (next(place), str(rank or "–"), f"{low}–{high}" if low < high else "")
+        # the page's blocks: simulated models apart, and in each the rows whose tokens only the agent counted behind the others
+        for simulated, metered in itertools.product((False, True), (True, False)):
+            block = [row for row in group if (kind_of(row) == SIMULATED, is_metered(row)) == (simulated, metered)]
+            ranked = [row for row in block if is_ranked(row)]
+            bands = zip(ranked, rank_bands(ranked, metric, seeds), strict=True)
+            of_row = {id(row): (f"{'' if metered else 'u'}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
+            for row in block:
+                rank, band = of_row.get(id(row), ("–", None))
+                found[id(row)] = next(place), rank, f"{band[0]}–{band[1]}" if band and band[0] < band[1] else ""
     return found
 
 
@@ -327,6 +331,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
             "figures say nothing about a real language model."
         )
+    if not all(map(is_metered, rows)):
+        notes.append(
+            "Unmetered (u1, u2, …): nobody but the agent counted its tokens, beyond a floor of what it was shown and wrote. "
+            "Such rows are ranked behind the others, among themselves, and are never bold."
+        )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
     again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
@@ -346,7 +355,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
-        notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
+        notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
     crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
     if crashed:
@@ -386,17 +395,17 @@ def _row(
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
 ) -> dict[str, Any]:
-    if is_simulated(row):
-        under = "simulated model"
-    elif is_reference(row):
-        under = "bound, not ranked"
-    else:
-        under = plain(row["model"]) if row.get("model") else "no language model"
-    submission = row.get("submission")
+    submission, rerun = row.get("submission"), row.get("rerun")
+    model = plain(row["model"]) if row.get("model") else "no language model"
+    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
-        under += f", claims to use {plain(submission['model'])}"
+        under.append(f"claims to use {plain(submission['model'])}")
     if row.get("verified") and not badge(row):
-        under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
+        under.append(row["verified"] if isinstance(row["verified"], str) else "replayed")
+    if isinstance(rerun, Mapping):
+        under.append(f"claim {plain(rerun.get('claim'))}")
+    if not is_metered(row):
+        under.append("unmetered")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),
@@ -405,7 +414,7 @@ def _row(
         "agent": shown_name(row),
         "badge": badge(row),
         "page": None if agent_page is None else agent_page(row),
-        "under": under,
+        "under": ", ".join(under),
         "about": describe(row),
         "condition": condition_label(row, leaderboard),
         "cells": [
@@ -432,7 +441,7 @@ def _cell(
         else:
             _, rank, band = ranks[grading or GRADINGS[0]][id(row)]
             leads = bool(value) and (rank == "1" or band.startswith("1–"))
-        leads = leads and not is_reference(row)
+        leads = leads and not is_reference(row) and is_metered(row)
         found.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
     return found
 

@@ -43,10 +43,11 @@
     return `${value} an episode${ends ? ` (${ends})` : ""}${row.limit ? `, ${row.limit}` : ""}`;
   };
   const rivals = (others) => {
-    if (!others.length || others[0][2] === null) return others.length ? "" : data.words.only;
+    if (!others.length) return data.words.only;
+    if (others.every(([, , alike]) => !alike)) return others.some(([, , alike]) => alike === null) ? "" : data.words.alone;
     const names = others.filter(([, , alike]) => alike).map(([, name]) => name);
     const rest = names.length > 4 ? ` and ${names.length - 4} more` : "";
-    return names.length ? `Not significantly better than ${names.slice(0, 4).join(", ")}${rest}.` : data.words.alone;
+    return `Not significantly better than ${names.slice(0, 4).join(", ")}${rest}.`;
   };
   function fill(key, row, texts) {
     const card = byId(`card-${key}`);
