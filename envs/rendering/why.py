@@ -46,8 +46,6 @@ def why(world: BaseEnv[Any, Any], truncated: bool = False, crash: str = "") -> s
         truncated: the limit of steps ended it.
         crash: the exception of the agent's code that ended it.
     """
-    from ..decision import DecisionAwareEnv
-
     any_world: Any = world
     episode: Any = world.account()
     end = ""
@@ -62,8 +60,8 @@ def why(world: BaseEnv[Any, Any], truncated: bool = False, crash: str = "") -> s
         text = _session(any_world, episode, end)
     elif world.world_kind == "opencatp":
         text = _plan(any_world, episode, end)
-    elif isinstance(world, DecisionAwareEnv):
-        text = _decision(world, episode, end)
+    elif hasattr(world, "right_actions"):  # decisions; the class itself would be an import cycle
+        text = _decision(any_world, episode, end)
     else:
         text = _tools(any_world, episode, end)
     return " ".join(text.split())
