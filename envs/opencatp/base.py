@@ -55,6 +55,7 @@ TASK_FEATURES = (
     "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
+LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
 WORLD = "opencatp"
 """The name in the document of an OpenCATP world."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
