@@ -17,6 +17,9 @@ from ..play.statistics import holm, sign_flip_p_values
 from .rows import BY_EPISODE
 
 LEVEL = 0.05
+MAX_NAMES = 4  # of agents that are as good
+ONLY = "No other agent stays within this budget."
+ALONE = "Significantly better than every other agent within the budget."
 Pair = tuple[int, int]
 
 
@@ -47,6 +50,17 @@ def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> 
     """Whether the leader is not significantly better than each of the others; None without figures by episode."""
     leads = _leads([leader, *others], metric, [(0, place) for place in range(1, len(others) + 1)], seeds)
     return [None if lead is None else lead <= 0 for lead in leads]
+
+
+def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
+    """Write which other agents within a budget are as good as the leader."""
+    if not others:
+        return ONLY
+    names = [name for name, alike in others if alike]
+    if not names:
+        return ALONE if all(alike is not None for _, alike in others) else ""
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+    return f"Not significantly better than {shown}."
 
 
 def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:

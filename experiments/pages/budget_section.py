@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
-from ..board.paired import as_good
+from ..board.paired import ALONE, ONLY, as_good, rivals_text
 from ..board.rows import columns_of, is_metered, is_reference, is_simulated, is_void, shown_name
 from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
@@ -27,12 +27,9 @@ PLAYED, SIMULATED, BOUND = "played", "simulated", "bound"
 """Kinds of rows: with figures of their own, with a simulated language model, or a bound."""
 MIN_LOG_RATIO = 15  # of the highest to the lowest cost, from which on an axis is logarithmic
 MAX_TICKS = 6
-MAX_NAMES = 4  # of agents that are as good
 NOBODY = "No agent that passes stays within this budget."
 NO_SUCCESS = "No agent has a success within this budget."
 NO_MORE = "No agent is better, whatever the budget."
-ONLY = "No other agent stays within this budget."
-ALONE = "Significantly better than every other agent within the budget."
 _NICE = (1.0, 2.0, 5.0, 10.0)
 
 
@@ -339,17 +336,6 @@ def _cards(
 def _cost_text(row: Mapping[str, Any], by: str) -> str:
     value, ends = row["cost"][by]
     return f"{value} an episode" + (f" ({ends})" if ends else "") + (f", {row['limit']}" if row["limit"] else "")
-
-
-def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
-    """Write which other agents within a budget are as good as the leader."""
-    if not others:
-        return ONLY
-    names = [name for name, alike in others if alike]
-    if not names:
-        return ALONE if all(alike is not None for _, alike in others) else ""
-    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-    return f"Not significantly better than {shown}."
 
 
 def _dots(

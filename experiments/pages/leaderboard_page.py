@@ -32,6 +32,7 @@ from ..board.rows import (
     MAX_REASONS,
     badge,
     best,
+    blocks,
     columns_of,
     is_metered,
     is_ranked,
@@ -119,8 +120,8 @@ def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
     return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
 
 
-def csv_of(leaderboard: Mapping[str, Any]) -> str:
-    """Write the rows of all tracks as CSV: a column for each limit, setting and figure, and for the ends of each interval."""
+def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
+    """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
     rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
     limits = sorted({name for row in rows for name in row.get("budget") or {}})
     settings = sorted({name for row in rows for name in settings_of(row, leaderboard)})
@@ -128,7 +129,7 @@ def csv_of(leaderboard: Mapping[str, Any]) -> str:
     ends = [key for key in figures if any(interval(row, key) for row in rows)]
     about = ("track", "agent", "model", "env", "grading", "verified")
     text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
+    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
     lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
     for row in rows:
@@ -249,9 +250,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
     for group in by_condition(rows, leaderboard, grading):
-        # the page's blocks: simulated models apart, and in each the rows whose tokens only the agent counted behind the others
-        for simulated, metered in itertools.product((False, True), (True, False)):
-            block = [row for row in group if (kind_of(row) == SIMULATED, is_metered(row)) == (simulated, metered)]
+        for _, metered, block in blocks(group):
             ranked = [row for row in block if is_ranked(row)]
             bands = zip(ranked, rank_bands(ranked, metric, seeds), strict=True)
             of_row = {id(row): (f"{'' if metered else 'u'}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
