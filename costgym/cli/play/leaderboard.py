@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from ...simulators.bounds import option
 from ...simulators.errors import ConfigError, UnknownName
 from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from ..output import Progress, check_store, console, print_list, save_json, save_run
+
+if TYPE_CHECKING:
+    from ...experiments.leaderboard import RunConfig
 
 FORMATS = ("table", "tsv", "json", "markdown")
 
@@ -85,7 +88,14 @@ def leaderboard(
         judging = None
         if judge is not None:
             judging = JudgeOptions(judge, language.judge_prices, language.spend_limit, language.concurrency)
-        board = run(config, out, progress=progress.update, engine=engine, spending=spending, judge=judging)
+        board = run(
+            config,
+            out,
+            progress=_with_first_track(config, out, progress, wide),
+            engine=engine,
+            spending=spending,
+            judge=judging,
+        )
         if asked.agents is None and add_shipped(out, config, for_replays(engine)):
             board = Leaderboard(out, read_ended(out))
     save_run(store, out)
@@ -93,6 +103,25 @@ def leaderboard(
     if not quiet:
         _print(board.document, format, wide)
         typer.echo(f"page: {board.page.resolve()}", err=format != "table")
+
+
+def _with_first_track(config: RunConfig, out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
+    """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
+    from ...experiments.leaderboard import first_track
+    from ...experiments.pages.table import print_table
+
+    wanted = config.model_copy(update={"tracks": config.tracks[:1]}).episodes
+    waiting = progress.screen is not None and wanted < config.episodes
+
+    def update(done: int, total: int) -> None:
+        nonlocal waiting
+        progress.update(done, total)
+        if waiting and done >= wanted:
+            waiting = False
+            if (document := first_track(config, out)) is not None:
+                print_table(document, progress.screen, wide)
+
+    return update
 
 
 def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:

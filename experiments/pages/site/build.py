@@ -1,4 +1,4 @@
-"""Build a static site from results: ranking, sliders, significance, agents, and every episode in detail.
+"""Build a static site from results: ranking, significance, agents, and every episode in detail.
 
 The site is a folder that works from disk, asks nothing of the network and needs no server. The same results give the same
 bytes.
