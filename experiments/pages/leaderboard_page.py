@@ -165,6 +165,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     files, views = track_files(leaderboard), track_documents(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
+    title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard.get("grading")
     if grading not in GRADINGS:
         grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
@@ -186,7 +187,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading=f"{TRACKS[here].title if here in TRACKS else 'Tool-using agents'}: which one for your budget?",
+        heading=title if title.endswith("?") else f"{title}: which one for your budget?",
         tracks=[
             {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
             for view in views
