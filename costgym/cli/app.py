@@ -37,7 +37,6 @@ from .tools.envs import envs
 from .tools.forge import forge
 from .tools.opencatp import opencatp
 from .tools.prices import prices
-from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
 
@@ -93,7 +92,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
     "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
     "Tools": {
-        "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "forge": forge,
+        "envs": envs, "agents": agents, "scenarios": scenarios, "selftest": selftest, "forge": forge,
         "bench": bench, "opencatp": opencatp, "prices": prices,
     },
 }  # fmt: skip

@@ -16,11 +16,11 @@ from typing import Any
 
 from openenv import GenericEnvClient
 
-from ....agents.models.base import Function
-from ....simulators.errors import ConfigError, EpisodeOver
-from ....simulators.status import LOOKS_OK, Status
-from ...play.text_episode import ToolFailure
-from .trl import Begin, TrlWorld
+from costgym.agents.models.base import Function
+from costgym.experiments.play.text_episode import ToolFailure
+from costgym.experiments.serve.adapters.trl import Begin, TrlWorld
+from costgym.simulators.errors import ConfigError, EpisodeOver
+from costgym.simulators.status import LOOKS_OK, Status
 
 
 class RemoteEpisode:

@@ -1,18 +1,27 @@
-"""Measure retrievers: how many of the tools that a task needs they find, and how far up."""
+"""Measure retrievers: how many of the tools that a task needs they find, and how far up.
+
+python benchmarks/retrieval.py --retrievers bm25,embedding,oracle
+python benchmarks/retrieval.py --scenario toolbench --data DIR --tasks 100 --json retrieval.json
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...simulators.errors import ConfigError
-from ...simulators.retrieval import Retrieval, Retriever
-from ...simulators.scenario import Scenario
-from ...simulators.tasks import Task
-from ..play.statistics import intervals
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from costgym.experiments.play.statistics import intervals
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.retrieval import Retrieval, Retriever
+from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.simulators.tasks import Task
 
 Row = dict[str, Any]
 DEPTHS = (1, 3, 5, 10, 20)
@@ -78,3 +87,25 @@ def score(found: Sequence[str], task: Task) -> tuple[float, float, float]:
     gain = sum(1.0 / math.log2(place + 2) for place, name in enumerate(found) if name in serving)
     ideal = sum(1.0 / math.log2(place + 2) for place in range(min(len(found), len(serving))))
     return sum(met) / len(met) if met else 0.0, gain / ideal if ideal else 0.0, float(all(met))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Search a world's catalogue for each task's query.")
+    parser.add_argument("--scenario", default="marketplace")
+    parser.add_argument("--data", type=Path, help="folder with the scenario's data")
+    parser.add_argument("--retrievers", default="bm25", help="among bm25, embedding, oracle")
+    parser.add_argument("--tasks", type=int, help="number of tasks; by default the whole split")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--level", help="instruction level of the query, such as category")
+    parser.add_argument("--json", type=Path, help="file for the figures and their intervals")
+    args = parser.parse_args()
+    world = load_scenario(args.scenario, args.data)
+    rows = retrieval_quality(world, args.retrievers.split(","), tasks=args.tasks, split=args.split, level=args.level)
+    for row in rows:
+        print(f"{row['retriever']:10} k = {row['k']:<3}", "  ".join(f"{name} {row[name]:.3f}" for name in METRICS))
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
