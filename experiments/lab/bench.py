@@ -17,9 +17,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ....envs.registration import make
-from ....simulators.errors import MissingExtra
-from .episodes import measure_agents, measure_lengths, measure_threads
+from ...envs.registration import make
+from ...simulators.errors import MissingExtra
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SESSION_ID = "costgym/MarketplaceSession-v0"
@@ -95,8 +94,6 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         "steps": steps,
         "seed": seed,
         "rows": [_row(entry, entries) for entry in entries],
-        "rollouts": measure_lengths(seed, compiled=native),
-        "agents": measure_agents(seed),
     }
     if native:
         scalar, batch = (
@@ -106,13 +103,12 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         report["native_1024_to_scalar"] = round(
             statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
         )
-        report["threads"] = measure_threads(seed) if (os.cpu_count() or 1) > 1 else None
     return report
 
 
 def _has_numba() -> bool:
     try:
-        from ....envs.vector import marketplace as vector  # noqa: F401
+        from ...envs.vector import marketplace as vector  # noqa: F401
     except MissingExtra:
         return False
     return True
@@ -188,36 +184,17 @@ def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
 
 
 def print_bench(report: dict[str, Any], console: Any) -> None:
-    """Print the report as tables."""
+    """Print the report as a table."""
     from rich.table import Table
 
-    def table(*columns: str) -> Any:
-        made = Table(box=None, pad_edge=False)
-        for number, column in enumerate(columns):
-            made.add_column(column, justify="left" if number == 0 else "right")
-        return made
-
-    main = table("env", "kind", "envs", "steps/s", "× CartPole", "resets/s")
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(("env", "kind", "envs", "steps/s", "× CartPole", "resets/s")):
+        table.add_column(column, justify="left" if number == 0 else "right")
     for row in report["rows"]:
         figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
-        main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
-    console.print(main)
-    rollouts = table("episodes of", "budget", "kind", "steps/s", "× CartPole")
-    for row in report["rollouts"]:
-        length, budget = f"{row['steps_per_episode']} steps", "default" if row["form"] == "default" else "none"
-        rollouts.add_row(length, budget, row["kind"], f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}")
-    console.print(rollouts)
-    agents = table("language agent", "episodes/s")
-    for row in report["agents"]:
-        agents.add_row(row["agent"], f"{row['episodes_per_second']:,}")
-    console.print(agents)
+        table.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
+    console.print(table)
     if "native_1024_to_scalar" not in report:
         console.print('The native batch needs Numba: pip install "costgym[train]"')
         return
-    if report["threads"] is not None:
-        on = report["threads"]
-        console.print(
-            f"Native at {on['envs']:,}, wall clock: {on['steps_per_second_on_one']:,} steps/s on one thread, "
-            f"{on['ratio_to_one']} × that on {on['threads']}."
-        )
     console.print(f"Native at 1,024: {report['native_1024_to_scalar']} × the scalar environment.")

@@ -1,20 +1,27 @@
 """Measure whole episodes: rollouts with their resets, batches on several threads, and language agents.
 
+    python benchmarks/episodes.py --json episodes.json
+
 Threads are measured by the wall clock, everything else by this process's CPU time.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import statistics
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from ....agents import make_agent
-from ....envs.registration import make, make_vec
-from ...play.rollout import rollout
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from costgym import make, make_vec, rollout
+from costgym.agents import make_agent
 
 ENV_ID, CHAT_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "CartPole-v1"
 LENGTHS = (5, 16)
@@ -146,3 +153,24 @@ def measure_agents(seed: int, episodes: int = 60, rounds: int = 3) -> list[dict[
             rollout(env, agent, episodes, seed)
             found.append(episodes / (time.process_time() - begin))
     return [{"agent": name, "episodes_per_second": round(statistics.median(found[1:]), 1)} for name, found in rates.items()]
+
+
+def measure_episodes(seed: int, native: bool = True) -> dict[str, Any]:
+    """Measure rollouts and language agents, and with Numba compiled environments and threads too."""
+    threads = measure_threads(seed) if native and (os.cpu_count() or 1) > 1 else None
+    return {"rollouts": measure_lengths(seed, compiled=native), "agents": measure_agents(seed), "threads": threads}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure whole episodes; needs the extra train.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    report = measure_episodes(options.seed)
+    print(json.dumps(report, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
