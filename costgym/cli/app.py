@@ -17,6 +17,7 @@ from .data.collect import collect
 from .data.datasets import datasets
 from .data.experience import experience
 from .data.export import export
+from .data.twin import twin
 from .data.verify import verify
 from .learn.baselines import baselines
 from .learn.models import models
@@ -89,7 +90,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Play": {"leaderboard": leaderboard, "run": run, "show": show, "play": play, "judge-agreement": judge_agreement},
     "Data": {
         "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
-        "datasets": datasets,
+        "datasets": datasets, "twin": twin,
     },
     "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
     "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
