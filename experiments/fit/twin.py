@@ -8,7 +8,7 @@ their defaults and are named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import log2
@@ -39,6 +39,7 @@ from ..play.trajectories.replay import ReplayedEpisode, replayed
 GRID = (np.arange(2_000) + 0.5) / 2_000  # values of a rate at which its likelihood is computed
 LEVEL = 0.9  # of the intervals
 ROUNDS = 30  # of expectation maximisation
+MAX_OUT_OF_ORDER = 0.02  # share of needs that are passed over and then called for
 LEAST = 10  # opportunities without which a rate keeps its default
 USUAL = SimulatedRates()
 KEPT = {
@@ -77,14 +78,13 @@ class Rate(NamedTuple):
 class Stop(NamedTuple):
     """An end before every fact was known, after `failures` results in a row without one.
 
-    `uncalled` is the number of open needs if none was ever called for, else 0; `unseen` of them were not passed over before.
+    `uncalled` is the number of open needs if it answered and none of them was ever called for, else 0.
     """
 
     failures: int
     gave_up: bool
     known: bool
     uncalled: int
-    unseen: int
     after_result: bool
 
 
@@ -95,7 +95,8 @@ class Evidence:
     trials: dict[str, list[Trial]] = field(default_factory=dict)
     stops: list[Stop] = field(default_factory=list)
     goes_on: list[int] = field(default_factory=list)  # failures in a row after which it did not stop, though it could have
-    passed_over: list[bool] = field(default_factory=list)  # of needs that a tool could be called for: was another preferred
+    passed_over: list[bool] = field(default_factory=list)  # of needs: was a later one called for in their place
+    out_of_order: int = 0  # needs that were passed over and called for in the end
     arguments: list[dict[str, list[bool]]] = field(default_factory=list)  # of a need, by tool: were they wrong, in order
     last: list[tuple[bool, bool, int, float]] = field(default_factory=list)  # without a tool left: went on, stubborn, ...
     episodes: int = 0
@@ -134,27 +135,36 @@ def _read_episode(found: Evidence, played: ReplayedEpisode) -> None:
     reader = Reader(world.world.catalog, task)
     functions = [Function(name, "", {}) for name in task.candidates]
     messages = [Message(SYSTEM, INSTRUCTIONS), Message(USER, str(played.steps[0].observation))]
+    called: set[int] = set()
     passed_over: dict[int, bool] = {}
     wrong: dict[int, dict[str, list[bool]]] = {}
     for step in played.steps[1:]:
         action, context = read_action(step.action), reader.read(messages, functions)
         if action.kind == "finish":
-            _read_end(found, action.answer, action.gave_up, context, reader, passed_over)
+            _read_end(found, action.answer, action.gave_up, context, reader, called)
         elif action.kind == "call":
             for call, result in zip(action.calls, step.info["results"], strict=False):
                 _read_call(found, call, result["status"], context, reader, wrong)
-                _pass_over(passed_over, reader.need_of(call.name), context, reader)
+                need = reader.need_of(call.name)
+                if need in context.open and need not in called:
+                    called.add(need)
+                    _pass_over(found, passed_over, need, context, reader)
                 messages.append(Message(TOOL, result["text"], name=call.name))
     found.arguments += wrong.values()
     found.passed_over += passed_over.values()
 
 
-def _pass_over(passed_over: dict[int, bool], called: int, context: Context, reader: Reader) -> None:
-    """Take note of a call for a need: those before it that could be called for were passed over, until they are called too."""
-    if called in context.open:
-        for need in context.open:
-            if need < called and context.ready(need) and _fresh(need, context, reader):
-                passed_over.setdefault(need, True)
+def _pass_over(found: Evidence, passed_over: dict[int, bool], called: int, context: Context, reader: Reader) -> None:
+    """Take note of a need's first call: needs before it that could be called for were passed over, until they are called, too.
+
+    The last need cannot be passed over, so it says nothing.
+    """
+    others = [need for need in context.open if need != called and context.ready(need) and _fresh(need, context, reader)]
+    for need in others:
+        if need < called:
+            passed_over.setdefault(need, True)
+    if called in passed_over or any(need > called for need in others):
+        found.out_of_order += passed_over.get(called, False)
         passed_over[called] = False
 
 
@@ -167,9 +177,7 @@ def _wrong_base(context: Context) -> float:
     return USUAL.crowding * log2(count / 5.0) if count > 5 else 0.0
 
 
-def _read_end(
-    found: Evidence, answer: str, gave_up: bool, context: Context, reader: Reader, passed_over: Mapping[int, bool]
-) -> None:
+def _read_end(found: Evidence, answer: str, gave_up: bool, context: Context, reader: Reader, called: Collection[int]) -> None:
     for need in () if gave_up else context.known:
         found.add("forget", not states(context.needs[need], answer))
     if not context.open:
@@ -179,12 +187,8 @@ def _read_end(
         found.last.append(_last(False, context, reader, ready))
     else:
         # what was never called for may have been overlooked: then the answer is all that it thinks is wanted
-        uncalled = not gave_up and all(passed_over.get(need, True) for need in context.open)
-        unseen = sum(need not in passed_over for need in context.open) if uncalled else 0
-        stop = Stop(
-            context.failures, gave_up, context.known_count > 0, len(context.open) * uncalled, unseen, context.after_result
-        )
-        found.stops.append(stop)
+        uncalled = 0 if gave_up or any(need in called for need in context.open) else len(context.open)
+        found.stops.append(Stop(context.failures, gave_up, context.known_count > 0, uncalled, context.after_result))
 
 
 def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int]) -> tuple[bool, bool, int, float]:
@@ -297,18 +301,26 @@ def fit(found: Evidence) -> Twin:
     trials["grope"] = [_grope(*last, point) for last in found.last]
     enough = {name: each for name, each in trials.items() if len(each) >= LEAST}
     kept = KEPT | {name: f"fewer than {LEAST} opportunities" for name in trials if name not in enough}
+    if not _in_order(found):
+        kept["overlook"] = "its calls follow no fixed order, so that a fact overlooked looks like an early end, which is fitted"
     order = [spec.name for spec in fields(SimulatedRates)]
     rates = {name: _rate(enough[name]) for name in order if name in enough}
     return Twin(rates, {name: kept[name] for name in order if name in kept}, enough, found.episodes)
 
 
+def _in_order(found: Evidence) -> bool:
+    """Return whether needs are called for in the order of the request, as the simulated model does."""
+    return found.out_of_order <= MAX_OUT_OF_ORDER * len(found.passed_over)
+
+
 def _stops(found: Evidence) -> dict[str, list[Trial]]:
     """Share answers without needs that were never called for between having overlooked them and having stopped."""
-    early, tire, gives_up, overlook = USUAL.early, USUAL.tire, USUAL.give_up, USUAL.overlook
+    early, tire, gives_up = USUAL.early, USUAL.tire, USUAL.give_up
+    over = [Trial(each) for each in found.passed_over] if _in_order(found) else []
+    overlook = _rate(over).value if len(over) >= LEAST else USUAL.overlook
     trials: dict[str, list[Trial]] = {}
     for _ in range(ROUNDS):
-        trials = {name: [] for name in ("early", "tire", "give_up", "give_up_empty", "overlook")}
-        trials["overlook"] += [Trial(over) for over in found.passed_over]
+        trials = {"overlook": over, "early": [], "tire": [], "give_up": [], "give_up_empty": []}
         for failures in found.goes_on:
             trials["tire" if failures else "early"].append(Trial(False, 0.0, failures or 1.0))
         for stop in found.stops:
@@ -316,14 +328,12 @@ def _stops(found: Evidence) -> dict[str, list[Trial]]:
             overlooked = overlook**stop.uncalled if stop.uncalled else 0.0
             rest = chance * (1.0 - gives_up) if stop.after_result else 0.0
             share = overlooked / (overlooked + rest) if overlooked + rest > 0 else 0.0
-            trials["overlook"] += [Trial(True, weight=share)] * stop.unseen
             if stop.after_result:
                 kind = "tire" if stop.failures else "early"
                 trials[kind].append(Trial(True, 0.0, stop.failures or 1.0, 1.0 - share))
                 trials["give_up" if stop.known else "give_up_empty"].append(Trial(stop.gave_up, weight=1.0 - share))
-        early, tire, gives_up, overlook = (
-            _rate(trials[name]).value if trials[name] else getattr(USUAL, name)
-            for name in ("early", "tire", "give_up", "overlook")
+        early, tire, gives_up = (
+            _rate(trials[name]).value if trials[name] else getattr(USUAL, name) for name in ("early", "tire", "give_up")
         )
     return trials
 
