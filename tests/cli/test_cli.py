@@ -173,8 +173,9 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "run", "show", "judge-agreement", "collect", "verify", "export", "experience", "datasets", "datasets list",
-    "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site", "serve", "proxy",
+    "leaderboard", "run", "show", "play", "judge-agreement", "collect", "verify", "export", "experience", "twin", "datasets",
+    "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site",
+    "serve", "proxy",
     "proxy run", "proxy report", "proxy verdict", "submit", "submit pack", "submit validate", "submit rerun", "envs", "agents",
     "scenarios", "selftest", "forge", "bench", "prices", "prices import", "models", "models fetch", "opencatp",
     "opencatp profile", "opencatp build-table",
