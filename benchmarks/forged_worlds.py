@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import TEXT
+from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import load_prices
 from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.board.suites import suite
 from costgym.experiments.fit.forge.check import problem_of_world
 from costgym.experiments.lab.selftest import lockstep, oracles
+from costgym.experiments.play.experience import past_uses
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
@@ -85,11 +87,16 @@ def some(worlds: WorldFolder[Scenario], wanted: int) -> list[Scenario]:
     return [worlds[number * len(worlds) // count] for number in range(count)]
 
 
-def played(worlds: Worlds, agent: str, tasks: int, seed: int, **settings: Any) -> NDArray[np.float64]:
-    """Return and pass of an agent in the first episodes of each world's tests: (worlds, 2), means over the world's tasks."""
+def played(
+    worlds: Worlds, agent: str, tasks: int, seed: int, past: Sequence[Experience] = (), **settings: Any
+) -> NDArray[np.float64]:
+    """Return and pass of an agent in the first episodes of each world's tests: (worlds, 2), means over the world's tasks.
+
+    `past` holds, for each world, the past uses that BTP plans from.
+    """
     found = []
     for number, world in enumerate(worlds):
-        player = make_agent(agent)
+        player = make_agent(agent, experience=past[number] if past and "btp" in agent else None)
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
         found.append([np.mean([each.quality for each in results]), np.mean([each.strict for each in results])])
@@ -121,9 +128,12 @@ def order(worlds: Worlds, tasks: int, seed: int, resamples: int = 2_000) -> None
     settings = {"budget": LIMIT, "enforcement": "refuse"}
     forged = [load_prices().price(world, MODEL) for world in worlds]
     usual = [load_prices().price(load_scenario("marketplace"), MODEL)] * len(worlds)
+    past = [[Experience.from_jsonl(past_uses(world, keep=False)) for world in forged]]
+    past.append([Experience.from_jsonl(past_uses(usual[0]))] * len(usual))
     passed = {}
     for agent in agents:
-        passed[agent] = [played(each, agent, tasks, seed, **settings)[:, 1] for each in (forged, usual)]
+        sides = zip((forged, usual), past, strict=True)
+        passed[agent] = [played(each, agent, tasks, seed, known, **settings)[:, 1] for each, known in sides]
         print(f"{agent:16} forged {interval(passed[agent][0])}, default {interval(passed[agent][1])}", flush=True)
     ours, theirs = (np.array([pair[side] for pair in passed.values()]) for side in (0, 1))  # (agents, worlds)
     rng = np.random.default_rng(seed)

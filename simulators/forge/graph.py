@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .lexicon import lexicon
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .queries import is_own_name
-from .readers.operations import RESULT, Api, Field, Operation, Parameter
+from .readers.operations import PLAIN, RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .vocabulary import Vocabulary
 from .words import is_english, is_plural, singular, split
@@ -176,7 +176,8 @@ def graph_of(api: Api) -> Graph:
 
 def changes(operation: Operation) -> bool:
     """Return whether an operation writes, by its method or, where that says that it reads, by its name."""
-    words = split(operation.name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(operation.name)[:1]
+    name = operation.words
+    words = split(name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(name)[:1]
     return operation.writes or any(_WRITING.match(word) for word in words)
 
 
@@ -272,9 +273,9 @@ def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
         while words and words[0] in _READING and len(words) > 1:
             words = words[1:]
     if not words or words[-1] in _READING or len("".join(words)) < 3:
-        words = known.split(re.split(r"[./:#]", operation.name)[-1])
-        if words and words[0] in ("get", "post", "search") and "_" in operation.name and len(words) == 1:
-            words = known.split(operation.name)
+        words = known.split(re.split(r"[./:#]", operation.words)[-1])
+        if words and words[0] in ("get", "post", "search") and "_" in operation.words and len(words) == 1:
+            words = known.split(operation.words)
         while words and (words[0] in _READING or words[0].isdigit()):
             words = words[1:]
     joints = [place for place, word in enumerate(words) if word in _JOINTS]
@@ -283,7 +284,7 @@ def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
     words = [word for word in words if not word.isdigit()][-4:]
     if not words:
         return [], False
-    several = is_plural(words[-1]) or bool(set(split(operation.name)) & _LISTING)
+    several = is_plural(words[-1]) or bool(set(split(operation.words)) & _LISTING)
     return [*words[:-1], singular(words[-1])], several
 
 
@@ -322,6 +323,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
+    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
+        spec = {"form": "slug"}
     if spec is None or schema.get("type") in ("array", "object"):
         if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
             spec = {"form": "enum", "of": [schema["example"]]}
@@ -333,9 +336,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
-    if spec["form"] == "boolean":
-        return "an argument whose choices nobody would say"
-    if spec["form"] == "enum" and any(len(str(e)) > MAX_CHOICE or _IDENTIFIER.search(str(e)) for e in spec["of"]):
+    choices = [str(each) for each in spec.get("of", ())]
+    if spec["form"] == "boolean" or any(len(each) > MAX_CHOICE or _IDENTIFIER.search(each) for each in choices):
         return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..draws import stable_integer
 from ..marketplace.entities import words as name_lists
-from .lexicon import lexicon, listed
+from .lexicon import lexicon, listed, mapped
 from .words import split
 
 AIRPORTS = listed("airports")  # fmt: skip
@@ -34,27 +34,7 @@ _UNSAFE = re.compile(r"\)[*+?{]|\\[1-9]|\(\?[^:]|\\[pP]")
 
 Spec = dict[str, Any]
 
-NAMED: dict[str, str] = {
-    "weather": "weather", "forecast": "weather", "conditions": "weather",
-    "email": "email", "mail": "email", "phone": "phone", "mobile": "phone", "telephone": "phone", "fax": "phone",
-    "url": "url", "uri": "url", "link": "url", "website": "url", "homepage": "url", "domain": "domain", "hostname": "domain",
-    "uuid": "uuid", "guid": "uuid", "ip": "ip", "currency": "currency", "country": "country", "nationality": "country",
-    "city": "city", "town": "city", "date": "day", "day": "day", "birthday": "day", "dob": "day", "deadline": "day",
-    "timestamp": "moment", "time": "moment", "datetime": "moment", "at": "moment", "airport": "airport", "iata": "airport",
-    "name": "title", "title": "title", "label": "title", "headline": "phrase", "subject": "phrase", "login": "login",
-    "username": "login", "nickname": "login", "author": "person", "owner": "person", "assignee": "person", "creator": "person",
-    "surname": "last", "description": "phrase", "message": "phrase", "comment": "phrase", "note": "phrase", "notes": "phrase",
-    "remarks": "phrase", "reason": "phrase", "address": "address", "street": "address", "zip": "zip", "postcode": "zip",
-    "postal": "zip", "zipcode": "zip", "latitude": "latitude", "lat": "latitude", "longitude": "longitude", "lng": "longitude",
-    "lon": "longitude", "long": "longitude", "language": "language", "lang": "language", "locale": "language",
-    "color": "colour", "colour": "colour", "version": "version", "sha": "hex", "checksum": "hex", "md5": "hex", "etag": "hex",
-    "hash": "hex", "fingerprint": "hex", "status": "status", "state": "status", "symbol": "ticker", "ticker": "ticker",
-    "region": "region", "company": "company", "organization": "company", "organisation": "company", "manufacturer": "company",
-    "brand": "company", "vendor": "company", "supplier": "company", "arn": "arn", "id": "code", "ids": "code", "code": "code",
-    "number": "code", "no": "code", "ref": "code", "reference": "code", "sku": "code", "slug": "slug", "key": "code",
-    "serial": "code", "isbn": "isbn", "iban": "iban", "query": "topic", "q": "topic", "search": "topic", "keyword": "topic",
-    "keywords": "topic", "term": "topic", "topic": "topic", "ingredient": "topic", "place": "city", "location": "city",
-}  # fmt: skip
+NAMED = mapped("forms by name")
 _AMOUNTS = lexicon("amounts")
 _COUNTS, _PEOPLE = lexicon("counts"), lexicon("people")
 VALUE_FORMS = lexicon("value forms")
