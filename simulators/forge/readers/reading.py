@@ -37,7 +37,8 @@ def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
     for kind, reader in READERS.items():
         if isinstance(document, dict) and reader.matches(document):
             found, skipped = reader.operations(document, name, fetch)
-            return Api(name, kind, *reader.about(document, name), digest, tuple(found), tuple(skipped))
+            title, provider, category = reader.about(document, name)
+            return Api(name, kind, title, provider, category, digest, tuple(found), tuple(skipped))
     tools = functions.tools_of(document)
     if tools is not None:
         kind, listed = tools
