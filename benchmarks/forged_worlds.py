@@ -1,7 +1,7 @@
 """Measure a folder of forged worlds: agents on each split, equality and rules, time and memory of resets, sample queries.
 
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 2     # the bounds
-python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents greedy,zoo:ppo,zoo:forged,bayes-index,oracle-informed
+python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents 'greedy,sb3:A|sb3:B,bayes-index,oracle-informed'
 python benchmarks/forged_worlds.py worlds --order 100                # chat agents here and in the default world
 python benchmarks/forged_worlds.py worlds --selftest 200             # scalar against native, rules, records
 python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--splits", default=",".join(SPLITS), help="splits to play")
     parser.add_argument("--worlds", type=int, default=0, help="worlds of each split in which agents are played")
     parser.add_argument("--tasks", type=int, default=2, help="tasks of each of these worlds")
-    parser.add_argument("--agents", default=BOUNDS, help="agents to play, each compared with the one before")
+    parser.add_argument("--agents", default=BOUNDS, help="agents, each compared with the one before; A|B is the mean of both")
     parser.add_argument("--order", type=int, default=0, help="unseen worlds in which the chat agents are ranked")
     parser.add_argument("--check", type=int, default=0, help="worlds of each split that are checked again, 40 tasks each")
     parser.add_argument("--selftest", type=int, default=0, help="worlds of all splits together that every oracle checks")
@@ -112,7 +112,10 @@ def ladder(name: str, worlds: Worlds, agents: Sequence[str], tasks: int, seed: i
     """Play agents in worlds of a split, each in the same episodes."""
     begin, found = time.process_time(), {}
     for agent in agents:
-        found[agent] = played(worlds, agent, tasks, seed)
+        several = [played(worlds, each, tasks, seed) for each in agent.split("|")]
+        for run, each in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
+            print(f"{name:16} {run:20} passed {interval(each[:, 1])}, return {interval(each[:, 0])}")
+        found[agent] = np.mean(several, axis=0)
         print(f"{name:16} {agent:20} passed {interval(found[agent][:, 1])}, return {interval(found[agent][:, 0])}", flush=True)
     for low, high in pairwise(agents):
         print(f"{name:16} {high} - {low}: {interval(found[high][:, 0] - found[low][:, 0])}")

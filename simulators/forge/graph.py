@@ -52,8 +52,7 @@ _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
-_FIRST_PLURALS, _DONE_BY = lexicon("first plurals"), lexicon("done by")
-_WHICH = lexicon("which")
+_FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
@@ -63,6 +62,9 @@ _LISTING = lexicon("listing")
 _READING = lexicon("reading")
 _VERBS = lexicon("verbs")
 """Words that are verbs where a noun is expected."""
+_NO_START = _VERBS | NO_FIRST | lexicon("done by")
+_NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}
+"""Words that no noun of an operation begins with, and that none ends in."""
 _ALONE = lexicon("single of a kind")
 """Words for what there is one of, so that a question need not say which."""
 _RANGE = lexicon("bounds")
@@ -134,12 +136,6 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.words = Vocabulary(self.api)
-
-    def edges(self) -> list[tuple[str, str, str]]:
-        """Pairs of operations, and the entity whose id the first gives to the second."""
-        takes = [(each.operation.name, a.entity) for each in self.capabilities for a in each.arguments if a.entity]
-        gives = [(each.operation.name, fact.gives) for each in self.capabilities for fact in each.facts if fact.gives]
-        return sorted({(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b})
 
 
 def graph_of(api: Api) -> Graph:
@@ -224,18 +220,11 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)
-    if len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
-        return "no noun in its name"
-    if own[-1] in _WHICH:
-        return "no noun in its name"
     if (
-        own[-1] in ("count", "status", "result", "response", *_VERBS, *NO_NOUN)
-        or own[0] in _VERBS
-        or own[0] in NO_FIRST
-        or is_past(own[-1])
-    ):
-        return "no noun in its name"
-    if "id" in own or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1]) or own[0] in _DONE_BY:
+        len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
+        or own[0] in _NO_START or own[-1] in _NO_END or is_past(own[-1]) or "id" in own
+        or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
+    ):  # fmt: skip
         return "no noun in its name"
     if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
         return "a search for one record"
@@ -394,9 +383,7 @@ def _accepted(spec: Spec, schema: object) -> bool:
     pattern, kind = given.get("pattern"), given.get("type")
     for number in range(3):
         value = draw(spec, 0, "try", number)
-        if kind == "integer" and (isinstance(value, str | float)):
-            return False
-        if kind == "number" and isinstance(value, str):
+        if (kind == "integer" and isinstance(value, str | float)) or (kind == "number" and isinstance(value, str)):
             return False
         if pattern is not None and not matches(pattern, str(value)):
             return False

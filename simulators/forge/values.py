@@ -166,6 +166,8 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
         luck, index = divmod(luck, len(lists[name]))
         return lists[name][index]
 
+    if spec["form"] in _LISTED:
+        return pick(_LISTED[spec["form"]])
     match spec["form"]:
         case "enum":
             choice: str | int | float | bool = spec["of"][luck % len(spec["of"])]
@@ -180,10 +182,6 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return _like(str(spec["example"]), luck)
         case "person":
             return f"{pick('first')} {pick('last')}"
-        case "first":
-            return pick("first")
-        case "last":
-            return pick("last")
         case "login":
             return f"{pick('first')}.{pick('last')}{luck % 90 + 10}".lower()
         case "email":
@@ -198,12 +196,6 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return f"{pick('adjectives')} {pick('nouns').lower()} {pick('verbs')} the {pick('nouns').lower()}"
         case "address":
             return f"{luck % 880 + 11} {pick('streets')}, {pick('cities')}"
-        case "city":
-            return pick("cities")
-        case "country":
-            return pick("countries")
-        case "topic":
-            return pick("topics")
         case "domain":
             return f"{pick('brands')}-{pick('trades')}.example".lower().replace(" ", "-")
         case "url":
@@ -263,6 +255,8 @@ _MAKERS: dict[str, Callable[[int], str | int | float | bool]] = {
     "colour": lambda luck: COLOURS[luck % len(COLOURS)],
     "region": lambda luck: REGIONS[luck % len(REGIONS)],
 }
+_LISTED = {"first": "first", "last": "last", "city": "cities", "country": "countries", "topic": "topics"}
+"""Forms whose values are those of one list of names."""
 FORMS = frozenset(_MAKERS) | lexicon("forms")
 
 

@@ -178,7 +178,6 @@ def forge_folder(
     report = {
         **arguments, **tally.report(), "digest": f"{stable_integer(0, *digests):016x}",
         "usable_documents": sum(map(len, usable.values())), "splits": counts, "rejected": dict(sorted(rejected.items())),
-        "invalid": 0,
     }  # fmt: skip
     write_atomically(out / MANIFEST, json.dumps(report, indent=1, ensure_ascii=True) + "\n")
     yield {"report": report}

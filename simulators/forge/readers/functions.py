@@ -54,9 +54,7 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         if len(found) >= MAX_OPERATIONS:
             skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} tools are read"))
             break
-        schema: Mapping[str, Any] = next(
-            (spec[k] for k in ("inputSchema", "input_schema", "parameters") if isinstance(spec.get(k), dict)), {}
-        )
+        schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
         references = References(schema, name)
         body = plain(schema, references)
         required = set(body.get("required", ()))
