@@ -17,15 +17,17 @@ from ..marketplace.entities import words as name_lists
 from .lexicon import lexicon, listed, mapped
 from .words import split
 
-AIRPORTS = listed("airports")  # fmt: skip
-CURRENCIES = listed("currencies")
-COUNTRY_CODES = listed("country codes")
-LANGUAGES = listed("languages")
-TICKERS = listed("tickers")
-STATUSES = ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved")
-WEATHERS = ("light rain", "clear sky", "thunderstorm", "morning fog", "strong wind", "heavy snow", "scattered clouds", "hail")
-COLOURS = ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre")
-REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1")
+CHOICES = {
+    "airport": listed("airports"), "currency": listed("currencies"), "country code": listed("country codes"),
+    "language": listed("languages"), "ticker": listed("tickers"),
+    "status": ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved"),
+    "weather": (
+        "light rain", "clear sky", "thunderstorm", "morning fog", "strong wind", "heavy snow", "scattered clouds", "hail",
+    ),
+    "colour": ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre"),
+    "region": ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1"),
+}  # fmt: skip
+"""Forms whose values are some words."""
 _START = datetime.datetime(2025, 1, 6)
 _DIGIT, _HEX = re.compile(r"\d"), "0123456789abcdef"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d)?")
@@ -156,9 +158,11 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
         seed, names: As for `stable_integer`.
     """
     luck = stable_integer(seed, "forged", *names)
-    maker = _MAKERS.get(spec["form"])
-    if maker is not None:
-        return maker(luck)
+    form = spec["form"]
+    if form in _MAKERS:
+        return _MAKERS[form](luck)
+    if form in CHOICES:
+        return CHOICES[form][luck % len(CHOICES[form])]
     lists = name_lists()
 
     def pick(name: str) -> str:
@@ -166,9 +170,9 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
         luck, index = divmod(luck, len(lists[name]))
         return lists[name][index]
 
-    if spec["form"] in _LISTED:
-        return pick(_LISTED[spec["form"]])
-    match spec["form"]:
+    if form in _LISTED:
+        return pick(_LISTED[form])
+    match form:
         case "enum":
             choice: str | int | float | bool = spec["of"][luck % len(spec["of"])]
             return choice
@@ -200,7 +204,7 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return f"{pick('brands')}-{pick('trades')}.example".lower().replace(" ", "-")
         case "url":
             return f"https://{pick('brands')}.example/{pick('nouns')}-{luck % 9000 + 1000}".lower().replace(" ", "-")
-    raise KeyError(spec["form"])
+    raise KeyError(form)
 
 
 def _within(low: int, high: int, luck: int) -> int:
@@ -245,19 +249,10 @@ _MAKERS: dict[str, Callable[[int], str | int | float | bool]] = {
     "version": lambda luck: f"{luck % 9 + 1}.{luck // 9 % 40}.{luck // 360 % 200 + 10}",
     "isbn": lambda luck: f"978-3-{luck % 90_000 + 10_000}-{luck // 90_000 % 900 + 100}-{luck % 10}",
     "iban": lambda luck: f"DE{luck % 90 + 10}{luck % 10**18:018d}",
-    "airport": lambda luck: AIRPORTS[luck % len(AIRPORTS)],
-    "currency": lambda luck: CURRENCIES[luck % len(CURRENCIES)],
-    "country code": lambda luck: COUNTRY_CODES[luck % len(COUNTRY_CODES)],
-    "language": lambda luck: LANGUAGES[luck % len(LANGUAGES)],
-    "ticker": lambda luck: TICKERS[luck % len(TICKERS)],
-    "status": lambda luck: STATUSES[luck % len(STATUSES)],
-    "weather": lambda luck: WEATHERS[luck % len(WEATHERS)],
-    "colour": lambda luck: COLOURS[luck % len(COLOURS)],
-    "region": lambda luck: REGIONS[luck % len(REGIONS)],
 }
 _LISTED = {"first": "first", "last": "last", "city": "cities", "country": "countries", "topic": "topics"}
 """Forms whose values are those of one list of names."""
-FORMS = frozenset(_MAKERS) | lexicon("forms")
+FORMS = frozenset(_MAKERS) | CHOICES.keys() | lexicon("forms")
 
 
 def _like(example: str, luck: int) -> str:
