@@ -20,6 +20,7 @@ from typing import Any
 from ...envs.actions import SEARCH
 from ...simulators.draws import stable_uniforms
 from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.tasks import Task
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
@@ -154,7 +155,7 @@ class Simulated:
 
     def begin(self, world: Any, seed: int) -> None:
         """Begin an episode: the model reads the task."""
-        task = world.task
+        task = self._read(world)
         self._reader = Reader(world.world.catalog, task)
         self._seed, self._number, self._blocks = seed, task.number, 0
         self._uniforms = []
@@ -167,6 +168,11 @@ class Simulated:
         self._noticed = [luck >= self.rates.overlook for luck in self._lasting[::width]]
         self._misunderstood = [luck < self.rates.misunderstand for luck in self._lasting[1::width]]
         self._corrected: set[tuple[int, str]] = set()
+
+    def _read(self, world: Any) -> Task:
+        """The task as the model understands it."""
+        task: Task = world.task
+        return task
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == VOTE:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from ...simulators.errors import ConfigError
+from ...simulators.tasks import Task
 from ...simulators.tools import Tool
 from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
 from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
 from .feedback import plain_name
+from .guessing import understood
 from .tags import tags_of, write_tags
 
 HEED = 0.9
@@ -39,6 +42,9 @@ class SimulatedToolPlanner(Simulated):
         self.heed = heed
         self._request = ""
         self._path: tuple[str, ...] = ()
+
+    def _read(self, world: Any) -> Task:
+        return understood(world)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         request = ""
@@ -100,7 +106,7 @@ def _stands_in(name: str, text: str) -> bool:
         return False  # most names are not, and to look for one as a word takes a pattern of its own
     if name.isalpha() and name.islower():
         # an ordinary word names an API only where one is called for: "followers" is in many a wish
-        text = " ".join(re.findall(rf"with {name} of|[^.?!]*\b(?:call|using|APIs?)\b[^.?!]*", text))
+        text = " ".join(re.findall(rf"with {name} of|[^.?!]*\b(?:call|[Uu]sing|APIs?)\b[^.?!]*", text))
     if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
         return True
     if " " not in name and "_" in name and name.islower():

@@ -119,17 +119,6 @@ def test_an_alternative_asks_the_same_tools_for_something_else():
     assert found > 200
 
 
-def test_the_five_instructions_grow_from_the_query():
-    m = market()
-    for task in m.tasks:
-        assert tuple(task.instructions) == LEVELS
-        assert task.instructions["statement"] == task.query
-        assert all(text.startswith(task.query) for text in task.instructions.values())
-        assert all(any(m.catalog.get(n).title in task.instructions["api"] for n in need.tools) for need in task.needs)
-        assert all(any(m.catalog.get(n).provider in task.instructions["tool"] for n in need.tools) for need in task.needs)
-        assert not any(fact_in(need.fact, normalise(text)) for need in task.needs for text in task.instructions.values())
-
-
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 4), number=st.integers(0, 799))
 def test_a_task_can_be_solved_from_its_text(seed, number):

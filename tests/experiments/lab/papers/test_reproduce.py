@@ -290,8 +290,7 @@ def test_extracted_tags_beat_the_retriever_where_names_are_given() -> None:
 
 
 def test_winning_is_antisymmetric() -> None:
-    ours = [f.result for f in follow("toolplanner", "tool", 25)]
-    theirs = [f.result for f in follow("dfsdt", "tool", 25)]
+    ours, theirs = follow("toolplanner", "tool", 25), follow("dfsdt", "tool", 25)
     assert all(wins(a, b) + wins(b, a) == 1.0 for a, b in zip(ours, theirs, strict=True))
     assert {wins(a, a) for a in ours} == {0.5}
 
@@ -310,7 +309,7 @@ def test_a_trained_planner_plays_with_its_own_model_whatever_its_name() -> None:
 
 def followed(matched: list[bool], meaningful: bool = True) -> list[Followed]:
     result = follow("dfsdt", "tool", 1)[0].result
-    return [Followed(replace(result, episode=n, price=n), flag, meaningful, None) for n, flag in enumerate(matched)]
+    return [Followed(replace(result, episode=n, price=n), flag, meaningful, 0.0, None) for n, flag in enumerate(matched)]
 
 
 def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() -> None:
