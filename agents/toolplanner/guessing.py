@@ -2,14 +2,14 @@
 
 A coarse instruction names categories, providers or APIs, or only the user's situation. A reader of it knows what stands there:
 where the topic of a wish or the name of an API stands, the kind of fact; else that it is one of those which a named provider or
-category offers, or which belong to the situation. The rest is drawn: the kind of fact uniformly among what is on offer, and
-values for the arguments. So the same words are understood in the same way by every agent, and never as what the task holds
-beyond them.
+category offers, or which belong to the situation. The rest is drawn: a tool uniformly among those on offer, and values for
+the arguments. So the same words beside the same tools are understood in the same way by every agent, and never as
+what the task holds beyond them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,18 +22,20 @@ from ...simulators.tools import Catalog, Tool
 from ..models.reading import plausible
 
 VALID = 0.78
-"""Chance that a guessed argument names something that there is, as the default in a tool's documentation does.
+"""Chance that a guessed name or code is of something that there is, as the default in a tool's documentation is.
 
 Of the 832 required parameters in the documents of StableToolBench's 765 solvable queries, 653 have a default value."""
 _TOOLS: WeakKeyDictionary[Catalog, dict[str, list[Tool]]] = WeakKeyDictionary()
 
 
-def understood(view: Any) -> Task:
+def understood(view: Any, everywhere: bool = False) -> Task:
     """Return the task as a reader of the query understands it: with the needs that the query states, and guesses.
 
     Args:
         view: A text view in an episode. Where its query is the task's own, where it states all wishes, or where the world
             cannot say what another wish would bring, this is the task itself.
+        everywhere: It knows the whole catalogue, and not only the tools on offer. One that sees these alone makes do with
+            them, whatever the query names.
     """
     task: Task = view.task
     query: str = view.query
@@ -43,12 +45,16 @@ def understood(view: Any) -> Task:
     catalog = view.world.catalog
     luck = Luck("understood", task.number, query, seed=0)
     needs: dict[str, Need] = {}
+    taken: set[str] = set()
     for need, name in zip(task.needs, task.named or [need.tools[0] for need in task.needs], strict=True):
         clue, fits = _clue(need, catalog.get(name), query)
         if clue in needs:
             continue
-        options = list(_fitting(task, catalog, fits))
+        known = list(catalog) if everywhere else [catalog.get(candidate) for candidate in task.candidates]
+        fresh = [tool for tool in known if tool.capability not in taken] or known
+        options = [tool for tool in fresh if fits(tool)] or fresh
         tool = options[luck.below(len(options))]
+        taken.add(tool.capability)
         serving = tuple(other.name for other in _tools(catalog)[tool.capability])
         needs[clue] = guess(tool, task, serving, plausible(tool, None, luck.uniform()), luck.uniform, VALID)
     return replace(task, needs=tuple(needs.values()))
@@ -69,13 +75,6 @@ def _clue(need: Need, tool: Tool, query: str) -> tuple[str, Callable[[Tool], boo
     if stands(f"{tool.category} ") or (opener and opener in query):
         return tool.category, lambda other: other.category == tool.category
     return "", lambda other: True
-
-
-def _fitting(task: Task, catalog: Catalog, fits: Callable[[Tool], bool]) -> Iterator[Tool]:
-    """Yield a tool for each capability that is left open, of those on offer if any of them fits."""
-    offered = [tool for tool in map(catalog.get, task.candidates) if fits(tool)]
-    found = offered or [tools[0] for tools in _tools(catalog).values() if any(map(fits, tools))]
-    yield from {tool.capability: tool for tool in found}.values()
 
 
 def _tools(catalog: Catalog) -> dict[str, list[Tool]]:

@@ -90,7 +90,8 @@ class LearntPlanner:
 
     def begin(self, world: Any, seed: int) -> None:
         """Begin an episode. A reader of the task does what the model cannot, such as writing arguments."""
-        self._reader = Reader(world.world.catalog, understood(world))
+        self.task = understood(world)
+        self._reader = Reader(world.world.catalog, self.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
         self._contexts = []  # read in this episode, so that no score depends on an earlier one
         self._request = str(world.query)

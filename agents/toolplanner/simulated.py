@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from ...simulators.errors import ConfigError
-from ...simulators.tasks import Task
 from ...simulators.tools import Tool
 from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
@@ -43,8 +42,9 @@ class SimulatedToolPlanner(Simulated):
         self._request = ""
         self._path: tuple[str, ...] = ()
 
-    def _read(self, world: Any) -> Task:
-        return understood(world)
+    def begin(self, world: Any, seed: int) -> None:
+        self._seed, self._view = seed, world
+        self._understand(world.world.catalog, understood(world))
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         request = ""
@@ -62,8 +62,11 @@ class SimulatedToolPlanner(Simulated):
     def _tags(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         """For each fact that it notices a tool from the list: one that the request names, if any that serve are named."""
         text = messages[-1].content
+        knows_all = text.startswith(ASK_OPEN)
+        if knows_all and self.task is not self._view.task:
+            self._understand(self._reader.catalogue(), understood(self._view, everywhere=True))
         context = self._reader.read(messages, functions)
-        if text.startswith(ASK_OPEN):  # it knows all tools, and errs as among as many as there are categories
+        if knows_all:  # it errs as among as many tools as there are categories
             tools = list(self._reader.catalogue())
             context.shown = dict.fromkeys(text[len(ASK_OPEN) :].split(", "))
         else:

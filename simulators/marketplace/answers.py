@@ -137,12 +137,13 @@ class GeneratedAnswers:
             tools: Names of the tools of its capability.
             fitting: Arguments that fit the tool's schema and name nothing.
             uniform: Draws a number in [0, 1).
-            valid: Chance of each value to name something that there is.
+            valid: Chance of each name or code to be of something that there is; dates, numbers and choices always are.
         """
         capability = self._capabilities[tool.capability]
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)
         values = {k.name: k.value(n, self.database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
-        given = {name: value if uniform() < valid else fitting.get(name, value) for name, value in values.items()}
+        lacking = {kind.name for kind in capability.parameters if kind.entity and uniform() >= valid}
+        given = {name: fitting.get(name, value) if name in lacking else value for name, value in values.items()}
         phrases = {kind.name: kind.phrase(given[kind.name]) for kind in capability.parameters}
         fact = str(self.database.fact(capability, numbers))
         return Need(fact, tools, given, wish=capability.wish.format(**phrases), capability=capability.name)

@@ -26,14 +26,14 @@ from ....agents.registry import find_agent, make_agent
 from ....agents.strategies import SearchSettings
 from ....agents.toolplanner.agent import ToolPlanner
 from ....agents.toolplanner.feedback import REQUIRES, match, names, passed
-from ....agents.toolplanner.guessing import understood
 from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ....agents.world_side import model_of
 from ....envs.base import base_env
 from ....envs.chat import MarketplaceChatEnv
 from ....simulators.errors import ConfigError
 from ....simulators.retrieval import Retrieval
 from ....simulators.scenario import Scenario, load_scenario
-from ....simulators.tasks import LEVELS, fact_in, normalise
+from ....simulators.tasks import LEVELS, Task, fact_in, normalise
 from ....simulators.world import Episode, World
 from ...board.weights import weights_of
 from ...play.chains import watch
@@ -120,6 +120,7 @@ def follow(
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     if not isinstance(agent, LlmAgent):
         raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
+    reader = model_of(agent.handles[0]) if agent.handles else None
     watcher = watch(agent)
     assert env.world is not None
     catalog = env.world.catalog
@@ -137,7 +138,7 @@ def follow(
                 result_of(env, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
                 passed(_answer(episode)),
-                _answered(env, _answer(episode)),
+                _answered(episode.task if reader is None else reader.task, _answer(episode)),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,
             )
         )
@@ -212,9 +213,9 @@ def _answer(episode: Episode) -> str | None:
     return None
 
 
-def _answered(view: MarketplaceChatEnv, answer: str | None) -> float:
+def _answered(task: Task, answer: str | None) -> float:
     """Share of the facts that a reader of the instruction looks for which an answer states."""
-    needs, text = understood(view).needs, normalise(answer or "")
+    needs, text = task.needs, normalise(answer or "")
     return sum(fact_in(need.fact, text) for need in needs) / len(needs)
 
 

@@ -22,7 +22,7 @@ from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.marketplace.tasks import TaskRules
 from costgym.simulators.marketplace.vocabulary import vocabulary
-from costgym.simulators.tasks import LEVELS, fact_in, normalise
+from costgym.simulators.tasks import fact_in, normalise
 
 DIGEST = """
 import hashlib, json
