@@ -22,8 +22,8 @@ from .guessing import understood
 from .tags import tags_of, write_tags
 
 HEED = 0.9
-"""Share of its actions in which the model prefers a tool that the request names. Set so that the plain tree search follows
-instructions about as often as ToolLLaMA-Tree, which matches 13 % of the hybrid ones (ToolPlanner, Table 1)."""
+"""Share of its actions in which the model prefers a tool that the request names. Set by hand on instructions of an earlier
+form, so that plain tree search matched 13 % of the hybrid ones, as ToolLLaMA-Tree does (ToolPlanner, Table 1)."""
 
 
 class SimulatedToolPlanner(Simulated):
