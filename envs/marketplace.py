@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from math import inf, log1p
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from .base import checked_action
 from .seats import NumericSeat, prices_of
 from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
-from .writing import effects_of, roles_of, useful_rows, writing_boxes
+from .writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 
 if TYPE_CHECKING:
     from .vector.single import CompiledEpisode
@@ -182,6 +182,10 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     episode_state: tuple[str, ...] = ("_episode", "_compiled", "_tools", "_needs", "_received")
     _compiled: CompiledEpisode | None = None
+    column_names: Mapping[str, Sequence[str]] = {
+        "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
+        "roles": ROLE_FEATURES, "effects": EFFECT_FEATURES,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -483,15 +487,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of `tools`, `needs` and `resources`; nothing is cut off where calls run side by side."""
     highest, least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
-    calls = 0.25 * max_steps
-    high = dict.fromkeys(("price", "latency_s", "clock", "price_spent"), highest) | {"calls": calls}
-    parts = {
-        "tools": ((max_tools,), TOOL_FEATURES, float(max_steps)),
-        "needs": ((MAX_NEEDS,), NEED_FEATURES, 0.0),
-        "resources": ((), RESOURCE_FEATURES, calls),
-    }
+    high = dict.fromkeys(("price", "latency_s", "clock", "price_spent"), highest) | {"calls": 0.25 * max_steps}
+    parts = {"tools": ((max_tools,), float(max_steps)), "needs": ((MAX_NEEDS,), 0.0), "resources": ((), high["calls"])}
     boxes: dict[str, gym.spaces.Box] = {}
-    for part, (rows, names, running) in parts.items():
+    for part, (rows, running) in parts.items():
+        names = MarketplaceEnv.column_names[part]
         ends = {**high, "in_flight": running if concurrent else 1.0}
         low = [least if name.endswith("_left") else 0.0 for name in names]
         top = [ends.get(name, 1.0) for name in names]

@@ -55,6 +55,7 @@ TASK_FEATURES = (
     "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
+LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
 WORLD = "opencatp"
 """The name in the document of an OpenCATP world."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
@@ -438,7 +439,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
                 quality = float(worth[number])
                 good = self.evaluator.score(plans[number], task, self.sample) >= self.success_score
                 best = max(quality, 0.0) if self.may_give_nothing else quality
-                return Optimum((), (), price, seconds, good, True, best, quality)
+                chosen = () if best > quality else tuple(map(TOOLS.index, plans[number].nodes))
+                return Optimum(chosen, (), price, seconds, good, True, best, quality)
         return Optimum((), (), 0.0, 0.0, False, True, 0.0, 0.0)
 
     # -- what a run plays

@@ -25,7 +25,7 @@ from ...simulators.status import Status
 from ...simulators.tasks import Task
 from ..base import BaseEnv, checked_action, no_episode
 from ..seats import Seat
-from .features import MEMORIES, Features, boxes
+from .features import MEMORIES, Features, boxes, column_names
 
 if TYPE_CHECKING:
     from ..rendering.chart import Chart
@@ -267,8 +267,8 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         self.numbers = SPLITS[split]
         self.memory, self.reward, self.mask = memory, reward, mask
         self.enforcement: Enforcement = enforcement or "refuse"
-        self.max_steps = max_steps or 10 * self.rules.queries
-        self._given_steps = max_steps
+        self.max_steps, self._given_steps = max_steps or 10 * self.rules.queries, max_steps
+        self.column_names = column_names(self.rules, memory)
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
         self.action_space = gym.spaces.Discrete(self.rules.tools + 2)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory))  # type: ignore[assignment, arg-type]
