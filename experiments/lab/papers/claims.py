@@ -24,7 +24,6 @@ UNPUBLISHED = "not in the paper"
 ENFORCED = "BTP's rules refuse every call that the budget does not cover"
 ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"
 TAG_RATES = "the simulated model's rates `wrong_tool`, `crowding` and `overlook` decide its tags"
-LISTED = "the simulated model errs by the number of listed tools, with documentation or without"
 
 
 MARGIN = 10.0
@@ -33,6 +32,10 @@ MARGIN = 10.0
 A model judge that grades the same answers again moves a pass rate by 5 to 9 points (StableToolBench), so a smaller difference
 between two tables says nothing.
 """
+
+
+ALIKE = 5.0
+"""Points within which a rate counts as unchanged: the least of those 5 to 9."""
 
 
 def effect(
@@ -60,15 +63,15 @@ def effect(
     return {**row, "by_construction": bool(by), **({"reason": by} if by else {})}
 
 
-def two_sided(low: float, high: float, paper: float) -> str:
-    """Compare a 95 % interval with the paper's difference and `MARGIN` around it.
+def two_sided(low: float, high: float, paper: float = 0.0, margin: float = MARGIN) -> str:
+    """Compare a 95 % interval with the paper's difference and a margin around it, in points.
 
     Returns:
         "same" where the interval lies within the margin, "larger" or "smaller" where it lies wholly beyond, else "open".
     """
-    if paper - MARGIN <= low and high <= paper + MARGIN:
+    if paper - margin <= low and high <= paper + margin:
         return "same"
-    return "larger" if low > paper + MARGIN else "smaller" if high < paper - MARGIN else "open"
+    return "larger" if low > paper + margin else "smaller" if high < paper - margin else "open"
 
 
 def _published(name: str, ours: str, base: str, metric: str, **where: object) -> float | None:
@@ -124,9 +127,10 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         found.append(effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
         for base in bases:
             text, gain, ends = _points(results, f"{base}+btp", base, passes, seed)
-            claim = f"{base}: budget aside, BTP costs at most 3 points of PR"
+            claim = f"{base}: budget aside, BTP leaves PR unchanged (within {ALIKE:g} points, either way)"
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate")
-            found.append(effect(claim, text, gain >= -3.0, grading, "Table 3", points=(gain, *ends), paper=paper))
+            follows = two_sided(*ends, margin=ALIKE) == "same"
+            found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper))
         for base in bases:
             text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
             claim = f"{base}: +Prompt changes PBC by under 3 points"
@@ -193,13 +197,10 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         found.append(effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
         claim = f"react, {last} tools: EcoAct costs at least 45 % less"
         found.append(effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
-        shares = [table[scale, "react+ecoact"].get("registered_share") for scale in names]
-        known = [share for share in shares if share is not None]
-        if known:
-            mean = sum(known) / len(known)
-            claim = "react, all tasks: about 30 % of the tools are registered (20 to 40 %)"
-            each = ", ".join(f"{100 * share:.1f} %" for share in known)
-            found.append(effect(claim, f"{100 * mean:.1f} % ({each})", 0.2 <= mean <= 0.4, source="Figure 4"))
+        share = table[last, "react+ecoact"].get("registered_share")
+        if share is not None:
+            claim = f"react, {last} tools: about 30 % of the tools are registered (20 to 40 %)"
+            found.append(effect(claim, f"{100 * share:.1f} %", 0.2 <= share <= 0.4, source="Figure 4"))
     if "dfsdt" in bases:
         cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
         found.append(effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
@@ -207,16 +208,21 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
     for grading, (passes, _) in PASSES.items():
         for base in bases:
             for scale in names:
-                text, gain, _ = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
-                claim = f"{base}, {scale} tools: EcoAct costs at most 2 points of PR"
-                found.append(effect(claim, text, gain >= -2.0, grading, "Tables 1 and 2"))
+                text, _, (low, _) = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
+                claim = f"{base}, {scale} tools: EcoAct costs at most {ALIKE:g} points of PR"
+                found.append(effect(claim, text, low >= -ALIKE, grading, "Tables 1 and 2"))
         for scale in names[1:]:
             for name in ablations:
-                text, gain, (_, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
+                text, _, (low, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
                 several = name.endswith("several")
-                does = "registering several at once loses PR" if several else "telling descriptions leaves PR within 2 points"
-                follows, source = (high < 0, "Table 3") if several else (abs(gain) <= 2.0, "Table 4")
-                found.append(effect(f"react, {scale} tools: {does}", text, follows, grading, source, by=LISTED))
+                does = (
+                    "registering several at once loses PR"
+                    if several
+                    else f"telling descriptions leaves PR within {ALIKE:g} points"
+                )
+                alike = two_sided(low, high, margin=ALIKE) == "same"
+                follows, source = (high < 0, "Table 3") if several else (alike, "Table 4")
+                found.append(effect(f"react, {scale} tools: {does}", text, follows, grading, source))
     for scale in names[1:]:
         if "react+ecoact-described" in ablations:
             described, plain = table[scale, "react+ecoact-described"], table[scale, "react+ecoact"]
