@@ -23,11 +23,12 @@ PASSES = {
 UNPUBLISHED = "not in the paper"
 ENFORCED = "BTP's rules refuse every call that the budget does not cover"
 ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"
+LISTED = "the simulated model errs by the number of listed tools, with documentation or without"
 TAG_RATES = "the simulated model's rates `wrong_tool`, `crowding` and `overlook` decide its tags"
 
 
 MARGIN = 10.0
-"""Points within which a difference counts as the paper's, fixed before any was measured.
+"""Points within which a difference counts as the paper's.
 
 A model judge that grades the same answers again moves a pass rate by 5 to 9 points (StableToolBench), so a smaller difference
 between two tables says nothing.
@@ -119,7 +120,7 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         gains = {}
         for base in bases:
             text, gains[base], (low, high) = _points(results, f"{base}+btp", base, within, seed)
-            paper = _published("btp", f"{base}+btp", base, "judged_pass_rate_under_budget")
+            paper = _published("btp", f"{base}+btp", base, "judged_pass_rate_under_budget") if grading == "judge" else None
             points = (gains[base], low, high)
             found.append(effect(f"{base}: BTP raises PBC", text, low > 0, grading, "Table 2", points=points, paper=paper))
         rest = [gain for base, gain in gains.items() if base != "react"]
@@ -128,7 +129,7 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         for base in bases:
             text, gain, ends = _points(results, f"{base}+btp", base, passes, seed)
             claim = f"{base}: budget aside, BTP leaves PR unchanged (within {ALIKE:g} points, either way)"
-            paper = _published("btp", f"{base}+btp", base, "judged_pass_rate")
+            paper = _published("btp", f"{base}+btp", base, "judged_pass_rate") if grading == "judge" else None
             follows = two_sided(*ends, margin=ALIKE) == "same"
             found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper))
         for base in bases:
@@ -214,15 +215,13 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         for scale in names[1:]:
             for name in ablations:
                 text, _, (low, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
-                several = name.endswith("several")
-                does = (
-                    "registering several at once loses PR"
-                    if several
-                    else f"telling descriptions leaves PR within {ALIKE:g} points"
-                )
-                alike = two_sided(low, high, margin=ALIKE) == "same"
-                follows, source = (high < 0, "Table 3") if several else (alike, "Table 4")
-                found.append(effect(f"react, {scale} tools: {does}", text, follows, grading, source))
+                if name.endswith("several"):
+                    claim = f"react, {scale} tools: registering several at once loses PR"
+                    found.append(effect(claim, text, high < 0, grading, "Table 3"))
+                else:
+                    claim = f"react, {scale} tools: telling descriptions leaves PR within {ALIKE:g} points"
+                    follows = two_sided(low, high, margin=ALIKE) == "same"
+                    found.append(effect(claim, text, follows, grading, "Table 4", by=LISTED))
     for scale in names[1:]:
         if "react+ecoact-described" in ablations:
             described, plain = table[scale, "react+ecoact-described"], table[scale, "react+ecoact"]
