@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from costgym.envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC
+from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
+from ...simulators.sessions.rules import SessionRules
 
 LEFT = ("budget_remaining_price", "budget_remaining_seconds")
 """Keys of `info` that the network reads beside the observation."""
@@ -48,6 +49,12 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         for last in (self.call[-1], self.others):
             nn.init.orthogonal_(last.weight, 0.01)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
+        names = column_names(SessionRules(capabilities=self.kinds, tools=self.kinds * self.most), "counts")
+        shape = {"kinds": self.kinds, "most": self.most, "hidden": self.hidden}
+        return {**shape, "left": list(LEFT), **{part: list(columns) for part, columns in names.items()}}
 
     def forward(self, seen: dict[str, Tensor], left: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits (B, actions), far below all others where the mask forbids, and state values (B,).
