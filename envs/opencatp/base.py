@@ -439,7 +439,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
                 quality = float(worth[number])
                 good = self.evaluator.score(plans[number], task, self.sample) >= self.success_score
                 best = max(quality, 0.0) if self.may_give_nothing else quality
-                return Optimum((), (), price, seconds, good, True, best, quality)
+                chosen = () if best > quality else tuple(map(TOOLS.index, plans[number].nodes))
+                return Optimum(chosen, (), price, seconds, good, True, best, quality)
         return Optimum((), (), 0.0, 0.0, False, True, 0.0, 0.0)
 
     # -- what a run plays
