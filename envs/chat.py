@@ -149,7 +149,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._short: list[ToolCard] | None = None
         if self.documents == "short":
             self._short = [self._card(candidate) for candidate in episode.candidates]
-            # anew for each episode, since prices are in them
+            # again for each episode, since prices are in them
             self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
