@@ -31,7 +31,7 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "facts", "faults", "forge", "learners", "localmodel",
+    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "localmodel",
     "loop", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
     "train", "vision", "worlds", "writes", "zoo",
 }  # fmt: skip
