@@ -31,6 +31,7 @@ class Agent(ABC):
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
         handles: Models on the world's side that it asks; see `agents.world_side`.
+        brokered: It plays in a process of its own, and what is counted of its replies was counted on this side.
         replies: Counts of a real model's replies in this episode, by the names in `agents.models.base.REPLIES`.
         wants_examples: Past decisions that its seat shall hold, where one decides whether a query needs a tool.
     """
@@ -40,6 +41,7 @@ class Agent(ABC):
     env_id: str = NUMERIC
     privileged: bool = False
     handles: tuple[ModelHandle, ...] = ()
+    brokered: bool = False
     wants_examples: int = 0
     replies: Mapping[str, int] = MappingProxyType({})
 

@@ -51,7 +51,7 @@ from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
 from .conditions import condition_key, currency_of, rank_rows
 from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
-from .rows import columns_of
+from .rows import columns_of, tokens_counted
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
@@ -294,10 +294,10 @@ def summarise_run(
     return {**document, "rows": ranked}
 
 
-def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """A row of the leaderboard from its episodes."""
     figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures}
+    return {"track": row.track.name, **figures, **({} if tokens_counted(config, row, results) else {"metered": False})}
 
 
 def check_owner(manifest: str, folder: Path) -> None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ..board.conditions import by_condition, condition_label, ranking_metric, row_key, shown_first
-from ..board.rows import columns_of, is_ranked, shown_name
+from ..board.rows import columns_of, is_metered, is_ranked, shown_name
 from ..play.metric_registry import Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .robustness import robustness_sentence
@@ -32,9 +32,13 @@ def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
 
 
 def ranked_groups(track: Mapping[str, Any]) -> list[list[Row]]:
-    """Return the ranked rows of each condition, best first; conditions without any are left out."""
+    """Return the ranked rows of each condition, best first; conditions without any are left out.
+
+    Unmetered rows are among them only where no other row is ranked.
+    """
     grading = _grading(track)
     rows = [row for row in track.get("rows") or [] if is_ranked(row)]
+    rows = [row for row in rows if is_metered(row)] or rows
     return by_condition(rows, track, grading)
 
 

@@ -32,6 +32,7 @@ from ..board.rows import (
     badge,
     best,
     columns_of,
+    is_metered,
     is_ranked,
     is_reference,
     is_simulated,
@@ -66,10 +67,12 @@ _EXPLAINED = (
 )
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. This does not prove that the "
-    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
-    "a separate process that receives observations only, and did as well as claimed, by a test at 1 %. The secret behind those "
-    "seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That this "
-    "agent took them is the word of the leaderboard's maintainer."
+    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds and in worlds that nobody "
+    "knew before, in a separate process that receives observations only, and the row is ranked by that run: by what it comes "
+    "to in this world, measured by reference agents that played in both. The claim is confirmed if it lies within five points "
+    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, else undecided. The secret behind "
+    "those seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That "
+    "this agent took them is the word of the leaderboard's maintainer."
 )
 NOTHING = Markup("")
 
@@ -212,9 +215,11 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     found: dict[int, tuple[int, str]] = {}
     place = itertools.count()
     for group in by_condition(rows, leaderboard, grading):
-        rank = itertools.count(1)
+        blocks = {True: itertools.count(1), False: itertools.count(1)}
         for row in group:
-            found[id(row)] = (next(place), str(next(rank)) if is_ranked(row) else "–")
+            metered = is_metered(row)
+            rank = f"{'' if metered else 'u'}{next(blocks[metered])}" if is_ranked(row) else "–"
+            found[id(row)] = next(place), rank
     return found
 
 
@@ -278,6 +283,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
             "figures say nothing about a real language model."
         )
+    if not all(map(is_metered, rows)):
+        notes.append(
+            "Unmetered (u1, u2, …): nobody but the agent counted its tokens, beyond a floor of what it was shown and wrote. "
+            "Such rows are ranked behind the others, among themselves, and are never bold."
+        )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
     again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
@@ -297,7 +307,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
-        notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
+        notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
     crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
     if crashed:
@@ -333,17 +343,17 @@ def _row(
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
 ) -> dict[str, Any]:
-    if is_simulated(row):
-        under = "simulated model"
-    elif is_reference(row):
-        under = "bound, not ranked"
-    else:
-        under = plain(row["model"]) if row.get("model") else "no language model"
-    submission = row.get("submission")
+    submission, rerun = row.get("submission"), row.get("rerun")
+    model = plain(row["model"]) if row.get("model") else "no language model"
+    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
-        under += f", claims to use {plain(submission['model'])}"
+        under.append(f"claims to use {plain(submission['model'])}")
     if row.get("verified") and not badge(row):
-        under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
+        under.append(row["verified"] if isinstance(row["verified"], str) else "replayed")
+    if isinstance(rerun, Mapping):
+        under.append(f"claim {plain(rerun.get('claim'))}")
+    if not is_metered(row):
+        under.append("unmetered")
     return {
         "reference": is_reference(row),
         "ranks": [(name, ranks[name][id(row)][1]) for name in gradings],
@@ -351,7 +361,7 @@ def _row(
         "agent": shown_name(row),
         "badge": badge(row),
         "page": None if agent_page is None else agent_page(row),
-        "under": under,
+        "under": ", ".join(under),
         "about": describe(row),
         "condition": condition_label(row, leaderboard),
         "cells": [_cell(row, column, peers, column is columns[0]) for column in columns],
@@ -374,7 +384,7 @@ def _figure(row: Row, metric: Metric, key: str, peers: Sequence[Row], main: bool
     return {
         "grading": grading,
         **cell(row, key, metric.kind),
-        "best": value is not None and not is_reference(row) and _is_best(row, metric, key, peers),
+        "best": value is not None and not is_reference(row) and is_metered(row) and _is_best(row, metric, key, peers),
         "strip": strip,
     }
 

@@ -15,6 +15,7 @@ from ..board.rows import (
     badge,
     best,
     columns_of,
+    is_metered,
     is_ranked,
     is_reference,
     is_simulated,
@@ -129,8 +130,11 @@ def _lines(
         heading.append(f"{'':{GAP}}{title:>{size}}")
     heading.stylize("bold underline")
     yield heading
-    ranks = itertools.count(1)
+    ranks, counted = itertools.count(1), True
     for row in rows:
+        if counted and not is_metered(row):
+            counted, ranks = False, itertools.count(1)
+            yield Text(f"{'':{RANK}}unmetered: tokens as the agents report them, ranked apart", style="dim italic")
         quiet = "" if is_ranked(row) else "dim"
         line = Text(f"{'–' if quiet else str(next(ranks)):>{RANK - GAP}}{'':{GAP}}", style=quiet)
         name = names[id(row)].copy()
@@ -139,7 +143,7 @@ def _lines(
         for metric, _, size in columns:
             key = metric.key_under(grading)
             value = figure(row, key)
-            is_best = value is not None and not quiet and value == best(rows, metric, key)
+            is_best = value is not None and not quiet and is_metered(row) and value == best(rows, metric, key)
             line.append(f"{'':{GAP}}{'':{size - len(written(value, metric.kind))}}")
             line.append(written(value, metric.kind), style="bold" if is_best else quiet)
         yield line

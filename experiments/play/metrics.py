@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...agents.models.base import OUTCOMES
+from ...agents.models.base import FORMS, MISHAPS
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.opencatp.levels import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
@@ -172,13 +172,13 @@ def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
     What did not happen is left out.
     """
     crashed = [record for record in records if record.crash]
-    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(OUTCOMES, 0)}
+    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
     calls: Counter[str] = Counter()
     for record in records:
         for name, count in record.replies.items():
-            if name in OUTCOMES:
+            if name in MISHAPS:
                 found[name] += 1
-            else:
+            elif name in FORMS:
                 calls[name] += count
     found["calls_by_form"] = dict(sorted(calls.items()))
     found |= _reasons("crash_reasons", [record.crash for record in crashed])

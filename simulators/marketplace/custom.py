@@ -224,11 +224,11 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     needs: list[Need] = []
     for index, need in enumerate(task.needs):
         others = need.alternatives or ()
-        for wanted in (need, *others):
-            if not any(tool.capability == wanted.capability and _gives(tool) for tool in offered):
+        served = (need.capability, *(other.capability for other in others))
+        for capability in served:
+            if not any(tool.capability == capability and _gives(tool) for tool in offered):
                 known = sorted({tool.capability for tool in offered})
-                raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", wanted.capability, known)
-        served = {need.capability, *(other.capability for other in others)}
+                raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", capability, known)
         serving = tuple(tool.name for tool in offered if tool.capability in served and _gives(tool))
         arguments, after = _filled(need.arguments, needs, f"{place}.needs.{index}.arguments")
         spoken = ", ".join(f"{name} {value}" for name, value in arguments.items())
@@ -311,14 +311,13 @@ class CustomAnswers:
         for task, source in zip(tasks, written, strict=True):
             for need, listed in zip(task.needs, source.needs, strict=True):
                 arguments = dict(need.arguments or {})
-                for served in (listed, *(listed.alternatives or ())):
-                    key = (served.capability, normalise(arguments))
-                    if seen.setdefault(key, served.fact) != served.fact:
-                        problem = (
-                            f"{served.capability} gives {seen[key]!r} in one task and {served.fact!r} in {task.id}; the same "
-                        )
+                others = [(other.capability, other.fact) for other in listed.alternatives or ()]
+                for capability, fact in ((need.capability, need.fact), *others):
+                    told = seen.setdefault((capability, normalise(arguments)), fact)
+                    if told != fact:
+                        problem = f"{capability} gives {told!r} in one task and {fact!r} in {task.id}; the same "
                         raise DataError("source.tasks", f"{problem}arguments must give the same fact")
-                    self._facts.setdefault(served.capability, []).append((arguments, served.fact))
+                    self._facts.setdefault(capability, []).append((arguments, fact))
                 if need.state:
                     self._states.setdefault(need.capability, []).append(need)
         for facts in self._facts.values():

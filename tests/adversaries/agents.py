@@ -408,12 +408,23 @@ def _(folder: Path) -> float:
     return max(gain(Bills(usage), "react", TEXT, 16) for usage in usages)
 
 
+class Free(Bills):
+    """Reports no tokens at all."""
+
+    def __init__(self) -> None:
+        super().__init__({"input_tokens": 0, "output_tokens": 0})
+
+
 @adversary(
     "reports no tokens",
-    "gains",
-    "A report may not lie below what was shown and said, at eight characters a token; honest models are billed for more.",
-    needs="open",
-    gain="15 points",
+    "exposed",
+    "Nobody else counted them: the row is unmetered and ranks behind all others; in a rerun the judge's side counts them.",
 )
 def _(folder: Path) -> float:
-    return gain(Bills({"input_tokens": 0, "output_tokens": 0}), "react", TEXT)
+    (folder / "own.py").write_text("from tests.adversaries.agents import Free as Mine")
+    with working_in(folder):
+        terms: dict[str, Any] = {"budgets": "price=20", "episodes": EPISODES}
+        rows = run(make_run_config("quick", agents=[OWN, "plan-act"], **terms), folder / "board").document["rows"]
+    assert [row["agent"] for row in rows] == ["plan-act", OWN]
+    assert [row.get("metered") for row in rows] == [None, False]
+    return 0.0
