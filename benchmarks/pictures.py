@@ -21,7 +21,7 @@ import costgym  # noqa: E402
 from tests.helpers.browser import chromium, window  # noqa: E402
 
 DOCS = ROOT / "docs"
-AGENTS = ("random", "cheapest", "greedy", "zoo:ppo", "bayes-index", "oracle-informed")
+AGENTS = ("random", "cheapest", "greedy", "bayes-index", "oracle-informed")
 BUDGETS = (10, 20, 40)  # credits
 EPISODES = 400  # the test tasks
 
