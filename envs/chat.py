@@ -363,7 +363,7 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         episode = self._start(*self._choose(seed, options))
         if self.documents == "short":
             self._short = []
-            # anew for each episode, since prices are in them
+            # again for each episode, since prices are in them
             self._short = [self._card(candidate) for candidate in episode.candidates]
             self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         return self._start_talk(episode)

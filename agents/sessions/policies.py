@@ -259,7 +259,7 @@ class InformedPaced(IndexPolicy):
 
 
 OPTIMISM = 2.0
-"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/environments/marketplacesession.md."""
+"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md."""
 
 
 def bayes_index() -> IndexPolicy:

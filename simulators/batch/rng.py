@@ -40,7 +40,7 @@ def _ours(module: ModuleType) -> bool:
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a kernel, and keep it on disk.
 
-    A kernel contains the functions that it calls. So it is compiled anew when its file changes, or a file of this folder, or a
+    A kernel contains the functions that it calls. So it is compiled again when its file changes, or a file of this folder, or a
     module that its file imports as a module.
     """
     try:

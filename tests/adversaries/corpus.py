@@ -1,7 +1,7 @@
 """The corpus of adversaries: agents and entries that cheat, each with a sentence on what stops or exposes it.
 
 An adversary is a function that plays it and returns its gain: percentage points of the pass rate that ranks, beyond the honest
-twin's, after everything that stops it. The table of docs/rank.md is made from the same data.
+twin's, after everything that stops it. The table of docs/adversaries.md is made from the same data.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:
     """The JSON values of a file and their places: a document, the items of a list, or one value a line.
 
     Raises:
-        DataError: a line is no JSON.
+        DataError: a line is not valid JSON.
     """
     try:
         whole = json.loads(text)

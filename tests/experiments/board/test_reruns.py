@@ -60,7 +60,7 @@ class Memo(Agent):
 
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for agents of one's own, in which the test runs."""
+    """An empty folder for the test's own agents, in which the test runs."""
     folder = tmp_path / "code"
     folder.mkdir()
     monkeypatch.chdir(folder)
