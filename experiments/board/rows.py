@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from ...agents.custom import is_custom
@@ -20,6 +21,8 @@ from .tracks import charges_tokens
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
+BY_EPISODE = "by_episode"
+"""The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
 _MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
 """Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {
@@ -87,6 +90,19 @@ def is_void(row: Row) -> bool:
 def is_metered(row: Row) -> bool:
     """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
     return row.get("metered") is not False
+
+
+def blocks(rows: Sequence[Row]) -> list[tuple[bool, bool, list[Row]]]:
+    """The rows of a condition as they are ranked: those of a simulated model apart, and unmetered ones behind the others.
+
+    Returns:
+        Whether the model is simulated, whether the rows are metered, and the rows in their order; no block is empty.
+    """
+    found = []
+    for simulated, metered in product((False, True), (True, False)):
+        own = [row for row in rows if (is_simulated(row) and not is_reference(row), is_metered(row)) == (simulated, metered)]
+        found += [(simulated, metered, own)] if own else []
+    return found
 
 
 def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:

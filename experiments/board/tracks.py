@@ -35,12 +35,6 @@ class Track:
 
 _ALL = (
     Track(
-        "text",
-        "Chat agents",
-        "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
-        (TEXT,),
-    ),
-    Track(
         "numbers",
         "RL agents",
         "Agents see numbers: which tool serves which need, its price, its advertised success. They only choose what to call.",
@@ -71,7 +65,14 @@ _ALL = (
         "Agents see numbers and answer a session of queries with one budget: which tools work must be found out, and drifts.",
         (SESSION,),
     ),
+    Track(
+        "text",
+        "Chat agents",
+        "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
+        (TEXT,),
+    ),
 )
+"""In the order of leaderboards: first those whose agents decide as in the field, last the one of simulated models."""
 TRACKS = {track.name: track for track in _ALL}
 _OF_VIEW = {view: track.name for track in _ALL if not track.world for view in track.views}
 _OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world for view in track.views}

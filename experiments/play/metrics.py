@@ -297,6 +297,29 @@ def with_fault_robustness(
     return {**row, **found, "ci95": {**row["ci95"], **ends}}
 
 
+def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int) -> str | list[float | None]:
+    """A figure of each episode of a row, with which anyone can compare rows episode by episode.
+
+    Args:
+        results: records of the row.
+        metric: a share of episodes, or one of the world's or of an episode's figures.
+        episodes: how many there are; one without a record counts 0.
+
+    Returns:
+        Of a share a text with a ``1`` for each episode that counts, ``0`` for one that does not and ``-`` for a void one; of
+        another figure its values, None for a void episode.
+    """
+    by_episode = _by_episode(results)
+    measure = _PER_EPISODE.get(metric) or (lambda r: float(r.figures[_WORLD_FIGURES[metric]]))
+    values: list[float | None] = []
+    for index in range(episodes):
+        record = by_episode.get(index)
+        values.append(None if record and record.void else 0.0 if record is None else float(measure(record) or 0.0))
+    if metric in _SHARES:
+        return "".join("-" if value is None else "1" if value else "0" for value in values)
+    return [None if value is None else round(value, 6) for value in values]
+
+
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
     """The difference between agents `a` and `b` in the worlds that both played.

@@ -174,7 +174,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
         "not the bytes that costgym writes",
     ),
     "other experience": (
-        _document(lambda document: document["tracks"][0]["experience"].update(uses=99)),
+        _document(lambda document: document["tracks"][-1]["experience"].update(uses=99)),
         "leaderboard.json, tracks",
     ),
     **{

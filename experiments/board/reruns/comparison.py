@@ -12,6 +12,7 @@ import numpy as np
 from ....envs.base import WORLD
 from ...play.results import EpisodeResult
 from ..conditions import PASS_RATE, Condition, condition_key
+from ..rows import BY_EPISODE
 from ..run_config import RunConfig, TrackConfig
 from ..submissions.alarms import Signs
 from ..tracks import charges_tokens, track_of
@@ -93,7 +94,8 @@ class RerunRow:
 
     def ranked(self) -> dict[str, Any]:
         """The row as the rerun derives it, with the figure that ranks as it comes to in the claim's world."""
-        figures = dict(self.figures)
+        # its episodes have luck of their own, so no other row can be paired with them
+        figures = {name: value for name, value in self.figures.items() if name != BY_EPISODE}
         if not self.sandboxed and charges_tokens(self.track):
             figures["metered"] = False
         if not self.unpublished:

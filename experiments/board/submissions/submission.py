@@ -21,6 +21,7 @@ from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..judged import without_verdicts
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
+from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
@@ -85,7 +86,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         files.append({**entry, "digest": digest_of(source / path), "void": reasons})
     packed = {(row.track.name, row.agent) for row in rows}
     own = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
-    claimed = list(map(without_verdicts, own))
+    claimed = [{name: value for name, value in without_verdicts(row).items() if name != BY_EPISODE} for row in own]
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})

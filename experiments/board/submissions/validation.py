@@ -45,7 +45,7 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, ATTEMPTS, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, ATTEMPTS, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
