@@ -129,7 +129,7 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     put(folder / "data" / "queries.js", "queries", queries)
     groups = _by_condition(run)
     seed = int(run.document.get("seed") or 0)
-    compared = [compare(group, results, grading, seed) if _passes(run, group) else {} for group in groups]
+    compared = [compare(group, results, grading, seed, _seeds(run, group)) if _passes(run, group) else {} for group in groups]
     bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
     for track, file in track_files(run.document).items():
         own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
@@ -141,6 +141,11 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     pairs = {key: pair for group in compared for key, pair in group.items()}
     for group in _by_agent(run):
         write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
+
+
+def _seeds(run: Run, group: Sequence[RunEntry]) -> int:
+    own = (each for each in run.document.get("tracks") or () if each.get("name") == group[0].row.get("track"))
+    return int(next(own, run.document).get("seeds") or 1)
 
 
 def _passes(run: Run, group: Sequence[RunEntry]) -> bool:

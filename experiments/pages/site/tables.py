@@ -50,7 +50,9 @@ class Comparison:
         return self.adjusted_p < LEVEL
 
 
-def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
+def compare(
+    group: Sequence[RunEntry], results: Results, grading: str, seed: int, seeds: int = 1
+) -> dict[tuple[str, str], Comparison]:
     """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs.
 
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
@@ -60,6 +62,7 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
         results: every entry's episodes, in order.
         grading: that ranks.
         seed: of the bootstrap.
+        seeds: episodes of one task in a row; they are one trial.
 
     Returns:
         By the ids of both entries, in both orders.
@@ -79,7 +82,9 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
     ahead = np.stack([passed[:, a] - passed[:, b] for a, b in pairs], axis=1)  # (n_episodes, n_pairs)
     lows, highs = intervals(ahead, np.ones_like(ahead), common, seed, RESAMPLES)
     found: dict[tuple[str, str], Comparison] = {}
-    for place, ((a, b), adjusted) in enumerate(zip(pairs, holm(sign_flip_p_values(ahead.T).tolist()), strict=True)):
+    starts = [place for place, i in enumerate(common) if place == 0 or i // seeds > common[place - 1] // seeds]
+    p_values = holm(sign_flip_p_values(np.add.reduceat(ahead, starts).T).tolist())
+    for place, ((a, b), adjusted) in enumerate(zip(pairs, p_values, strict=True)):
         mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
         one, other, count = rivals[a], rivals[b], len(common)
         found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
