@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, cast
 
 from ..simulators.batch.stamps import perhaps_stored
 from ..simulators.errors import ConfigError, MissingExtra
@@ -58,7 +58,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Begin an episode where it is to be played."""
         if self._auto:
             self._reconsider()
-        compiled = self._compiled
+        compiled: Any = self._compiled  # of this environment's observations and actions
         return self.open_episode(number, seed) if compiled is None else compiled.begin(self, number, seed)
 
     def _reconsider(self) -> None:
@@ -84,7 +84,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def episode(self) -> Any:
         """The episode in the event-driven world, which catches up first where compiled code has played it."""
         if self._compiled is not None:
-            self._compiled.hand_over(self)
+            cast(Any, self._compiled).hand_over(self)
         return self._episode
 
     @episode.setter

@@ -296,7 +296,7 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         if found[0] != found[1]:
             yield f"{settings}: action {action} in numbers {found[0]}, in words {found[1]}"
             return
-        over = outcome[1] or outcome[2]
+        over = bool(outcome[1] or outcome[2])
 
 
 def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
