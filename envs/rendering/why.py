@@ -78,7 +78,7 @@ def _past_limit(episode: Episode, currency: str) -> str:
         spent += getattr(charge, name)
         if spent > episode.budget.as_dict()[name]:
             ended = [i for i, call in enumerate(episode.calls, 1) if (call.tool, call.finished_s) == (charge.what, charge.at_s)]
-            return f"it passed its limit of {limit} with {f'call {ended[-1]}' if ended else 'what it thought'}"
+            return f"it passed its limit of {limit} with {f'call {ended[-1]}' if ended else 'the tokens of its model'}"
     return f"it passed its limit of {limit}"
 
 
@@ -145,7 +145,8 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     name = "the optimum" if best.exact else "the best plan found"
     if passes:
         told = _and([_told(tool, calls) for tool, calls in _by_tool(play).items()]) or "no call"
-        instead = f"{name} passed for {_money(best.price, unit)} with {told}"
+        calls = " in calls" if world.world.tokens is not None else ""  # the optimum calls without thinking
+        instead = f"{name} passed for {_money(best.price, unit)}{calls} with {told}"
     elif best.exact:
         instead = "not even the optimum passes here, since no pass is to be had within the budget for what it is worth"
     else:
