@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
 from typing import Any
 
 from ...agents.custom import is_custom
@@ -23,6 +22,8 @@ SHIPPED_NAMES = ("replayed", "recorded")
 MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"
 """The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
+PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
+"""Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
 _MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
 """Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {
@@ -92,17 +93,15 @@ def is_metered(row: Row) -> bool:
     return row.get("metered") is not False
 
 
-def blocks(rows: Sequence[Row]) -> list[tuple[bool, bool, list[Row]]]:
-    """The rows of a condition as they are ranked: those of a simulated model apart, and unmetered ones behind the others.
+def block_of(row: Row) -> str:
+    """Which of `BLOCKS` a row is ranked in."""
+    return UNMETERED if not is_metered(row) else SIMULATED if is_simulated(row) and not is_reference(row) else PLAYED
 
-    Returns:
-        Whether the model is simulated, whether the rows are metered, and the rows in their order; no block is empty.
-    """
-    found = []
-    for simulated, metered in product((False, True), (True, False)):
-        own = [row for row in rows if (is_simulated(row) and not is_reference(row), is_metered(row)) == (simulated, metered)]
-        found += [(simulated, metered, own)] if own else []
-    return found
+
+def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of a condition by their block, in the order of `BLOCKS`; each block is ranked by itself, and none is empty."""
+    found = [(name, [row for row in rows if block_of(row) == name]) for name in BLOCKS]
+    return [(name, own) for name, own in found if own]
 
 
 def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:

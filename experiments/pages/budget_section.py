@@ -16,15 +16,15 @@ from markupsafe import Markup
 
 from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
 from ..board.paired import ALONE, ONLY, as_good, rivals_text
-from ..board.rows import columns_of, is_metered, is_reference, is_simulated, is_void, shown_name
+from ..board.rows import PLAYED, SIMULATED, UNMETERED, block_of, columns_of, is_reference, is_void, shown_name
 from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part
 
 COSTS = {"price": "average_cost", "seconds": "average_seconds"}
 """The figure of a row that a budget of each resource limits."""
-PLAYED, SIMULATED, BOUND = "played", "simulated", "bound"
-"""Kinds of rows: with figures of their own, with a simulated language model, or a bound."""
+BOUND = "bound"
+"""A kind of row beside the blocks in which rows are ranked."""
 MIN_LOG_RATIO = 15  # of the highest to the lowest cost, from which on an axis is logarithmic
 MAX_TICKS = 6
 NOBODY = "No agent that passes stays within this budget."
@@ -136,7 +136,7 @@ def world_of(row: Row, leaderboard: Row) -> str:
 
 
 def kind_of(row: Row) -> str:
-    return BOUND if is_reference(row) else SIMULATED if is_simulated(row) else PLAYED
+    return BOUND if is_reference(row) else block_of(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class _View:
         self.worlds = list(dict.fromkeys(world_of(row, leaderboard) for row in rows))
         self.kinds = [
             kind for kind in (PLAYED, SIMULATED) if any(kind_of(row) == kind and not is_void(row) for row in rows)
-        ] or [PLAYED]
+        ] or [UNMETERED]
 
     def advice(self, world: int, kind: str, grading: str, by: str) -> dict[str, list[Step]]:
         """Find who passes most, and whose successes are cheapest, within each budget."""
@@ -248,7 +248,6 @@ class _View:
             for n, row in enumerate(self.rows)
             if kind_of(row) == kind and not is_void(row) and world_of(row, self.leaderboard) == self.worlds[world]
         }
-        own = {n: row for n, row in own.items() if is_metered(row)} or own  # nobody but the agent counted the others' tokens
         key, thrift = self.keys[grading], _cheap_key(grading)
 
         def passes(row: Row) -> float | None:

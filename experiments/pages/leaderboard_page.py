@@ -29,9 +29,12 @@ from ..board.conditions import (
 )
 from ..board.paired import rank_bands
 from ..board.rows import (
+    BLOCKS,
     MAX_REASONS,
+    UNMETERED,
     badge,
     best,
+    block_of,
     blocks,
     columns_of,
     is_metered,
@@ -46,7 +49,7 @@ from ..board.tracks import TRACKS, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from ..play.metrics import GRADINGS
 from .agent_notes import describe, judge_note, papers_behind
-from .budget_section import SIMULATED, budget_section, kind_of
+from .budget_section import budget_section
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
@@ -166,7 +169,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     if grading not in GRADINGS:
         grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
-    rows = sorted((row for group in groups for row in group), key=lambda row: kind_of(row) == SIMULATED)
+    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = _columns(leaderboard)
@@ -207,14 +210,14 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         more=len(columns) > COLUMNS,
         blocks=[
             {
-                "simulated": simulated,
+                "kind": kind,
                 "rows": [
                     {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page)}
                     for number, row in enumerate(rows)
-                    if (kind_of(row) == SIMULATED) == simulated
+                    if block_of(row) == kind
                 ],
             }
-            for simulated in (False, True)
+            for kind in BLOCKS
         ],
         notes=_notes(rows),
         sections=[context.sections, *(section(leaderboard) for section in SECTIONS)],
@@ -250,10 +253,10 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
     for group in by_condition(rows, leaderboard, grading):
-        for _, metered, block in blocks(group):
+        for kind, block in blocks(group):
             ranked = [row for row in block if is_ranked(row)]
             bands = zip(ranked, rank_bands(ranked, metric, seeds), strict=True)
-            of_row = {id(row): (f"{'' if metered else 'u'}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
+            of_row = {id(row): (f"{'u' * (kind == UNMETERED)}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
             for row in block:
                 rank, band = of_row.get(id(row), ("–", None))
                 found[id(row)] = next(place), rank, f"{band[0]}–{band[1]}" if band and band[0] < band[1] else ""

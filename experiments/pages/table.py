@@ -22,6 +22,8 @@ from ..board.conditions import (
 from ..board.paired import as_good, rivals_text
 from ..board.rows import (
     MAX_REASONS,
+    SIMULATED,
+    UNMETERED,
     badge,
     best,
     blocks,
@@ -47,6 +49,10 @@ ALWAYS_SHOWN = {
 }
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 _GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
+_APART = {
+    SIMULATED: "with a simulated language model, ranked apart",
+    UNMETERED: "unmetered: tokens as the agents report them, ranked apart",
+}
 MIN_NAME = 12  # characters of an agent's name
 GAP = 2  # between columns
 RANK = 2 + GAP
@@ -94,7 +100,7 @@ def found(track: Mapping[str, Any]) -> str:
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
     if not groups:
         return ""
-    (_, _, rows), *_ = blocks(groups[shown_first(groups)])
+    (_, rows), *_ = blocks(groups[shown_first(groups)])
     (leader, *others), metric, key = rows, columns_of(track)[0], ranking_metric(track, grading)
     value, ends, thrift = (
         figure(leader, key),
@@ -210,18 +216,16 @@ def _cells(
     rows: Sequence[Row], columns: Sequence[tuple[Metric, str, int]], grading: str
 ) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
     """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
-    for simulated, metered, block in blocks(rows):
-        if simulated and len(block) < len(rows):
-            yield "with a simulated language model, ranked apart", None, []
-        if not metered:
-            yield "unmetered: tokens as the agents report them, ranked apart", None, []
+    for kind, block in blocks(rows):
+        if kind in _APART and (kind == UNMETERED or len(block) < len(rows)):
+            yield _APART[kind], None, []
         ranks = itertools.count(1)
         for row in block:
             cells = []
             for metric, _, _ in columns:
                 key = metric.key_under(grading)
                 value = figure(row, key)
-                leads = value is not None and is_ranked(row) and metered and value == best(rows, metric, key)
+                leads = value is not None and is_ranked(row) and is_metered(row) and value == best(rows, metric, key)
                 cells.append((written(value, metric.kind), leads))
             yield str(next(ranks)) if is_ranked(row) else "–", row, cells
 

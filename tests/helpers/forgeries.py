@@ -51,7 +51,9 @@ def files_of(board: Path) -> list[Path]:
     return sorted(
         path.relative_to(board)
         for path in board.rglob("*")
-        if path.is_file() and path.name != ".lock" and path.suffix != ".html"
+        if path.is_file()
+        and path.name != ".lock"
+        and path.suffix not in (".html", ".csv")  # made again from the data, never read
     )
 
 

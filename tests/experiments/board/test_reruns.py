@@ -116,7 +116,7 @@ def test_a_row_ranks_by_its_rerun_and_one_that_learnt_the_seeds_by_heart_is_refu
     assert "the claim falls in the rerun" in fallen["alarms"][-1] and fallen["rerun"]["claim"] == "refuted"
     ranked = [row["agent"] for row in json.loads((board / "leaderboard.json").read_text())["rows"] if row["track"] == "numbers"]
     assert ranked.index("memo.py:Memo") < ranked.index("greedy") < ranked.index("memo.py:Memo (A)")
-    assert "simulated model, rerun" in (board / "index.html").read_text()
+    assert "simulated model, rerun" in (board / "text.html").read_text()
     assert verify(board).verified
     record = board / "submissions/A/rerun/rerun.json"
     text = record.read_text()
