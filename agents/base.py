@@ -27,7 +27,7 @@ class Agent(ABC):
     `agents.seat`). It must draw all its chance from `seed`.
 
     Attributes:
-        name: Its name on the leaderboard.
+        name: Its name on the leaderboard; that of the class unless it says otherwise.
         model: The language model behind it, or "".
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
@@ -45,6 +45,10 @@ class Agent(ABC):
     brokered: bool = False
     wants_examples: int = 0
     replies: Mapping[str, int] = MappingProxyType({})
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.name = cls.name or cls.__name__
 
     @abstractmethod
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
