@@ -23,7 +23,7 @@ class Adversary:
         outcome: "stopped": it cannot, or it gains nothing; "exposed": its row says so; "gains": a known gap.
         sentence: what stops or exposes it, or why nothing does.
         play: plays it in an empty folder; returns its gain.
-        needs: "", "sandbox", "slow", or "open" for a gap that is being closed: it may gain nothing already.
+        needs: "", "sandbox" or "slow".
         gain: what it gets, for the table.
     """
 
