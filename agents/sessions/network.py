@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from costgym.envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC
+from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, RESOURCE_FEATURES, STATIC, query_features, tool_features
+from ...simulators.sessions.rules import SessionRules
 
 LEFT = ("budget_remaining_price", "budget_remaining_seconds")
 """Keys of `info` that the network reads beside the observation."""
@@ -48,6 +49,15 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         for last in (self.call[-1], self.others):
             nn.init.orthogonal_(last.weight, 0.01)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
+        rules = SessionRules(capabilities=self.kinds, tools=self.kinds * self.most)
+        return {
+            **{"kinds": self.kinds, "most": self.most, "hidden": self.hidden, "left": list(LEFT)},
+            **{"tools": list(tool_features(rules, "counts")), "query": list(query_features(rules))},
+            "resources": list(RESOURCE_FEATURES),
+        }
 
     def forward(self, seen: dict[str, Tensor], left: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits (B, actions), far below all others where the mask forbids, and state values (B,).
