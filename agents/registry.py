@@ -388,8 +388,8 @@ def make_agent(
 
     Args:
         name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
-            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN``, ``rltf:RUN`` or ``sessions:RUN``, trained in that folder; ``zoo:ppo`` and
-            the like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN``, ``rltf:RUN`` or ``sessions:RUN``, trained in that folder;
+            ``zoo:ppo`` and the like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
         env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
             oracles also plan for OpenCATP); by default the tool world's.
         model: A language model, or its name: "simulated", also with rates of its own ("simulated:notice=0.9"), "openai:MODEL"

@@ -34,7 +34,11 @@ AGENTS: dict[str, tuple[str, str, str]] = {
         "the same under a limit of 7 credits on the mean price, held by a Lagrange multiplier",
         "costgym train ppo --steps 80000 --budget price=30 --cost-limit 7",
     ),
-    "catp": ("catp", "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own", "costgym train catp --steps 800"),
+    "catp": (
+        "catp",
+        "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own",
+        "costgym train catp --steps 800",
+    ),
     "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "costgym train deer"),
     "toolplanner": (
         "toolplanner",

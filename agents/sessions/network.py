@@ -54,8 +54,12 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
         rules = SessionRules(capabilities=self.kinds, tools=self.kinds * self.most)
         return {
-            **{"kinds": self.kinds, "most": self.most, "hidden": self.hidden, "left": list(LEFT)},
-            **{"tools": list(tool_features(rules, "counts")), "query": list(query_features(rules))},
+            "kinds": self.kinds,
+            "most": self.most,
+            "hidden": self.hidden,
+            "left": list(LEFT),
+            "tools": list(tool_features(rules, "counts")),
+            "query": list(query_features(rules)),
             "resources": list(RESOURCE_FEATURES),
         }
 

@@ -138,8 +138,18 @@ def learn(seed: int, minutes: float, folder: Path) -> None:
     policy = SessionNetwork()
     optimizer = torch.optim.Adam(policy.parameters(), RATE, eps=1e-5)
     settings = {
-        **{"seed": seed, "minutes": minutes, "envs": ENVS, "steps": STEPS, "epochs": EPOCHS, "minibatch": MINIBATCH},
-        **{"rate": RATE, "last_rate": LAST_RATE, "lambda": LAMBDA, "clip": CLIP, "entropy": ENTROPY, "scale": SCALE},
+        "seed": seed,
+        "minutes": minutes,
+        "envs": ENVS,
+        "steps": STEPS,
+        "epochs": EPOCHS,
+        "minibatch": MINIBATCH,
+        "rate": RATE,
+        "last_rate": LAST_RATE,
+        "lambda": LAMBDA,
+        "clip": CLIP,
+        "entropy": ENTROPY,
+        "scale": SCALE,
     }
     (folder / CONFIG).write_text(SessionConfig(settings=settings, network=policy.describe()).model_dump_json(indent=1))
     rollout = Rollout(seed)

@@ -40,6 +40,7 @@ from .tools.prices import prices
 from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
+from .tools.warm import warm
 
 
 class Reporting(TyperGroup):
@@ -94,7 +95,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
     "Tools": {
         "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "forge": forge,
-        "bench": bench, "opencatp": opencatp, "prices": prices,
+        "bench": bench, "warm": warm, "opencatp": opencatp, "prices": prices,
     },
 }  # fmt: skip
 for panel, verbs in PANELS.items():

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -23,14 +22,14 @@ from ...simulators.sessions.redraw import redraw_session
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import Status
 from ...simulators.tasks import Task
-from ..base import BaseEnv, checked_action, no_episode
+from ..base import checked_action, no_episode
+from ..compiled import Compiled, CompiledChoice
 from ..seats import Seat
 from .features import MEMORIES, Features, boxes, column_names
 
 if TYPE_CHECKING:
     from ..rendering.chart import Chart
     from ..rendering.story import EpisodeStory
-    from ..vector.single import CompiledEpisode
 
 REWARDS = ("value", "value-minus-price")
 MASKS = ("useful", "legal")
@@ -55,7 +54,7 @@ class SessionSeat(Seat):
     next_action: int
 
 
-class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
+class MarketplaceSessionEnv(CompiledChoice[Observation, "int | np.integer[Any]"]):
     """Answer a hundred queries with one budget: find out which tools work, remember, and choose what is worth its price.
 
     ## Description
@@ -183,7 +182,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     | `success_share` | Share of the value from which a session counts as a success. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. `None`: 10 for each query. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
     | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
@@ -216,7 +215,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     """
 
     episode_state = ("_episode", "_features", "_compiled")
-    _compiled: CompiledEpisode | None = None
+    kernels = "sessions"
     world_kind = "sessions"
     computes_limits = True
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
@@ -244,7 +243,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         success_share: float = 0.5,
         cost: str = "price",
         max_steps: int | None = None,
-        compiled: bool = False,
+        compiled: Compiled = "auto",
         render_mode: str | None = None,
     ) -> None:
         given = {
@@ -256,7 +255,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         for what, name, known in (
             ("split", split, SPLITS), ("memory", memory, MEMORIES), ("reward", reward, REWARDS), ("mask", mask, MASKS),
             ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
-            ("compiled", repr(compiled), ("True", "False")),
         ):  # fmt: skip
             if name not in known:
                 raise UnknownName(what, str(name), known)
@@ -272,21 +270,7 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
         self.action_space = gym.spaces.Discrete(self.rules.tools + 2)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory))  # type: ignore[assignment, arg-type]
-        self._episode: SessionEpisode | None = None
-        if compiled:
-            # by its name, as Gymnasium finds vector environments: it is made of this class
-            self._compiled = import_module("...vector.single", __name__).CompiledEpisode(self)
-
-    @property
-    def episode(self) -> SessionEpisode | None:
-        """The episode in the event-driven world, which catches up first where compiled code has played it."""
-        if self._compiled is not None:
-            self._compiled.hand_over(self)
-        return self._episode
-
-    @episode.setter
-    def episode(self, value: SessionEpisode | None) -> None:
-        self._episode = value
+        self._choose_engine(compiled)
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
 
@@ -296,11 +280,9 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         draw = int(self.np_random.integers(1 << 62))
         chosen = (options or {}).get("task")
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
-        begun = number, draw if seed is None else seed
-        return self.open_episode(*begun) if self._compiled is None else self._compiled.begin(self, *begun)
+        return self._begin(number, draw if seed is None else seed)
 
     def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
-        """Begin a session in the event-driven world."""
         world = session_world(self.rules, number)
         self._episode = episode = world.episode(number, seed, self._given_budget, self.enforcement)
         self._set_limits(episode.budget)
@@ -350,7 +332,8 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
         self._features.take(call, episode)
 
     def _playing(self) -> SessionEpisode:
-        if (episode := self.episode) is None:
+        episode: SessionEpisode | None = self.episode
+        if episode is None:
             raise no_episode()
         return episode
 
@@ -472,9 +455,6 @@ class MarketplaceSessionEnv(BaseEnv[Observation, "int | np.integer[Any]"]):
     def task(self) -> Task:
         """The session being played, as a task."""
         return self._playing().task
-
-    def account(self) -> SessionEpisode:
-        return self._playing()
 
     def give_up(self) -> None:
         if not self._playing().over:

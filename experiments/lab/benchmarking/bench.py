@@ -24,9 +24,13 @@ from .episodes import measure_agents, measure_lengths, measure_threads
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SESSION_ID = "costgym/MarketplaceSession-v0"
 IDS = (ENV_ID, SESSION_ID, DECISION_ID, "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
-SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
-"""Fewer samples than DEER's 9,585, because each is embedded at its first use, which is not part of the measurement."""
-SINGLE = ("scalar", "compiled")
+SETTINGS: dict[str, dict[str, Any]] = {
+    ENV_ID: {"compiled": False},
+    SESSION_ID: {"compiled": False},
+    DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}},
+}
+"""The event-driven world; and fewer samples than DEER's 9,585, each of which is embedded at its first use, before any step."""
+SINGLE = ("scalar", "default", "compiled")
 """Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)
@@ -43,8 +47,8 @@ class Entry:
 
     Attributes:
         name: the environment's id.
-        kind: "scalar", "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop over scalar ones), "native", or
-            "in place" (native, with ``copy=False``).
+        kind: "scalar", "default" (as `make` makes it), "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop
+            over scalar ones), "native", or "in place" (native, with ``copy=False``).
         envs: number of environments that step at once.
         env: the environment.
         actions: actions to play in turn, each an integer or an array of one integer per environment.
@@ -75,8 +79,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
     native = _has_numba()
-    if native:
-        entries += [_scalar(name, generator, seed, kind="compiled", compiled=True) for name in (ENV_ID, SESSION_ID)]
+    for kind, compiled in (("default", "auto"), ("compiled", True)) if native else ():
+        entries += [_scalar(name, generator, seed, kind, compiled=compiled) for name in (ENV_ID, SESSION_ID)]
     for envs in SIZES:
         entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
         if envs <= 64:
@@ -119,7 +123,7 @@ def _has_numba() -> bool:
 
 
 def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "scalar", **settings: Any) -> Entry:
-    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}), **settings)
+    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}) | settings)
     env.reset(seed=seed)
     assert isinstance(env.action_space, gym.spaces.Discrete)
     return Entry(name, kind, 1, env, generator.integers(0, env.action_space.n, 1000).tolist())

@@ -45,9 +45,8 @@ def measure_lengths(seed: int, rounds: int = ROUNDS, steps: int = STEPS, compile
     pushes = np.random.default_rng(seed).integers(0, 2, 2 * steps).tolist()
     rows = []
     for form, settings in FORMS.items():
-        kinds = {"scalar": make(ENV_ID, **settings)}
-        if compiled:
-            kinds["compiled"] = make(ENV_ID, compiled=True, **settings)
+        ways = {"scalar": False, "default": "auto", "compiled": True} if compiled else {"scalar": False}
+        kinds = {kind: make(ENV_ID, compiled=way, **settings) for kind, way in ways.items()}
         for length in LENGTHS:
             actions = _recorded(kinds["scalar"], length, steps, seed)
             rates: dict[str, list[float]] = {kind: [] for kind in kinds}
