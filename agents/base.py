@@ -17,6 +17,7 @@ PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
 SESSION = "costgym/MarketplaceSession-v0"
+SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 
 class Agent(ABC):

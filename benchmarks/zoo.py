@@ -120,9 +120,8 @@ def record(board: Path) -> None:
     from costgym.experiments.leaderboard import run
     from costgym.experiments.play.execution.engine import Local
 
-    shutil.rmtree(RECORDED, ignore_errors=True)
-    RECORDED.mkdir()
     for name, (agents, about) in ENTRIES.items():
+        shutil.rmtree(RECORDED / name, ignore_errors=True)
         done = run(make_run_config("quick", agents=agents), board / name, engine=Local(1))
         pack_submission(done.folder, RECORDED / name, name, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
 

@@ -121,6 +121,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     calls_by_name = True
     can_search = True
+    more_functions: tuple[ToolCard, ...] = ()
+    """Functions besides the tools on offer, `finish` and those that always are there."""
+    _short: list[ToolCard] | None = None
 
     def __init__(
         self,
@@ -144,13 +147,16 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._start(*self._choose(seed, options))
+        if self.documents == "short":
+            # anew for each episode, since prices are in them
+            self._short = [self._card(candidate) for candidate in episode.candidates]
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
+        return self._start_talk(episode)
+
+    def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
+        """Begin the conversation of an episode that has begun."""
         self._look_at_offer(episode)
         self._found: list[ToolCard] = []  # in the last step
-        self._short: list[ToolCard] | None = None
-        if self.documents == "short":
-            self._short = [self._card(candidate) for candidate in episode.candidates]
-            # anew for each episode, since prices are in them
-            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -178,7 +184,12 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
-        return [tool.documentation() for tool in self._short or self.candidates]
+        return [tool.documentation() for tool in (*(self._short or self.candidates), *self.more_functions)]
+
+    @property
+    def currency(self) -> str:
+        """The currency of the prices."""
+        return self.scenario.currency
 
     def _card(self, candidate: Candidate) -> ToolCard:
         """What the agent is told of a tool on offer; short documents hold the present price."""
