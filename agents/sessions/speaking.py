@@ -1,30 +1,17 @@
-"""Rules for sessions in words, which read what a language model reads."""
+"""A rule for sessions in words, which reads what a language model reads."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from ...envs.actions import FINISH, encode_action
+from ...envs.actions import encode_action
 from ...envs.seats import TextSeat
 from ...envs.sessions.chat import NEXT, RECALL
 from ..base import SESSION_CHAT, Agent
 
 MOST_CALLS = 3
 """Calls for one query, after which `SpokenCheapest` leaves it."""
-
-
-class SpokenDoNothing(Agent):
-    """Ends the session at once."""
-
-    name = "do-nothing"
-    env_id = SESSION_CHAT
-
-    def reset(self, seat: TextSeat, observation: str, info: dict[str, Any], seed: int) -> None:
-        """Nothing to note."""
-
-    def act(self, observation: str, info: dict[str, Any]) -> str:
-        return FINISH
 
 
 class SpokenCheapest(Agent):

@@ -17,7 +17,7 @@ from .policies import (
     paced,
     thompson,
 )
-from .speaking import SpokenCheapest, SpokenDoNothing
+from .speaking import SpokenCheapest
 
 
 class SessionRandom(RandomAgent):
@@ -42,8 +42,5 @@ def session_entries(entry: Callable[..., Any]) -> tuple[Any, ...]:
     """Rows of the table of agents, each made by `entry`."""
     rows = tuple(entry(name, summary, make, SESSION) for name, summary, make in _TABLE)
     informed = entry("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True)
-    spoken = (
-        entry("cheapest", "answers from memory, else by the cheapest tools, three at most", SpokenCheapest, SESSION_CHAT),
-        entry("do-nothing", "ends the session at once", SpokenDoNothing, SESSION_CHAT),
-    )
-    return (*rows, informed, *spoken)
+    about = "answers from memory, else by the cheapest tools that serve the query, three at most"
+    return (*rows, informed, entry("cheapest", about, SpokenCheapest, SESSION_CHAT))
