@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, RESOURCE_FEATURES, STATIC, query_features, tool_features
+from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from ...simulators.sessions.rules import SessionRules
 
 LEFT = ("budget_remaining_price", "budget_remaining_seconds")
@@ -52,16 +52,9 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 
     def describe(self) -> dict[str, Any]:
         """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
-        rules = SessionRules(capabilities=self.kinds, tools=self.kinds * self.most)
-        return {
-            "kinds": self.kinds,
-            "most": self.most,
-            "hidden": self.hidden,
-            "left": list(LEFT),
-            "tools": list(tool_features(rules, "counts")),
-            "query": list(query_features(rules)),
-            "resources": list(RESOURCE_FEATURES),
-        }
+        names = column_names(SessionRules(capabilities=self.kinds, tools=self.kinds * self.most), "counts")
+        shape = {"kinds": self.kinds, "most": self.most, "hidden": self.hidden}
+        return {**shape, "left": list(LEFT), **{part: list(columns) for part, columns in names.items()}}
 
     def forward(self, seen: dict[str, Tensor], left: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits (B, actions), far below all others where the mask forbids, and state values (B,).

@@ -8,9 +8,8 @@ from ...simulators.episode import Episode
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.status import Status
 from ...simulators.tools import ToolCard
-from ..actions import MAX_CALLS, Action, ToolCall
-from ..chat import MAX_ACTION, MAX_ESCAPE, MarketplaceChatEnv
-from ..spaces import UnicodeText
+from ..actions import Action, ToolCall
+from ..chat import TalkEnv
 from .base import SessionBase
 
 RECALL, NEXT = "recall", "next_query"
@@ -26,7 +25,7 @@ INTRODUCTION = (
 )
 
 
-class SessionChatEnv(SessionBase[str, str], MarketplaceChatEnv):
+class SessionChatEnv(SessionBase[str, str], TalkEnv):
     """Answer a hundred queries with one budget, in words.
 
     ## Description
@@ -68,41 +67,23 @@ class SessionChatEnv(SessionBase[str, str], MarketplaceChatEnv):
 
     A step after the end changes nothing and is rewarded with 0.
 
-    ## Information
-
-    | key | type | meaning |
-    | --- | --- | --- |
-    | `results` | list | For each call of this action a dict of its `tool`, `status` label and `text`. |
-    | `news` | list | Always empty. |
-    | `statuses` | str | How each call of this action ended: labels such as `ok` or `rate_limited`, joined by commas. |
-
-    ## Arguments
-
-    | argument | meaning |
-    | --- | --- |
-    | `max_observation` | The number of characters at which the text of a result is cut. |
-
     ## Version history
 
     * v0: first version.
     """
 
     episode_state = ("episode",)
-    can_search = False
     more_functions = tuple(ToolCard(name, about, "", "", name, _NO_ARGUMENTS) for name, about in _ABOUT.items())
     currency = "credits"
-    level, documents, _short = None, "full", None
 
     def __init__(self, max_observation: int = 2048, **settings: Any) -> None:
-        SessionBase.__init__(self, **settings)
-        self.max_observation = max_observation
-        self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
-        self.action_space = UnicodeText(MAX_ACTION)
+        super().__init__(**settings)
+        self._listen(max_observation)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._open(*self._choose_session(seed, options))
         self.world = episode.world
-        self._offers, self._documents = {}, {}
+        self._forget()
         self._before = 0.0, 0.0  # value and price before the step
         return self._start_talk(episode)
 
