@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from ..simulators.batch.stamps import perhaps_stored
-from ..simulators.errors import ConfigError
+from ..simulators.errors import ConfigError, MissingExtra
 from .base import ActType, BaseEnv, ObsType
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._steps = 0
         if self._played >= AUTO_AFTER:
             if perhaps_stored(_KERNELS / f"{self.kernels}.py", "play_one"):
-                self._compiled = self._single().stored_episode(self)
+                with suppress(MissingExtra):  # what an earlier installation left
+                    self._compiled = self._single().stored_episode(self)
             self._auto = self._compiled is not None
 
     def open_episode(self, number: int, seed: int) -> tuple[ObsType, dict[str, Any]]:

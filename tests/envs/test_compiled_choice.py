@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.cli.tools.warm import FORMS
 from costgym.envs import compiled as choice
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.batch.stamps import batch_digest, perhaps_stored
 from costgym.simulators.errors import ConfigError
+from tests.helpers.command_line import invoke
 
 KINDS = (MarketplaceEnv, MarketplaceSessionEnv)
 PLAY = """
 import sys
 import costgym
+from costgym.cli.tools.warm import FORMS
 from costgym.envs import compiled
 compiled.AUTO_AFTER = 5
 env = costgym.make("costgym/Marketplace-v0")
@@ -55,10 +58,10 @@ def play(env: Any, steps: int) -> list[Any]:
     return found
 
 
-def play_apart(cache: Path) -> list[str]:
+def play_apart(cache: Path, before: str = "") -> list[str]:
     """Play in another process, whose compiled code lies in a folder."""
     apart = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", PLAY], capture_output=True, text=True, check=True, env=apart)
+    done = subprocess.run([sys.executable, "-c", before + PLAY], capture_output=True, text=True, check=True, env=apart)
     return done.stdout.split()
 
 
@@ -75,6 +78,13 @@ def test_a_cache_that_is_stale_or_damaged_is_played_in_python(content: bytes, tm
     right = content.endswith(b": ")
     index.write_bytes(content + batch_digest() * right)
     assert play_apart(tmp_path) == ["False", str(right)]  # only what looks right is worth an import of Numba
+
+
+def test_a_cache_that_an_earlier_installation_left_is_played_in_python(tmp_path: Path) -> None:
+    version = f"{sys.version_info.major}{sys.version_info.minor}"
+    (tmp_path / "kernels_0").mkdir()
+    (tmp_path / "kernels_0" / f"marketplace.play_one-1.py{version}.nbi").write_bytes(batch_digest())
+    assert play_apart(tmp_path, "import sys; sys.modules['numba'] = None\n") == ["False", "True"]
 
 
 def test_the_check_knows_this_version_and_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,3 +137,18 @@ def test_a_warm_cache_is_used_and_gives_the_same_bytes(kind: Any, monkeypatch: p
     env.reset(seed=2)
     assert env._compiled is None
     assert play(env, 100) == play(kind(compiled=False, **settings), 100) and env._compiled is None
+
+
+@pytest.mark.native
+@pytest.mark.slow
+def test_after_warm_every_form_plays_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    done = invoke("warm")
+    assert done.exit_code == 0 and done.output.count(" s\n") == len(FORMS)
+    monkeypatch.setattr(choice, "AUTO_AFTER", 1)
+    for env_id, settings in FORMS:
+        env: Any = costgym.make(env_id, **settings).unwrapped
+        env.reset(seed=0)
+        env.step(0)
+        env.reset()
+        assert env._compiled is not None, (env_id, settings)
