@@ -47,11 +47,11 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "PPO on counted features of sessions, the best of five seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 5 --minutes 5",
+        "PPO on counted features of sessions, the best of three seeds on valid",
+        "python benchmarks/learning/sessions.py train --seeds 3 --minutes 5",
     ),
 }
-PARTS = {"toolplanner": "sft", "sessions": "seed-0"}
+PARTS = {"toolplanner": "sft", "sessions": "seed-2"}
 """Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
