@@ -329,7 +329,7 @@ class TextWorld:
 
     def begin(self, task: str, seed: int) -> ToolEpisode:
         """Begin the episode of a row."""
-        settings = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
+        settings: dict[str, Any] = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
         return ToolEpisode(self.numbers[task], seed, self.scenario, self.budget, **settings)
 
 
