@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from ..simulators.batch.stamps import perhaps_stored
 from ..simulators.errors import ConfigError, MissingExtra
@@ -58,8 +58,11 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Begin an episode where it is to be played."""
         if self._auto:
             self._reconsider()
-        compiled: Any = self._compiled  # of this environment's observations and actions
-        return self.open_episode(number, seed) if compiled is None else compiled.begin(self, number, seed)
+        player: Any = self._compiled  # of an environment of this kind
+        if player is None:
+            return self.open_episode(number, seed)
+        observation, info = player.begin(self, number, seed)
+        return observation, info
 
     def _reconsider(self) -> None:
         if self._compiled is not None and self._compiled.handed_over:
@@ -83,8 +86,9 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @property
     def episode(self) -> Any:
         """The episode in the event-driven world, which catches up first where compiled code has played it."""
-        if self._compiled is not None:
-            cast(Any, self._compiled).hand_over(self)
+        player: Any = self._compiled
+        if player is not None:
+            player.hand_over(self)
         return self._episode
 
     @episode.setter

@@ -283,10 +283,10 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     settings = _session_settings(scenario, random)
     numbers, text = MarketplaceSessionEnv(compiled=False, **settings), SessionChatEnv(**settings)
     names = {numbers.recall_action: RECALL, numbers.next_action: NEXT}
-    info, over = numbers.reset(seed=seed)[1], False
+    info, outcome = numbers.reset(seed=seed)[1], [0.0, False, False]
     text.reset(seed=seed)
     tally.episodes += 2
-    while not over:
+    while not any(outcome[1:]):
         tally.steps += 2
         allowed = info["action_mask"].nonzero()[0].tolist()
         action = random.choice(allowed) if random.random() < 0.9 else random.randrange(len(info["action_mask"]))
@@ -296,7 +296,6 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         if found[0] != found[1]:
             yield f"{settings}: action {action} in numbers {found[0]}, in words {found[1]}"
             return
-        over = bool(outcome[1] or outcome[2])
 
 
 def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
