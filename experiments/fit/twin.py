@@ -199,17 +199,18 @@ def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int])
 def _read_call(
     found: Evidence, call: Any, status: str, context: Context, reader: Reader, wrong: dict[int, dict[str, list[bool]]]
 ) -> None:
-    if not context.open or status == "malformed":
+    if not context.open:
         return
-    known = call.name in context.shown
-    found.add("invented", not known)
     ready = [need for need in context.open if context.ready(need)]
     with_tools = [need for need in ready if _fresh(need, context, reader)]
     if context.after_result and with_tools:
         found.goes_on.append(context.failures)
     elif context.after_result:
         found.last.append(_last(True, context, reader, ready))
-    if not known:
+    if status == "malformed":  # it went on, with nothing that the simulated model could have written
+        return
+    found.add("invented", call.name not in context.shown)
+    if call.name not in context.shown:
         return
     found.add("invalid", status == "invalid_arguments")
     served, promised = reader.need_of(call.name), any(reader.promising(need) for need in ready)
