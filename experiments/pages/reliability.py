@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ..board.conditions import by_condition, condition_label, shown_first
-from ..board.rows import is_ranked, shown_name
+from ..board.rows import is_ranked, is_simulated, shown_name
 from ..play.metric_registry import plain, written
 from ..play.metrics import GRADINGS
 from .html import part
@@ -36,7 +36,7 @@ def reliability_section(track: Mapping[str, Any]) -> Markup:
                 "open": number == first,
                 "agents": [
                     {
-                        "name": plain(shown_name(row)),
+                        "name": plain(shown_name(row)) + " †" * is_simulated(row),
                         "cells": [
                             written(shares[k] if k < len(shares) else None, "rate")
                             for grading in GRADINGS

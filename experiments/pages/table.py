@@ -100,13 +100,10 @@ def found(track: Mapping[str, Any]) -> str:
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
     if not groups:
         return ""
-    (_, rows), *_ = blocks(groups[shown_first(groups)])
-    (leader, *others), metric, key = rows, columns_of(track)[0], ranking_metric(track, grading)
-    value, ends, thrift = (
-        figure(leader, key),
-        interval(leader, key),
-        figure(leader, REGISTRY["cost_per_success"].key_under(grading)),
-    )
+    leader, *others = blocks(groups[shown_first(groups)])[0][1]
+    metric, key = columns_of(track)[0], ranking_metric(track, grading)
+    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading))
+    value, ends = figure(leader, key), interval(leader, key)
     span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
     price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
     alike = as_good(leader, others, key, int(track.get("seeds") or 1))

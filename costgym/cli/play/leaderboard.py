@@ -107,6 +107,7 @@ def leaderboard(
 
 def _with_first_track(config: RunConfig, out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
     """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
+    from ...experiments.board.tracks import TRACKS
     from ...experiments.leaderboard import first_track
     from ...experiments.pages.table import print_table
 
@@ -119,6 +120,7 @@ def _with_first_track(config: RunConfig, out: Path, progress: Progress, wide: bo
         if waiting and done >= wanted:
             waiting = False
             if (document := first_track(config, out)) is not None:
+                progress.screen.print(f"\n{TRACKS[config.tracks[0].name].title}, while the other tracks are played")
                 print_table(document, progress.screen, wide)
 
     return update
