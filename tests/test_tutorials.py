@@ -18,7 +18,7 @@ def texts(cell: Any) -> list[tuple[str, str]]:
     shown = []
     for output in cell.get("outputs", ()):
         kinds = {"stream": output["text"]} if output.output_type == "stream" else dict(output.get("data", {}))
-        shown += [(kind, text) for kind, text in kinds.items() if kind in ("stream", "text/plain", "text/html")]
+        shown += [(kind, text) for kind, text in sorted(kinds.items()) if kind in ("stream", "text/plain", "text/html")]
     return shown
 
 
