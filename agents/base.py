@@ -17,6 +17,7 @@ PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
 SESSION = "costgym/MarketplaceSession-v0"
+SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 
 class Agent(ABC):
@@ -26,7 +27,7 @@ class Agent(ABC):
     `agents.seat`). It must draw all its chance from `seed`.
 
     Attributes:
-        name: Its name on the leaderboard.
+        name: Its name on the leaderboard; that of the class unless it says otherwise.
         model: The language model behind it, or "".
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
@@ -44,6 +45,10 @@ class Agent(ABC):
     brokered: bool = False
     wants_examples: int = 0
     replies: Mapping[str, int] = MappingProxyType({})
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.name = cls.name or cls.__name__
 
     @abstractmethod
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:

@@ -1,7 +1,7 @@
 """Measure a folder of forged worlds: agents on each split, equality and rules, time and memory of resets, sample queries.
 
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 2     # the bounds
-python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents greedy,zoo:ppo,zoo:forged,bayes-index,oracle-informed
+python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents 'greedy,sb3:A|sb3:B,bayes-index,oracle-informed'
 python benchmarks/forged_worlds.py worlds --order 100                # chat agents here and in the default world
 python benchmarks/forged_worlds.py worlds --selftest 200             # scalar against native, rules, records
 python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import TEXT
+from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import load_prices
 from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.board.suites import suite
 from costgym.experiments.fit.forge.check import problem_of_world
 from costgym.experiments.lab.selftest import lockstep, oracles
+from costgym.experiments.play.experience import past_uses
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
@@ -45,7 +47,7 @@ def main() -> None:
     parser.add_argument("--splits", default=",".join(SPLITS), help="splits to play")
     parser.add_argument("--worlds", type=int, default=0, help="worlds of each split in which agents are played")
     parser.add_argument("--tasks", type=int, default=2, help="tasks of each of these worlds")
-    parser.add_argument("--agents", default=BOUNDS, help="agents to play, each compared with the one before")
+    parser.add_argument("--agents", default=BOUNDS, help="agents, each compared with the one before; A|B is the mean of both")
     parser.add_argument("--order", type=int, default=0, help="unseen worlds in which the chat agents are ranked")
     parser.add_argument("--check", type=int, default=0, help="worlds of each split that are checked again, 40 tasks each")
     parser.add_argument("--selftest", type=int, default=0, help="worlds of all splits together that every oracle checks")
@@ -85,11 +87,16 @@ def some(worlds: WorldFolder[Scenario], wanted: int) -> list[Scenario]:
     return [worlds[number * len(worlds) // count] for number in range(count)]
 
 
-def played(worlds: Worlds, agent: str, tasks: int, seed: int, **settings: Any) -> NDArray[np.float64]:
-    """Return and pass of an agent in the first episodes of each world's tests: (worlds, 2), means over the world's tasks."""
+def played(
+    worlds: Worlds, agent: str, tasks: int, seed: int, past: Sequence[Experience] = (), **settings: Any
+) -> NDArray[np.float64]:
+    """Return and pass of an agent in the first episodes of each world's tests: (worlds, 2), means over the world's tasks.
+
+    `past` holds, for each world, the past uses that BTP plans from.
+    """
     found = []
     for number, world in enumerate(worlds):
-        player = make_agent(agent)
+        player = make_agent(agent, experience=past[number] if past and "btp" in agent else None)
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
         found.append([np.mean([each.quality for each in results]), np.mean([each.strict for each in results])])
@@ -105,7 +112,10 @@ def ladder(name: str, worlds: Worlds, agents: Sequence[str], tasks: int, seed: i
     """Play agents in worlds of a split, each in the same episodes."""
     begin, found = time.process_time(), {}
     for agent in agents:
-        found[agent] = played(worlds, agent, tasks, seed)
+        several = [played(worlds, each, tasks, seed) for each in agent.split("|")]
+        for run, each in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
+            print(f"{name:16} {run:20} passed {interval(each[:, 1])}, return {interval(each[:, 0])}")
+        found[agent] = np.mean(several, axis=0)
         print(f"{name:16} {agent:20} passed {interval(found[agent][:, 1])}, return {interval(found[agent][:, 0])}", flush=True)
     for low, high in pairwise(agents):
         print(f"{name:16} {high} - {low}: {interval(found[high][:, 0] - found[low][:, 0])}")
@@ -121,9 +131,12 @@ def order(worlds: Worlds, tasks: int, seed: int, resamples: int = 2_000) -> None
     settings = {"budget": LIMIT, "enforcement": "refuse"}
     forged = [load_prices().price(world, MODEL) for world in worlds]
     usual = [load_prices().price(load_scenario("marketplace"), MODEL)] * len(worlds)
+    past = [[Experience.from_jsonl(past_uses(world, keep=False)) for world in forged]]
+    past.append([Experience.from_jsonl(past_uses(usual[0]))] * len(usual))
     passed = {}
     for agent in agents:
-        passed[agent] = [played(each, agent, tasks, seed, **settings)[:, 1] for each in (forged, usual)]
+        sides = zip((forged, usual), past, strict=True)
+        passed[agent] = [played(each, agent, tasks, seed, known, **settings)[:, 1] for each, known in sides]
         print(f"{agent:16} forged {interval(passed[agent][0])}, default {interval(passed[agent][1])}", flush=True)
     ours, theirs = (np.array([pair[side] for pair in passed.values()]) for side in (0, 1))  # (agents, worlds)
     rng = np.random.default_rng(seed)

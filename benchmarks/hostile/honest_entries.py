@@ -7,7 +7,9 @@ each of N generated worlds; plans have one. All of it is packed and verified: an
 
 * entries are resampled: an agent of each track, as many tasks as the suite plays, drawn with replacement over all worlds, each
   with all of its episodes; the alarms are counted for each row;
-* claims are resampled: each agent's row of one world as the claim, three other worlds as its rerun.
+* claims are resampled: each agent's row of one world as the claim, three other worlds as its rerun;
+* the spread between worlds that the references leave is estimated, for `equivalence.WORLD_SD`: of each agent the variance of
+  its adjusted means over the worlds less that of its episodes, pooled by precision, with an agent left out of its references.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ import numpy as np
 
 from costgym.envs.registration import class_of
 from costgym.experiments.board.reruns.comparison import Played
-from costgym.experiments.board.reruns.equivalence import LEVEL, WORLD_SD, WorldSide, gap_of
-from costgym.experiments.board.reruns.references import columns, play_informed, play_references, value_of
+from costgym.experiments.board.reruns.equivalence import LEVEL, WORLD_SD, WorldSide, adjusted, gap_of
+from costgym.experiments.board.reruns.references import REFERENCES, columns, play_informed, play_references, value_of
 from costgym.experiments.board.run_config import RunConfig, make_run_config
 from costgym.experiments.board.submissions.alarms import alarms, foresight_of, total
 from costgym.experiments.board.submissions.submission import pack, validate
@@ -158,7 +160,7 @@ def claims(
 ) -> dict[str, object]:
     """Verdicts on honest claims: every agent, each world as the claim, ten draws of three others as its rerun."""
     config = configs[0].track(track)
-    words, by_agent = Counter[str](), {}
+    words, by_agent, apart = Counter[str](), {}, []
     for name in names:
         sides = {}
         for number, episodes in played[track, name].items():
@@ -169,6 +171,7 @@ def claims(
                 columns(results, references[track, settings, number], config.ranked_by),
                 np.array([result.episode // config.seeds for result in results]),
             )
+        apart.append(_spread(list(sides.values()), name.partition(" ")[0], track))
         own = Counter[str]()
         for number in sides:
             for _ in range(10):
@@ -177,7 +180,21 @@ def claims(
                 own["confirmed" if gap.confirmed else "refuted" if gap.p_value < LEVEL else "undecided"] += 1
         words.update(own)
         by_agent[name] = dict(own)
-    return {"all": shares(words, sum(words.values())), "by agent": by_agent}
+    weights = np.array([1.0 / within**2 for _, within in apart])
+    pooled = float(weights @ [between for between, _ in apart] / weights.sum())
+    error = float((2.0 / (len(configs) - 1) / weights.sum()) ** 0.5)
+    spread = {"estimate": max(0.0, pooled) ** 0.5, "one standard error more": max(0.0, pooled + error) ** 0.5}
+    each = {name: [between, within] for name, (between, within) in zip(names, apart, strict=True)}
+    said = {"all": shares(words, sum(words.values())), "by agent": by_agent}
+    return {**said, "spread between worlds": spread, "variances between worlds and of episodes": each}
+
+
+def _spread(sides: list[WorldSide], name: str, track: str) -> tuple[float, float]:
+    """An agent's variance between worlds, beyond that of its episodes, and the latter."""
+    kept = [place for place, reference in enumerate((*REFERENCES[track], "optimum")) if reference != name]
+    sides = [side._replace(references=side.references[:, kept]).known for side in sides]
+    means, variances = adjusted(sides, sides, False)
+    return float(np.var(means, ddof=1) - np.mean(variances)), float(np.mean(variances))
 
 
 if __name__ == "__main__":

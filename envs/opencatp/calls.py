@@ -310,7 +310,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def _read_calls(self) -> None:
         for call in self._episode.calls:
             row = self._tools[_NUMBER[call.tool]]
-            # read anew from all calls: with several in flight, one step may end more than one
+            # read again from all calls: with several in flight, one step may end more than one
             row[5], row[6] = call.finished_s < 0.0, made(call)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...simulators.calls import Call
 from ...simulators.episode import Episode
-from ...simulators.grading import read_answer, read_facts
+from ...simulators.grading import read_answer, read_facts, states
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.oracle.optimum import WAIT, Optimum
 from ...simulators.quality import quality_of_plan
@@ -78,7 +78,7 @@ def _past_limit(episode: Episode, currency: str) -> str:
         spent += getattr(charge, name)
         if spent > episode.budget.as_dict()[name]:
             ended = [i for i, call in enumerate(episode.calls, 1) if (call.tool, call.finished_s) == (charge.what, charge.at_s)]
-            return f"it passed its limit of {limit} with {f'call {ended[-1]}' if ended else 'what it thought'}"
+            return f"it passed its limit of {limit} with {f'call {ended[-1]}' if ended else 'the tokens of its model'}"
     return f"it passed its limit of {limit}"
 
 
@@ -145,7 +145,8 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     name = "the optimum" if best.exact else "the best plan found"
     if passes:
         told = _and([_told(tool, calls) for tool, calls in _by_tool(play).items()]) or "no call"
-        instead = f"{name} passed for {_money(best.price, unit)} with {told}"
+        calls = " in calls" if world.world.tokens is not None else ""  # the optimum calls without thinking
+        instead = f"{name} passed for {_money(best.price, unit)}{calls} with {told}"
     elif best.exact:
         instead = "not even the optimum passes here, since no pass is to be had within the budget for what it is worth"
     else:
@@ -155,13 +156,17 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
         if episode.exceeded in ("price", "calls") and passes and (mistake := _dearer(episode, play, name)):
             reason += f": {mistake}"
         return f"It failed because {reason}; {instead}."
-    guessed = [need for index, need in enumerate(episode.needs) if need.required and not _had(episode, index)]
-    if guessed:
-        return f"It passed, though no call had brought {guessed[0].fact!r}, which its answer states; {instead}."
+    _, _, stated = _answer(episode)
+    shown = [episode.content(call) for call in episode.calls if call.k]
+    for index, need in enumerate(episode.needs):
+        if stated[index] and not _had(episode, index) and not any(states(need, text) for text in shown):
+            return f"It passed, though no call had brought {need.fact!r}, which its answer states; {instead}."
     if not passes:
-        return f"It passed for {_money(paid, unit)} in calls, which is more than a pass is worth here."
+        rest = "which is more than a pass is worth here" if best.exact else "and no plan that passes was found for comparison"
+        return f"It passed for {_money(paid, unit)} in calls, {rest}."
     if paid <= best.price + _SLACK:
-        return f"Nothing was wasted: its calls cost {_money(paid, unit)}, as those of {name} do."
+        equal = f"as those of {name} do" if paid >= best.price - _SLACK else f"less than those of {name}"
+        return f"Nothing was wasted: its calls cost {_money(paid, unit)}, {equal}."
     mistake = _dearer(episode, play, name) or "checks or writes cost more than the optimum's"
     return f"It passed for {_money(paid, unit)} in calls where {number(best.price)} would do: {mistake}; {instead}."
 
@@ -216,13 +221,18 @@ def _dearer(episode: Episode, play: Episode, name: str) -> str:
     return ""
 
 
+def _answer(episode: Episode) -> tuple[str | None, bool, list[bool]]:
+    """The final answer, whether it gave up, and for each need whether the answer counts as stating its fact."""
+    entry = next((entry for entry in reversed(episode.log) if entry[0] == "finish"), None)
+    answer, gave_up = (None, False) if entry is None else entry[1:]
+    return answer, gave_up, read_facts(episode.needs, episode.known, answer, episode.task.query)[0]
+
+
 def _failure(world: ToolEnv[Any, Any], episode: Episode, unit: str) -> str:
     if episode.store is not None and not episode.store.clean():
         return _surplus(episode)
-    entry = next((entry for entry in reversed(episode.log) if entry[0] == "finish"), None)
-    answer, gave_up = (None, False) if entry is None else entry[1:]
+    answer, gave_up, stated = _answer(episode)
     required = [index for index, need in enumerate(episode.needs) if need.required]
-    stated, _ = read_facts(episode.needs, episode.known, answer, episode.task.query)
     met = stated if episode.store is None else episode.store.met(episode.needs, stated)[0]
     unmet = [index for index in required if not met[index]]
     open_needs = [index for index in required if not _had(episode, index)]
@@ -252,7 +262,8 @@ def _not_had(episode: Episode, unit: str) -> str:
     """Say what became of the first need that could be called for and was not met."""
     wanted = needed(episode.needs)
     open_needs = [i for i, need in enumerate(episode.needs) if wanted[i] and not _had(episode, i)]
-    first = next(i for i in open_needs if all(episode.known[before] for before in episode.needs[i].after))
+    callable_now = [i for i in open_needs if all(episode.known[before] for before in episode.needs[i].after)]
+    first = (callable_now or open_needs)[0]  # an effect may be there unknown to the agent, and what depends on it waits
     wish, spent = _wish(episode.needs[first]), episode.ledger.price
     lost = {loss.call: loss for loss in _losses(episode)}
     serving = [slot.index for slot in episode.candidates if first in slot.needs]

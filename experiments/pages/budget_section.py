@@ -162,7 +162,7 @@ def budget_section(rows: Sequence[Row], leaderboard: Mapping[str, Any], first: R
         grading: that ranks.
     """
     view = _View(rows, leaderboard)
-    start = {
+    start: dict[str, Any] = {
         "world": view.worlds.index(world_of(first, leaderboard)),
         "kind": view.kinds[0],
         "by": next(iter(view.costs)),

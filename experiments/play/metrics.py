@@ -224,7 +224,7 @@ def _grouped(values: FloatArray, group: int) -> FloatArray:
 
 
 def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with `budget_area`: the area under the agent's pass rate in budget over its price budgets, 0 to 1.
+    """Rows with `budget_area`: the area under the agent's pass rate within the budget over its price budgets, 0 to 1.
 
     Budgets count by their logarithms, from the tightest to the widest. An agent with one price budget, or with other limits,
     has no area.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .lexicon import lexicon
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .queries import is_own_name
-from .readers.operations import RESULT, Api, Field, Operation, Parameter
+from .readers.operations import PLAIN, RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .vocabulary import Vocabulary
 from .words import is_english, is_plural, singular, split
@@ -52,8 +52,7 @@ _VAGUE = lexicon("vague")
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
 """Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
-_FIRST_PLURALS, _DONE_BY = lexicon("first plurals"), lexicon("done by")
-_WHICH = lexicon("which")
+_FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _NAMELESS = lexicon("nameless")
@@ -63,6 +62,9 @@ _LISTING = lexicon("listing")
 _READING = lexicon("reading")
 _VERBS = lexicon("verbs")
 """Words that are verbs where a noun is expected."""
+_NO_START = _VERBS | NO_FIRST | lexicon("done by")
+_NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}
+"""Words that no noun of an operation begins with, and that none ends in."""
 _ALONE = lexicon("single of a kind")
 """Words for what there is one of, so that a question need not say which."""
 _RANGE = lexicon("bounds")
@@ -135,12 +137,6 @@ class Graph:
     def __post_init__(self) -> None:
         self.words = Vocabulary(self.api)
 
-    def edges(self) -> list[tuple[str, str, str]]:
-        """Pairs of operations, and the entity whose id the first gives to the second."""
-        takes = [(each.operation.name, a.entity) for each in self.capabilities for a in each.arguments if a.entity]
-        gives = [(each.operation.name, fact.gives) for each in self.capabilities for fact in each.facts if fact.gives]
-        return sorted({(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b})
-
 
 def graph_of(api: Api) -> Graph:
     """Type the operations of an API."""
@@ -176,7 +172,8 @@ def graph_of(api: Api) -> Graph:
 
 def changes(operation: Operation) -> bool:
     """Return whether an operation writes, by its method or, where that says that it reads, by its name."""
-    words = split(operation.name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(operation.name)[:1]
+    name = operation.words
+    words = split(name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(name)[:1]
     return operation.writes or any(_WRITING.match(word) for word in words)
 
 
@@ -223,18 +220,11 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)
-    if len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE):
-        return "no noun in its name"
-    if own[-1] in _WHICH:
-        return "no noun in its name"
     if (
-        own[-1] in ("count", "status", "result", "response", *_VERBS, *NO_NOUN)
-        or own[0] in _VERBS
-        or own[0] in NO_FIRST
-        or is_past(own[-1])
-    ):
-        return "no noun in its name"
-    if "id" in own or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1]) or own[0] in _DONE_BY:
+        len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
+        or own[0] in _NO_START or own[-1] in _NO_END or is_past(own[-1]) or "id" in own
+        or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
+    ):  # fmt: skip
         return "no noun in its name"
     if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
         return "a search for one record"
@@ -272,9 +262,9 @@ def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
         while words and words[0] in _READING and len(words) > 1:
             words = words[1:]
     if not words or words[-1] in _READING or len("".join(words)) < 3:
-        words = known.split(re.split(r"[./:#]", operation.name)[-1])
-        if words and words[0] in ("get", "post", "search") and "_" in operation.name and len(words) == 1:
-            words = known.split(operation.name)
+        words = known.split(re.split(r"[./:#]", operation.words)[-1])
+        if words and words[0] in ("get", "post", "search") and "_" in operation.words and len(words) == 1:
+            words = known.split(operation.words)
         while words and (words[0] in _READING or words[0].isdigit()):
             words = words[1:]
     joints = [place for place, word in enumerate(words) if word in _JOINTS]
@@ -283,7 +273,7 @@ def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
     words = [word for word in words if not word.isdigit()][-4:]
     if not words:
         return [], False
-    several = is_plural(words[-1]) or bool(set(split(operation.name)) & _LISTING)
+    several = is_plural(words[-1]) or bool(set(split(operation.words)) & _LISTING)
     return [*words[:-1], singular(words[-1])], several
 
 
@@ -322,6 +312,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
+    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
+        spec = {"form": "slug"}
     if spec is None or schema.get("type") in ("array", "object"):
         if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
             spec = {"form": "enum", "of": [schema["example"]]}
@@ -333,9 +325,8 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
-    if spec["form"] == "boolean":
-        return "an argument whose choices nobody would say"
-    if spec["form"] == "enum" and any(len(str(e)) > MAX_CHOICE or _IDENTIFIER.search(str(e)) for e in spec["of"]):
+    choices = [str(each) for each in spec.get("of", ())]
+    if spec["form"] == "boolean" or any(len(each) > MAX_CHOICE or _IDENTIFIER.search(each) for each in choices):
         return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
@@ -392,9 +383,7 @@ def _accepted(spec: Spec, schema: object) -> bool:
     pattern, kind = given.get("pattern"), given.get("type")
     for number in range(3):
         value = draw(spec, 0, "try", number)
-        if kind == "integer" and (isinstance(value, str | float)):
-            return False
-        if kind == "number" and isinstance(value, str):
+        if (kind == "integer" and isinstance(value, str | float)) or (kind == "number" and isinstance(value, str)):
             return False
         if pattern is not None and not matches(pattern, str(value)):
             return False

@@ -21,3 +21,8 @@ def listed(name: str) -> tuple[str, ...]:
 def lexicon(name: str) -> frozenset[str]:
     """A list of words, to look words up in."""
     return frozenset(_lists()[name])
+
+
+def mapped(name: str) -> dict[str, str]:
+    """A list of pairs of words, such as "vms:vm", as a mapping."""
+    return dict(pair.split(":") for pair in _lists()[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lexicon import lexicon
+from .lexicon import lexicon, mapped
 from .values import Spec
 from .vocabulary import Vocabulary
 from .words import is_plural, singular
@@ -20,23 +20,7 @@ _NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
 _ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
 NO_NOUN, NO_FIRST = lexicon("no noun"), lexicon("no first")
 """Words that no noun phrase ends in, and that none begins with."""
-_TURNED = {
-    "create": "created", "creation": "created", "update": "updated", "modify": "modified", "modification": "modified",
-    "delete": "deleted", "deletion": "deleted", "publish": "published",
-}  # fmt: skip
-_AS_NOUN = {
-    "create": "creation", "delete": "deletion", "modify": "modification", "publish": "publication", "expire": "expiry",
-    "deprecate": "deprecation", "complete": "completion", "activate": "activation", "cancel": "cancellation",
-}  # fmt: skip
-_ENDS = {
-    "expires": "expiry",
-    "expire": "expiry",
-    "starts": "start",
-    "ends": "end",
-    "begins": "start",
-    "start": "start",
-    "end": "end",
-}
+_TURNED, _AS_NOUN, _ENDS = mapped("turned"), mapped("as a noun"), mapped("ends")
 
 
 def is_past(word: str) -> bool:

@@ -14,18 +14,20 @@ from typing import Any
 
 from ..draws import stable_integer
 from ..marketplace.entities import words as name_lists
-from .lexicon import lexicon, listed
+from .lexicon import lexicon, listed, mapped
 from .words import split
 
-AIRPORTS = listed("airports")  # fmt: skip
-CURRENCIES = listed("currencies")
-COUNTRY_CODES = listed("country codes")
-LANGUAGES = listed("languages")
-TICKERS = listed("tickers")
-STATUSES = ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved")
-WEATHERS = ("light rain", "clear sky", "thunderstorm", "morning fog", "strong wind", "heavy snow", "scattered clouds", "hail")
-COLOURS = ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre")
-REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1")
+CHOICES = {
+    "airport": listed("airports"), "currency": listed("currencies"), "country code": listed("country codes"),
+    "language": listed("languages"), "ticker": listed("tickers"),
+    "status": ("active", "pending", "completed", "suspended", "archived", "scheduled", "cancelled", "approved"),
+    "weather": (
+        "light rain", "clear sky", "thunderstorm", "morning fog", "strong wind", "heavy snow", "scattered clouds", "hail",
+    ),
+    "colour": ("crimson", "turquoise", "magenta", "olive", "indigo", "maroon", "teal", "ochre"),
+    "region": ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "ap-southeast-2", "sa-east-1"),
+}  # fmt: skip
+"""Forms whose values are some words."""
 _START = datetime.datetime(2025, 1, 6)
 _DIGIT, _HEX = re.compile(r"\d"), "0123456789abcdef"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d)?")
@@ -34,27 +36,7 @@ _UNSAFE = re.compile(r"\)[*+?{]|\\[1-9]|\(\?[^:]|\\[pP]")
 
 Spec = dict[str, Any]
 
-NAMED: dict[str, str] = {
-    "weather": "weather", "forecast": "weather", "conditions": "weather",
-    "email": "email", "mail": "email", "phone": "phone", "mobile": "phone", "telephone": "phone", "fax": "phone",
-    "url": "url", "uri": "url", "link": "url", "website": "url", "homepage": "url", "domain": "domain", "hostname": "domain",
-    "uuid": "uuid", "guid": "uuid", "ip": "ip", "currency": "currency", "country": "country", "nationality": "country",
-    "city": "city", "town": "city", "date": "day", "day": "day", "birthday": "day", "dob": "day", "deadline": "day",
-    "timestamp": "moment", "time": "moment", "datetime": "moment", "at": "moment", "airport": "airport", "iata": "airport",
-    "name": "title", "title": "title", "label": "title", "headline": "phrase", "subject": "phrase", "login": "login",
-    "username": "login", "nickname": "login", "author": "person", "owner": "person", "assignee": "person", "creator": "person",
-    "surname": "last", "description": "phrase", "message": "phrase", "comment": "phrase", "note": "phrase", "notes": "phrase",
-    "remarks": "phrase", "reason": "phrase", "address": "address", "street": "address", "zip": "zip", "postcode": "zip",
-    "postal": "zip", "zipcode": "zip", "latitude": "latitude", "lat": "latitude", "longitude": "longitude", "lng": "longitude",
-    "lon": "longitude", "long": "longitude", "language": "language", "lang": "language", "locale": "language",
-    "color": "colour", "colour": "colour", "version": "version", "sha": "hex", "checksum": "hex", "md5": "hex", "etag": "hex",
-    "hash": "hex", "fingerprint": "hex", "status": "status", "state": "status", "symbol": "ticker", "ticker": "ticker",
-    "region": "region", "company": "company", "organization": "company", "organisation": "company", "manufacturer": "company",
-    "brand": "company", "vendor": "company", "supplier": "company", "arn": "arn", "id": "code", "ids": "code", "code": "code",
-    "number": "code", "no": "code", "ref": "code", "reference": "code", "sku": "code", "slug": "slug", "key": "code",
-    "serial": "code", "isbn": "isbn", "iban": "iban", "query": "topic", "q": "topic", "search": "topic", "keyword": "topic",
-    "keywords": "topic", "term": "topic", "topic": "topic", "ingredient": "topic", "place": "city", "location": "city",
-}  # fmt: skip
+NAMED = mapped("forms by name")
 _AMOUNTS = lexicon("amounts")
 _COUNTS, _PEOPLE = lexicon("counts"), lexicon("people")
 VALUE_FORMS = lexicon("value forms")
@@ -176,9 +158,11 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
         seed, names: As for `stable_integer`.
     """
     luck = stable_integer(seed, "forged", *names)
-    maker = _MAKERS.get(spec["form"])
-    if maker is not None:
-        return maker(luck)
+    form = spec["form"]
+    if form in _MAKERS:
+        return _MAKERS[form](luck)
+    if form in CHOICES:
+        return CHOICES[form][luck % len(CHOICES[form])]
     lists = name_lists()
 
     def pick(name: str) -> str:
@@ -186,7 +170,9 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
         luck, index = divmod(luck, len(lists[name]))
         return lists[name][index]
 
-    match spec["form"]:
+    if form in _LISTED:
+        return pick(_LISTED[form])
+    match form:
         case "enum":
             choice: str | int | float | bool = spec["of"][luck % len(spec["of"])]
             return choice
@@ -200,10 +186,6 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return _like(str(spec["example"]), luck)
         case "person":
             return f"{pick('first')} {pick('last')}"
-        case "first":
-            return pick("first")
-        case "last":
-            return pick("last")
         case "login":
             return f"{pick('first')}.{pick('last')}{luck % 90 + 10}".lower()
         case "email":
@@ -218,17 +200,11 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return f"{pick('adjectives')} {pick('nouns').lower()} {pick('verbs')} the {pick('nouns').lower()}"
         case "address":
             return f"{luck % 880 + 11} {pick('streets')}, {pick('cities')}"
-        case "city":
-            return pick("cities")
-        case "country":
-            return pick("countries")
-        case "topic":
-            return pick("topics")
         case "domain":
             return f"{pick('brands')}-{pick('trades')}.example".lower().replace(" ", "-")
         case "url":
             return f"https://{pick('brands')}.example/{pick('nouns')}-{luck % 9000 + 1000}".lower().replace(" ", "-")
-    raise KeyError(spec["form"])
+    raise KeyError(form)
 
 
 def _within(low: int, high: int, luck: int) -> int:
@@ -273,17 +249,10 @@ _MAKERS: dict[str, Callable[[int], str | int | float | bool]] = {
     "version": lambda luck: f"{luck % 9 + 1}.{luck // 9 % 40}.{luck // 360 % 200 + 10}",
     "isbn": lambda luck: f"978-3-{luck % 90_000 + 10_000}-{luck // 90_000 % 900 + 100}-{luck % 10}",
     "iban": lambda luck: f"DE{luck % 90 + 10}{luck % 10**18:018d}",
-    "airport": lambda luck: AIRPORTS[luck % len(AIRPORTS)],
-    "currency": lambda luck: CURRENCIES[luck % len(CURRENCIES)],
-    "country code": lambda luck: COUNTRY_CODES[luck % len(COUNTRY_CODES)],
-    "language": lambda luck: LANGUAGES[luck % len(LANGUAGES)],
-    "ticker": lambda luck: TICKERS[luck % len(TICKERS)],
-    "status": lambda luck: STATUSES[luck % len(STATUSES)],
-    "weather": lambda luck: WEATHERS[luck % len(WEATHERS)],
-    "colour": lambda luck: COLOURS[luck % len(COLOURS)],
-    "region": lambda luck: REGIONS[luck % len(REGIONS)],
 }
-FORMS = frozenset(_MAKERS) | lexicon("forms")
+_LISTED = {"first": "first", "last": "last", "city": "cities", "country": "countries", "topic": "topics"}
+"""Forms whose values are those of one list of names."""
+FORMS = frozenset(_MAKERS) | CHOICES.keys() | lexicon("forms")
 
 
 def _like(example: str, luck: int) -> str:

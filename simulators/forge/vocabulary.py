@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from .lexicon import lexicon
+from .lexicon import lexicon, mapped
 from .readers.operations import Api
 from .values import NAMED
 from .words import CAPITALS, JOINED, LONGEST_WORD, plural, singular, split
@@ -29,15 +29,7 @@ _BASE = frozenset().union(
 )
 _TAILS = frozenset(("ship", "action", "board", "able", "less", "ness", "port"))
 """Ends of words that are words themselves: a relationship is no ship."""
-_FULL = {
-    "db": "database", "lat": "latitude", "lon": "longitude", "lng": "longitude", "config": "configuration",
-    "desc": "description", "qty": "quantity", "org": "organization", "env": "environment", "addr": "address",
-    "msg": "message", "cert": "certificate", "certs": "certificates", "repo": "repository", "pct": "percentage",
-    "txn": "transaction", "acct": "account", "avg": "average", "max": "maximum", "min": "minimum", "dest": "destination",
-    "src": "source", "spec": "specification", "dept": "department", "prev": "previous", "cnt": "count", "img": "image",
-    "auth": "authentication", "configs": "configurations", "repos": "repositories", "orgs": "organizations",
-    "lang": "language", "attr": "attribute", "param": "parameter", "params": "parameters", "temp": "temperature",
-}  # fmt: skip
+_FULL = mapped("in full")
 
 
 class Vocabulary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .lexicon import lexicon
+from .lexicon import lexicon, mapped
 
 JOINED = lexicon("joined")
 """Words that have a digit in them."""
@@ -13,14 +13,7 @@ LONGEST_WORD = 15
 _PART = re.compile(
     r"(?<![A-Za-z])(?:S3|s3|EC2|Ec2|ec2|K8s|k8s|OAuth2|oauth2|IPv[46]|Ipv[46]|ipv[46]|MD5|md5|SHA1|sha1|SHA256|sha256)(?![a-z0-9])|[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 )
-_IRREGULAR = {
-    "people": "person", "children": "child", "indices": "index", "statuses": "status", "addresses": "address", "news": "news",
-    "series": "series", "media": "media", "data": "data", "analyses": "analysis", "criteria": "criterion", "species": "species",
-    "aliases": "alias", "buses": "bus", "campuses": "campus", "bonuses": "bonus", "caches": "cache", "movies": "movie",
-    "cookies": "cookie", "leaves": "leave", "lenses": "lens", "gas": "gas", "analytics": "analytics", "metrics": "metric",
-    "apis": "api", "ids": "id", "urls": "url", "vpcs": "vpc", "vms": "vm", "skus": "sku",
-    "radius": "radius", "https": "https", "dns": "DNS", "sms": "SMS", "gps": "GPS", "aws": "AWS", "kubernetes": "kubernetes",
-}  # fmt: skip
+_IRREGULAR = mapped("irregular")
 CAPITALS = lexicon("capitals")
 _FOREIGN = lexicon("foreign")
 _COMMON = lexicon("common")

@@ -132,6 +132,7 @@ def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
     if len(report["skipped"]) > MAX_SHOWN:
         typer.echo(f"skipped: {len(report['skipped']) - MAX_SHOWN} more; --json FILE lists them")
     if "splits" in report:
+        typer.echo(f"digest of the documents: {report['digest']}")
         typer.echo("worlds: " + ", ".join(f"{count:,} in {out / split}" for split, count in report["splits"].items()))
         for reason, count in report["rejected"].items():
             typer.echo(f"composed again: {count}, {reason}")

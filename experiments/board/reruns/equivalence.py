@@ -35,10 +35,11 @@ Z90 = 1.6448536269514722
 """Of the standard normal distribution, for an interval of 95 %, and of 90 %, as two one-sided tests at 5 % have it."""
 LEVEL = 0.01
 """Of the honest submissions, at most this share has a row that is refuted, whatever the number of its rows."""
-WORLD_SD = {"text": 0.013, "numbers": 0.016, "decisions": 0.043}
+WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.
 
-Of each track the largest of our agents, over 15 worlds at the settings of `quick` (`benchmarks/hostile/rerun_worlds.py`).
+Measured over 15 worlds of `quick` by `benchmarks/hostile/honest_entries.py`, pooled over agents: 0 of text (no agent above
+0.011), 0.012 of numbers; of decisions the larger of two, whose references leave most.
 """
 OTHER_WORLD_SD = 0.05  # of a track for which none is measured
 MIN_TASKS = 10
@@ -107,24 +108,36 @@ def gap_of(claimed: WorldSide, rerun: Sequence[WorldSide], spread: float, share:
     sides = [side.known for side in (claimed, *rerun)]
     if not all(len(side.values) for side in sides):
         return Gap(0.0, math.inf, 0.0, math.inf)
-    centred = [side.values - side.values.mean() for side in sides]
-    others = [side.references - side.references.mean(axis=0) for side in sides]
-    slopes = np.zeros(claimed.references.shape[1])
-    tasks = sum(len(np.unique(side.tasks)) for side in sides[1:])
-    if tasks >= MIN_TASKS * max(1, len(slopes)):
-        slopes = np.linalg.lstsq(np.concatenate(others[1:]), np.concatenate(centred[1:]), rcond=None)[0]
-    means, variances = [], []
-    for side, value, other in zip(sides, centred, others, strict=True):
-        means.append(float(side.values.mean() - side.references.mean(axis=0) @ slopes))
-        sums = np.bincount(np.unique(side.tasks, return_inverse=True)[1], weights=value - other @ slopes)
-        count = len(sums)
-        within = float((sums**2).sum()) / len(value) ** 2 * tasks / max(1, tasks - len(slopes) - len(sides))
-        variances.append(max(within, (count + 2.0) ** -2 if share else 1e-12))
+    means, variances = adjusted(sides, sides[1:], share)
     worlds = len(rerun)
     gap = means[0] - math.fsum(means[1:]) / worlds
     of_rerun = math.fsum(variances[1:]) / worlds**2 + spread**2 / worlds
     again = float(sides[0].values.mean()) - gap
     return Gap(gap, math.sqrt(variances[0] + spread**2 + of_rerun), again, math.sqrt(of_rerun))
+
+
+def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: bool) -> tuple[list[float], list[float]]:
+    """The mean of each world after the adjustment, and its variance by its episodes.
+
+    Args:
+        sides: the worlds, without void episodes.
+        fitted: those of them over which the slopes are fitted.
+        share: as for `gap_of`.
+    """
+    centred = [side.values - side.values.mean() for side in fitted]
+    others = [side.references - side.references.mean(axis=0) for side in fitted]
+    slopes = np.zeros(sides[0].references.shape[1])
+    tasks = sum(len(np.unique(side.tasks)) for side in fitted)
+    if tasks >= MIN_TASKS * max(1, len(slopes)):
+        slopes = np.linalg.lstsq(np.concatenate(others), np.concatenate(centred), rcond=None)[0]
+    means, variances = [], []
+    for side in sides:
+        rest = side.values - side.references @ slopes
+        means.append(float(rest.mean()))
+        sums = np.bincount(np.unique(side.tasks, return_inverse=True)[1], weights=rest - rest.mean())
+        within = float((sums**2).sum()) / len(rest) ** 2 * tasks / max(1, tasks - len(slopes) - len(sides))
+        variances.append(max(within, (len(sums) + 2.0) ** -2 if share else 1e-12))
+    return means, variances
 
 
 def tail(difference: float, error: float) -> float:

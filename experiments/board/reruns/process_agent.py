@@ -146,7 +146,7 @@ class ProcessAgent(Agent):
         assert self._process.stdin is not None and self._process.stdout is not None
         self._out: IO[bytes] = self._process.stdin
         self._in: IO[bytes] = self._process.stdout
-        self._lost = True
+        self._lost, self._played = True, False
         self._say(self._told)
         about = self._hear()
         self._lost = False
@@ -156,8 +156,14 @@ class ProcessAgent(Agent):
         if self._lost:
             self._end()
             self._start()
-        self._questions, self._meter, self._counts = 0, Meter(), {}
+        self._questions, self._meter, self._counts, self._played = 0, Meter(), {}, True
         self._say(("reset", seat, observation, info, seed))
+
+    def renew(self) -> None:
+        """Let the next episode begin in another process, where nothing is remembered; one that has played nothing stays."""
+        if not self._lost and self._played:
+            self._lost = True
+            self._starts -= 1
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
         self._say(("act", observation, info))

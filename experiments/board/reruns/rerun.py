@@ -37,6 +37,8 @@ from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
 
 MAX_RECORDS_BYTES = 4 * 2**30
+PASSES = 4
+"""Processes, at least, that share the episodes of a row of own code, so that none meets a task twice or many of the others."""
 
 
 def new_secret(path: Path) -> str:
@@ -179,15 +181,18 @@ class _Spool:
 def _play(
     config: RunConfig, row: RowConfig, experience: str | None, code: Path | None, sandbox: str
 ) -> Iterator[EpisodeOutput]:
-    """Play the episodes of a row with its agent in a process of its own."""
+    """Play the episodes of a row with its agent in a process of its own, or in several that remember nothing of each other."""
     track = row.track
     env_id = track.env if is_custom(row.agent) else entry_of(row.agent, track.name).env_id
     env = track.make_env(env_id, row.condition)
     header = Header.of(env, env_id)
     first = header.to_json()
+    count, passes = row.condition.episodes, max(PASSES, track.seeds) if is_custom(row.agent) else 1
     with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox, config.model) as agent:
         agent.name = row.agent
-        indices = range(row.condition.episodes)
-        about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds
-        for result, trajectory in play_many(*about, crashes="count"):
-            yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
+        for first_index in range(passes):
+            agent.renew()
+            indices = range(first_index, count, passes)
+            about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds
+            for result, trajectory in play_many(*about, crashes="count"):
+                yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

@@ -75,7 +75,7 @@ def asked(command: str) -> tuple[str, Callable[[], bytes]]:
         command: The command that starts it, as in a shell; it is not run by one.
 
     Returns:
-        A name for the document, and what gives its bytes: the answer to `tools/list` as JSON.
+        The server's own name for the document, and what gives its bytes: the answer to `tools/list` as JSON.
 
     Raises:
         ConfigError: The command cannot be started, or does not answer in time.
@@ -91,7 +91,7 @@ def asked(command: str) -> tuple[str, Callable[[], bytes]]:
     if not words:
         raise ConfigError("SOURCE", "expected mcp:COMMAND, such as 'mcp:python server.py'")
     try:
-        listed: list[dict[str, Any]] = anyio.run(_ask, words)
+        name, listed = anyio.run(_ask, words)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
@@ -100,10 +100,12 @@ def asked(command: str) -> tuple[str, Callable[[], bytes]]:
         said = "no answer within 60 s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         raise ConfigError("SOURCE", f"{words[0]} does not list its tools: {said:.200}") from None
     content = json.dumps({"tools": listed}, ensure_ascii=True).encode()
-    return Path(words[-1]).stem + ".mcp.json", lambda: content
+    plain = re.sub(r"[^A-Za-z0-9 _-]+", "-", name[:60]).strip("- ")
+    return f"{plain or Path(words[-1]).stem}.mcp.json", lambda: content
 
 
-async def _ask(words: list[str]) -> list[dict[str, Any]]:
+async def _ask(words: list[str]) -> tuple[str, list[dict[str, Any]]]:
+    """The name that a server gives itself, and its tools."""
     import anyio
     from mcp import ClientSession
     from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -113,7 +115,7 @@ async def _ask(words: list[str]) -> list[dict[str, Any]]:
     parameters = StdioServerParameters(command=words[0], args=words[1:])
     with anyio.fail_after(ASKING_S):
         async with stdio_client(parameters) as (reads, writes), ClientSession(reads, writes) as session:
-            await session.initialize()
+            name = (await session.initialize()).server_info.name
             cursor: str | None = None
             for _ in range(MAX_PAGES):
                 page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
@@ -121,4 +123,4 @@ async def _ask(words: list[str]) -> list[dict[str, Any]]:
                 cursor = page.next_cursor
                 if not cursor:
                     break
-    return found
+    return name, found

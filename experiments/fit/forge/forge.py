@@ -6,7 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -33,7 +33,7 @@ BLOCK = 100
 PARTNERED = 0.5
 """Share of the worlds that have a second API of the same category, where there is one."""
 ATTEMPTS = 4
-"""Times that a world is composed anew, with another seed, until it is sound."""
+"""Times that a world is composed again, with another seed, until it is sound."""
 SHARES = {"train": 0.8, "unseen-api": 0.1, "unseen-provider": 0.1}
 """Splits, and their shares of the worlds. No API of `unseen-api` and no provider of `unseen-provider` is in another split."""
 MANIFEST = "forge.json"
@@ -46,13 +46,12 @@ class Tally:
     documents: int = 0
     operations: int = 0
     used: int = 0
-    unused: Counter[str] | None = None
-    skipped: list[Skipped] | None = None
+    unused: Counter[str] = field(default_factory=Counter)
+    skipped: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, found: Mapping[str, Any]) -> None:
         """Add what was read of one document, as `read` gives it."""
-        self.unused, self.skipped = self.unused or Counter(), self.skipped or []
-        self.skipped += [Skipped(*each) for each in found["skipped"]]
+        self.skipped += [{"place": place, "reason": reason} for place, reason in found["skipped"]]
         if found["api"] is not None:
             self.documents += 1
             self.operations += found["operations"]
@@ -61,12 +60,7 @@ class Tally:
 
     def report(self) -> dict[str, Any]:
         """The tally as plain data."""
-        unused = sorted((self.unused or Counter()).items(), key=lambda item: (-item[1], item[0]))
-        skipped = [{"place": each.place, "reason": each.reason} for each in self.skipped or ()]
-        return {
-            "documents": self.documents, "operations": self.operations, "used": self.used, "unused": dict(unused),
-            "skipped": skipped,
-        }  # fmt: skip
+        return asdict(self) | {"unused": dict(sorted(self.unused.items(), key=lambda item: (-item[1], item[0])))}
 
 
 def read(document: Document) -> dict[str, Any]:
@@ -115,8 +109,8 @@ def forge(
                 apis.append(found["api"])
     made = world_document(apis[:8], name, seed, 64, 100, profiles, settings) if apis else None
     if made is None:
-        reasons = [f"{count} operations: {reason}" for reason, count in (tally.unused or Counter()).most_common(3)]
-        reasons += [f"{each.place}: {each.reason}" for each in (tally.skipped or ())[:3]]
+        reasons = [f"{count} operations: {reason}" for reason, count in tally.unused.most_common(3)]
+        reasons += [f"{each['place']}: {each['reason']}" for each in tally.skipped[:3]]
         raise ConfigError("SOURCE", "no operation can be asked about; " + ("; ".join(reasons) or "there is none"))
     if problem := problem_of_world(made):
         raise ConfigError("SOURCE", f"the world is not sound: {problem}")
@@ -182,8 +176,8 @@ def forge_folder(
             yield {"made": made, "of": worlds}
         _write_index(out / split, index)
     report = {
-        **arguments, **tally.report(), "digest": _digest(digests), "usable_documents": sum(map(len, usable.values())),
-        "splits": counts, "rejected": dict(sorted(rejected.items())), "invalid": 0,
+        **arguments, **tally.report(), "digest": f"{stable_integer(0, *digests):016x}",
+        "usable_documents": sum(map(len, usable.values())), "splits": counts, "rejected": dict(sorted(rejected.items())),
     }  # fmt: skip
     write_atomically(out / MANIFEST, json.dumps(report, indent=1, ensure_ascii=True) + "\n")
     yield {"report": report}
@@ -201,15 +195,8 @@ def split_of(provider: str, title: str) -> str:
     return "unseen-api" if stable_integer(0, "api", company, words) % 9 == 0 else "train"
 
 
-def _digest(digests: Sequence[str]) -> str:
-    return f"{stable_integer(0, *digests):016x}"
-
-
 def _counts(worlds: int, usable: Mapping[str, Sequence[Any]]) -> dict[str, int]:
-    counts = {split: round(worlds * share) for split, share in SHARES.items() if split != "train"}
-    for split in counts:
-        if not usable[split]:
-            counts[split] = 0
+    counts = {split: round(worlds * share) for split, share in SHARES.items() if split != "train" and usable[split]}
     if not usable["train"]:
         raise ConfigError(
             "SOURCE", f"expected documents with {LEAST} usable operations or more, got none for the split 'train'"

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ....simulators.errors import ConfigError, DataError
@@ -60,12 +61,12 @@ def documents(source: str, cache: Path) -> list[Document]:
         return [Document(*asked(source.removeprefix(COMMAND)))]
     path = downloaded(source.removeprefix(REGISTRY), cache) if source.startswith(REGISTRY) else Path(source)
     if path.is_dir():
-        found = _of_folder(path)
+        names = _names(path)
+        found = [Document(name, partial(_bytes, path / name, name), partial(_neighbour, path)) for name in names]
     elif path.name.endswith(ARCHIVES) and path.is_file():
         found = _of_archive(path)
     elif path.is_file():
-        root = path.parent
-        found = [Document(path.name, lambda: _bytes(path, path.name), lambda name: _neighbour(root, name))]
+        found = [Document(path.name, partial(_bytes, path, path.name), partial(_neighbour, path.parent))]
     else:
         raise ConfigError(
             "SOURCE", f"expected a file, a folder, an archive, registry:NAME@VERSION or mcp:COMMAND, got {source!r}"
@@ -115,7 +116,7 @@ def _neighbour(root: Path, name: str) -> bytes | None:
     return _bytes(path, name)
 
 
-def _of_folder(root: Path) -> list[Document]:
+def _names(root: Path) -> list[str]:
     names: list[str] = []
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
@@ -124,11 +125,7 @@ def _of_folder(root: Path) -> list[Document]:
         if len(names) >= MAX_FILES:
             raise ConfigError("SOURCE", f"{root}: expected at most {MAX_FILES} files")
         names.append(name)
-
-    def content(name: str) -> Callable[[], bytes]:
-        return lambda: _bytes(root / name, name)
-
-    return [Document(name, content(name), lambda other: _neighbour(root, other)) for name in names]
+    return names
 
 
 def _of_archive(path: Path) -> list[Document]:
@@ -141,10 +138,7 @@ def _of_archive(path: Path) -> list[Document]:
     def fetch(name: str) -> bytes | None:
         return read(name) if name in known else None
 
-    def content(name: str) -> Callable[[], bytes]:
-        return lambda: read(name)
-
-    return [Document(name, content(name), fetch) for name in sorted(names) if _is_document(name)]
+    return [Document(name, partial(read, name), fetch) for name in sorted(names) if _is_document(name)]
 
 
 def _zipped(path: Path) -> tuple[Callable[[str], bytes], list[str]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .documents import line, listing, mapping
+from .documents import Fetch, line, listing, mapping
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
 from .shapes import fields, plain
@@ -20,7 +20,7 @@ _READS = ("Get", "List", "Describe", "Search", "Lookup", "Query", "Scan", "Head"
 """First words of the names of operations that read; AWS posts most of its requests, reads included."""
 
 
-def is_service(document: Mapping[str, Any]) -> bool:
+def matches(document: Mapping[str, Any]) -> bool:
     """Return whether a document is a service model."""
     return all(isinstance(document.get(key), dict) for key in ("metadata", "operations", "shapes"))
 
@@ -33,7 +33,7 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     return title, f"{prefix}.amazonaws.com".lstrip("."), "cloud"
 
 
-def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation], list[Skipped]]:
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> tuple[list[Operation], list[Skipped]]:
     """All operations of a service model."""
     shapes = mapping(document.get("shapes"))
     references = References({"shapes": {key: _schema(mapping(each)) for key, each in shapes.items()}}, name)
@@ -59,7 +59,6 @@ def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation],
         found.append(
             Operation(
                 line(label, 100),
-                str(http.get("method", "POST")).lower(),
                 not reads,
                 "",
                 told.split(". ")[0][:160],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .documents import line, mapping
+from .documents import Fetch, line, mapping
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
 from .shapes import fields, plain
 
 
-def is_discovery(document: Mapping[str, Any]) -> bool:
+def matches(document: Mapping[str, Any]) -> bool:
     """Return whether a document is a discovery document."""
     return str(document.get("kind", "")).startswith("discovery#restDescription") or (
         "discoveryVersion" in document and "resources" in document
@@ -25,7 +25,7 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     return title, f"{line(document.get('name'), 40)}.{provider}".lstrip("."), "cloud"
 
 
-def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation], list[Skipped]]:
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> tuple[list[Operation], list[Skipped]]:
     """All methods of a discovery document; it refers to its schemas by their bare names."""
     schemas = mapping(document.get("schemas"))
     references = References({"schemas": _pointers(schemas, 0)}, name)
@@ -51,7 +51,7 @@ def operations(document: Mapping[str, Any], name: str) -> tuple[list[Operation],
         summary = told.split(". ")[0][:160]
         path = line(method.get("flatPath") or method.get("path"), 300)
         label = line(method.get("id"), 100) or f"{verb} {path}"
-        found.append(Operation(label, verb, verb != "get", path, summary, told, tuple(parameters), shape))
+        found.append(Operation(label, verb != "get", path, summary, told, tuple(parameters), shape))
     return found, []
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..lexicon import lexicon
+from ..words import split
 from .documents import line, mapping
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
@@ -13,12 +14,13 @@ from .shapes import plain, result_fields
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Where a tool's definition has the schema of its input: MCP, Anthropic, OpenAI."""
-_WRITES = re.compile(
-    r"^(create|add|update|set|delete|remove|write|send|post|put|patch|move|book|cancel|buy|pay|edit|insert|upload|publish"
-    r"|submit|start|stop|run|execute|close|open|merge|fork|push|save|assign|invite|rename|copy|schedule|transfer|order)",
-    re.IGNORECASE,
-)
-"""First words of the names of tools that change something, where nothing else says so."""
+_ACTING = lexicon("acting")
+"""First words of the names of tools that change something, beside those that every kind of document has."""
+
+
+def acts(name: str) -> bool:
+    """Return whether a tool changes something by the first word of its name."""
+    return not _ACTING.isdisjoint(split(name)[:1])
 
 
 def tools_of(document: Any) -> tuple[str, list[Any]] | None:
@@ -40,6 +42,9 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
     """The tools of a list, and those that could not be read."""
     found: list[Operation] = []
     skipped: list[Skipped] = []
+    # servers put their own name before that of every tool: slack_list_channels
+    heads = {str(_definition(given).get("name", "")).partition("_")[0] for given in tools}
+    prefix = f"{heads.pop()}_" if len(tools) > 1 and len(heads) == 1 else ""
     for number, given in enumerate(tools):
         spec = _definition(given)
         label = line(spec.get("name"), 100)
@@ -49,9 +54,7 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         if len(found) >= MAX_OPERATIONS:
             skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} tools are read"))
             break
-        schema: Mapping[str, Any] = next(
-            (spec[k] for k in ("inputSchema", "input_schema", "parameters") if isinstance(spec.get(k), dict)), {}
-        )
+        schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
         references = References(schema, name)
         body = plain(schema, references)
         required = set(body.get("required", ()))
@@ -63,12 +66,13 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         )
         hints = mapping(spec.get("annotations"))
         reads = hints.get("readOnlyHint")
-        writes = not reads if isinstance(reads, bool) else bool(_WRITES.match(label.split("__")[-1]))
+        own = label.removeprefix(prefix).split("__")[-1]
+        writes = not reads if isinstance(reads, bool) else acts(own)
         output = spec.get("outputSchema")
         shape = result_fields(output, References(output, name))
         description = line(spec.get("description"))
         summary = description.split(". ")[0][:160]
-        found.append(Operation(label, "call", writes, "", summary, description, parameters, shape))
+        found.append(Operation(label, writes, "", summary, description, parameters, shape, (), own))
     return found, skipped
 
 

@@ -17,7 +17,7 @@ METHODS = {"get": False, "head": False, "post": True, "put": True, "patch": True
 _HOST = re.compile(r"^(?:https?:)?//([\w.-]+)")
 
 
-def is_openapi(document: Mapping[str, Any]) -> bool:
+def matches(document: Mapping[str, Any]) -> bool:
     """Return whether a document says that it is an OpenAPI one."""
     return isinstance(document.get("paths"), dict) and ("openapi" in document or "swagger" in document)
 
@@ -89,9 +89,7 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
     statuses, shape = _responses(mapping(given.get("responses")), references, base)
     summary, description = line(given.get("summary"), 160), line(given.get("description"))
     label = line(given.get("operationId"), 100) or f"{method} {path}"
-    return Operation(
-        label, method, writes, line(path, 300), summary, description, tuple(parameters.values()), shape, tuple(statuses)
-    )
+    return Operation(label, writes, line(path, 300), summary, description, tuple(parameters.values()), shape, tuple(statuses))
 
 
 def _members(schema: Any, references: References, base: Any) -> list[Parameter]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-READS, WRITES = False, True
 MAX_OPERATIONS = 5_000
 """Most operations that are read from one document; the rest is counted as left out."""
 
+PLAIN = ("mcp", "functions", "python")
+"""Kinds of documents that hardly ever say of which form a text is: an argument may be any short name there."""
 RESULT = ("result",)
 """Path of the one value of a function whose result is plain or is not described; MCP servers wrap plain results so, too."""
 
@@ -61,17 +62,16 @@ class Operation:
 
     Attributes:
         name: Its id in the document.
-        verb: HTTP method, or the first word of its name.
         writes: It changes something.
         path: URL path, where it has one.
         summary, description: The document's words.
         parameters: Arguments.
         fields: Values in the response; none where the document does not describe it.
         statuses: HTTP statuses of the errors that the document declares.
+        label: Its name without a prefix that all names of the document share, where there is one.
     """
 
     name: str
-    verb: str
     writes: bool
     path: str = ""
     summary: str = ""
@@ -79,6 +79,12 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     fields: tuple[Field, ...] = ()
     statuses: tuple[int, ...] = ()
+    label: str = ""
+
+    @property
+    def words(self) -> str:
+        """What says in words what it does: its name, or as much of it as is its own."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import DataError
 from .documents import line
-from .functions import _WRITES
+from .functions import acts
 from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
 from .references import References
 from .shapes import result_fields
@@ -62,8 +62,8 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
         output = _schema(each.returns, classes)
         summary = line(told.split("\n\n")[0], 160)
         shape = result_fields(output, References(output, name))
-        writes = bool(_WRITES.match(each.name))
-        found.append(Operation(each.name, "call", writes, "", summary, summary, parameters, shape))
+        writes = acts(each.name)
+        found.append(Operation(each.name, writes, "", summary, summary, parameters, shape))
     return found, skipped
 
 

@@ -19,7 +19,8 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.reruns.configuration import rerun_config
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.record import read_record, read_secret, seed_of_text, world_seed_of_text
-from costgym.experiments.board.reruns.rerun import commitment_of, new_secret, rerun
+from costgym.experiments.board.reruns.rerun import _play, commitment_of, new_secret, rerun
+from costgym.experiments.board.reruns.sandbox import NONE
 from costgym.experiments.board.reruns.wire import Patience, receive, send
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.manifest import read_manifest
@@ -57,10 +58,27 @@ class Memo(Agent):
         return action if info["action_mask"][action] else self.finish
 """
 
+COUNTS = """
+from costgym.agents import Agent
+
+
+class Counts(Agent):
+    def __init__(self):
+        self.episodes = 0
+
+    def reset(self, seat, observation, info, seed):
+        self.episodes += 1
+        self.left, self.finish = self.episodes, seat.finish_action
+
+    def act(self, observation, info):
+        self.left -= 1
+        return 0 if self.left else self.finish
+"""
+
 
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for agents of one's own, in which the test runs."""
+    """An empty folder for the test's own agents, in which the test runs."""
     folder = tmp_path / "code"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -428,6 +446,17 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("raise SystemError('no')\n")
     with pytest.raises(DataError, match="SystemError: no"):
         ProcessAgent("bad.py:Bad", "costgym/Marketplace-v0", tmp_path)
+
+
+def test_own_code_meets_no_task_twice_in_a_process_of_its_rerun(code: Path) -> None:
+    (code / "counts.py").write_text(COUNTS)
+    config = make_run_config("quick", agents=["counts.py:Counts"], budgets="price=20", episodes=8)
+    row = next(row for row in config.rows() if row.track.name == "numbers")
+    outputs = {output.result.episode: output for output in _play(config, row, None, code, NONE)}
+    assert sorted(outputs) == list(range(8))
+    # the process of an episode has played those before it by steps of four: one of the first task
+    played = [len(json.loads(outputs[index].line or "")["actions"]) for index in range(8)]
+    assert played == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
 def test_half_an_answer_is_not_waited_for_beyond_the_deadline() -> None:

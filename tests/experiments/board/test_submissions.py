@@ -129,7 +129,7 @@ def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -
 
 
 def reseal(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> None:
-    """Forge a record as one who knows the code would: seal and digest are made anew."""
+    """Forge a record as one who knows the code would: seal and digest are recomputed."""
     lines = path.read_text().splitlines()
     header = Header(**json.loads(lines[0]))
     document = json.loads(lines[line])

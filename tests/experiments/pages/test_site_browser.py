@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,12 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
         charge[2] > 0 for charge in episode["charges"]
     )
     assert texts(driver, "#query") == [episode["query"]]
+    assert texts(driver, "#why") == [episode["why"]] and episode["why"].startswith("It failed because ")
+    named = texts(driver, "#why a")
+    assert named and all(re.fullmatch(r"call \d+", text) for text in named)
+    click(driver, "#why a")
+    assert texts(driver, "#call-table .chosen th") == [named[0].removeprefix("call ")]
+    assert "entry=" in driver.current_url  # the link to a call does not take the place of the episode's address
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from costgym.simulators.errors import DataError
+from costgym.simulators.forge.graph import changes, graph_of
+from costgym.simulators.forge.readers.functions import acts
 from costgym.simulators.forge.readers.operations import Api
 from costgym.simulators.forge.readers.reading import read_document
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
@@ -90,6 +92,28 @@ def test_mcp_tools_and_function_schemas_are_read() -> None:
     assert read_document("answer.json", content(answer)).operations == api.operations
     functions = read_document("functions.json", content(FUNCTIONS))
     assert functions.kind == "functions" and reads(functions) == ["get_weather", "get_flight"]
+
+
+def test_the_prefix_that_all_tools_of_a_server_share_hides_no_write_and_no_noun() -> None:
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"channel_id": text}, "required": ["channel_id"]}
+    names = ("slack_list_messages", "slack_post_message", "slack_get_channel_history", "slack_book_room")
+    api = read_document("slack.json", content({"tools": [{"name": name, "inputSchema": schema} for name in names]}))
+    assert [changes(each) for each in api.operations] == [False, True, False, True]
+    assert [each.noun for each in graph_of(api).capabilities] == ["message", "channel history"]
+
+
+def test_the_first_word_of_a_tool_says_whether_it_writes_and_no_part_of_it() -> None:
+    assert [acts(name) for name in ("move_file", "movement_report", "orders_list", "order_pizza", "openings")] == [
+        True, False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_tool_whose_text_has_no_form_is_asked_for_with_a_short_name() -> None:
+    schema = {"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo"]}
+    tool = {"name": "get_branch", "inputSchema": schema}
+    (capability,) = graph_of(read_document("git.json", content({"tools": [tool]}))).capabilities
+    assert [(each.words, each.spec) for each in capability.arguments] == [("repository", {"form": "slug"})]
 
 
 def test_python_functions_are_parsed_and_never_run() -> None:

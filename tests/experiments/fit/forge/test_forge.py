@@ -110,7 +110,7 @@ def test_a_running_mcp_server_is_asked_for_its_tools(tmp_path: Path) -> None:
     server = tmp_path / "library.py"
     server.write_text(
         "from mcp.server.mcpserver import MCPServer\n"
-        "app = MCPServer('library')\n"
+        "app = MCPServer('../city weather')\n"
         "@app.tool()\n"
         "def get_weather(city: str) -> str:\n    'Get the weather in a city.'\n    return ''\n"
         "app.run()\n",
@@ -118,6 +118,7 @@ def test_a_running_mcp_server_is_asked_for_its_tools(tmp_path: Path) -> None:
     )
     scenario, tally = forge([f"mcp:{sys.executable} {server}"], "library", cache=tmp_path)
     assert tally.used == 1 and scenario["source"]["documents"][0]["kind"] == "mcp"
+    assert scenario["source"]["documents"][0]["title"] == "city weather"  # what the server calls itself, without its path
     assert "the weather" in parse_scenario(scenario).build().tasks[0].query
     with pytest.raises(ConfigError, match="does not list its tools"):
         forge([f"mcp:{sys.executable} -c pass"], "none", cache=tmp_path)
