@@ -7,7 +7,7 @@ TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test test-all test-native test-cuda lint types docs dist audit bench clean
+.PHONY: leaderboard test test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -34,6 +34,14 @@ docs: .venv/.docs
 	rm -rf build/docs
 	.venv/bin/python -m sphinx --builder html --doctree-dir build/doctrees --fresh-env --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "the documentation is in build/docs/index.html"
+
+# the tutorials, executed and stored with what they print
+notebooks: .venv/.dev
+	.venv/bin/python docs/extensions/notebooks.py
+
+# the pictures of the README and the guide; plays the default leaderboard and photographs its page with chromium
+pictures: .venv/.dev
+	.venv/bin/python benchmarks/pictures.py
 
 # what a release uploads: built, installed into empty environments, and played there
 dist: .venv/.core

@@ -17,6 +17,7 @@ PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
 SESSION = "costgym/MarketplaceSession-v0"
+SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 
 class Agent(ABC):
@@ -26,11 +27,12 @@ class Agent(ABC):
     `agents.seat`). It must draw all its chance from `seed`.
 
     Attributes:
-        name: Its name on the leaderboard.
+        name: Its name on the leaderboard; that of the class unless it says otherwise.
         model: The language model behind it, or "".
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
         handles: Models on the world's side that it asks; see `agents.world_side`.
+        brokered: It plays in a process of its own, and what is counted of its replies was counted on this side.
         replies: Counts of a real model's replies in this episode, by the names in `agents.models.base.REPLIES`.
         wants_examples: Past decisions that its seat shall hold, where one decides whether a query needs a tool.
     """
@@ -40,8 +42,13 @@ class Agent(ABC):
     env_id: str = NUMERIC
     privileged: bool = False
     handles: tuple[ModelHandle, ...] = ()
+    brokered: bool = False
     wants_examples: int = 0
     replies: Mapping[str, int] = MappingProxyType({})
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.name = cls.name or cls.__name__
 
     @abstractmethod
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:

@@ -2,8 +2,8 @@
 
 `RUN/checkpoints/step-00000500/` holds `policy.safetensors` (the trained weights), `optimizer.safetensors` (what training needs
 to go on) and `state.json` (numbers that it needs to go on). A checkpoint is written under another name and renamed when it is
-complete, so a killed run leaves no half of one. The last two are kept. No file is ever unpickled, so a checkpoint from a
-stranger can be opened: at worst it is refused.
+complete, so a killed run leaves no half of one. The last two are kept. No file is ever unpickled, so a checkpoint from someone
+else can be opened: at worst it is refused.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..simulators.errors import ConfigError, UnknownName
 from .access import EcoAct, Prompt, Search, Summary
-from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT, Agent
+from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
@@ -248,6 +248,13 @@ _TRAINED = {
         _trained_by(".sb3", "Sb3Agent"),
         modules=("torch", "safetensors"),
     ),
+    "sessions": AgentEntry(
+        "sessions:RUN",
+        "trained by `benchmarks/learning/sessions.py`",
+        (SESSION,),
+        _trained_by(".sessions.learnt", "SessionAgent"),
+        modules=("torch", "safetensors"),
+    ),
     "deer": AgentEntry(
         "deer:RUN",
         "trained by `costgym train deer`",
@@ -381,8 +388,8 @@ def make_agent(
 
     Args:
         name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
-            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; ``zoo:ppo`` and the
-            like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN``, ``rltf:RUN`` or ``sessions:RUN``, trained in that folder;
+            ``zoo:ppo`` and the like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
         env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
             oracles also plan for OpenCATP); by default the tool world's.
         model: A language model, or its name: "simulated", also with rates of its own ("simulated:notice=0.9"), "openai:MODEL"

@@ -35,7 +35,11 @@ class ModelHandle:
 
     def begin(self, world: BaseEnv[Any, Any], seed: int) -> None:
         """Tell the model that an episode begins. The code that plays episodes calls this; an agent has no world to pass."""
-        model_of(self).begin(world, seed)
+        model = model_of(self)
+        if hasattr(model, "begin"):
+            model.begin(world, seed)
+        else:  # a real model, which knows nothing of the world
+            model.reset(seed)
 
 
 def model_of(handle: ModelHandle) -> Any:

@@ -1,4 +1,4 @@
-"""Build the named datasets, check each, and write the table of `docs/datasets.md`.
+"""Build the named datasets, check each, and write the table of `docs/reference/datasets.md`.
 
     OMP_NUM_THREADS=1 python benchmarks/datasets.py --root build/datasets
 

@@ -1,4 +1,4 @@
-"""`costgym bench` with the machine and the date, for the record; and how a native step grows with environments and with tools.
+"""`costgym bench` with the machine and the date, whole episodes, and how a native step grows with environments and with tools.
 
 OMP_NUM_THREADS=1 python benchmarks/throughput.py --steps 200000 --json benchmarks/results/throughput.json
 """
@@ -9,6 +9,7 @@ import argparse
 import datetime
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from costgym.experiments.lab.benchmarking.bench import ENV_ID, Entry, _play_rounds, _vector, measure, print_bench
+from costgym.experiments.lab.bench import ENV_ID, Entry, _play_rounds, _vector, measure, print_bench
+
+sys.path.insert(0, str(Path(__file__).parent))
+from episodes import measure_episodes
 
 FLAT = (256, 1024, 4096, 16384)
 """Numbers of environments between which the cost of a step should not change."""
@@ -66,7 +70,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     before = os.getloadavg()[0]
-    report = measure(options.steps, options.seed)
+    report = {**measure(options.steps, options.seed), **measure_episodes(options.seed)}
     generator, seed = np.random.default_rng(options.seed), options.seed
     report["memory"] = memory(generator, seed)
     report["ns_by_envs"] = costs({n: _vector(ENV_ID, n, "native", generator, seed) for n in FLAT}, options.steps)
@@ -76,7 +80,11 @@ def main() -> None:
     report["versions"] = {"numpy": np.__version__, "gymnasium": gymnasium.__version__}
     report["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
     print_bench(report, Console())
-    print(json.dumps({name: report[name] for name in ("memory", "ns_by_envs", "ns_by_tools")}, indent=1))
+    print(
+        json.dumps(
+            {name: report[name] for name in ("rollouts", "agents", "threads", "memory", "ns_by_envs", "ns_by_tools")}, indent=1
+        )
+    )
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 

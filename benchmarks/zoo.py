@@ -24,21 +24,34 @@ from costgym.agents.checkpoints import OPTIMIZER, newest
 from costgym.agents.zoo.cards import CARD, FOLDER, Card, digest
 
 AGENTS: dict[str, tuple[str, str, str]] = {
-    "ppo": ("sb3", "masked PPO in the default marketplace, trained within 30 credits", "ppo --steps 100000 --budget price=30"),
+    "ppo": (
+        "sb3",
+        "masked PPO in the default marketplace, trained within 30 credits",
+        "costgym train ppo --steps 100000 --budget price=30",
+    ),
     "lagrangian": (
         "sb3",
         "the same under a limit of 7 credits on the mean price, held by a Lagrange multiplier",
-        "ppo --steps 80000 --budget price=30 --cost-limit 7",
+        "costgym train ppo --steps 80000 --budget price=30 --cost-limit 7",
     ),
-    "catp": ("catp", "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own", "catp --steps 800"),
-    "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "deer"),
+    "catp": (
+        "catp",
+        "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own",
+        "costgym train catp --steps 800",
+    ),
+    "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "costgym train deer"),
     "toolplanner": (
         "toolplanner",
         "ToolPlanner's supervised stage on a small model of its own, a fifth of the default steps",
-        "toolplanner --steps 1000",
+        "costgym train toolplanner --steps 1000",
+    ),
+    "sessions": (
+        "sessions",
+        "PPO on counted features of sessions, the best of three seeds on valid",
+        "python benchmarks/learning/sessions.py train --seeds 3 --minutes 5",
     ),
 }
-PARTS = {"toolplanner": "sft"}
+PARTS = {"toolplanner": "sft", "sessions": "seed-2"}
 """Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
@@ -58,7 +71,8 @@ def train(runs: Path) -> None:
         if (out / PARTS.get(name, "") / "metrics.json").is_file():
             continue
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "costgym", "train", *arguments.split(), "--out", str(out)], check=True)
+        command = arguments.replace("costgym", "-m costgym").removeprefix("python ").split()
+        subprocess.run([sys.executable, *command, "--out", str(out)], check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         (runs / f"{name}.{SECONDS}").write_text(f"{seconds:.1f}\n")
@@ -81,7 +95,7 @@ def pack(runs: Path) -> None:
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
-            command=f"costgym train {arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
+            command=f"{arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
             version=config["version"],
@@ -106,9 +120,8 @@ def record(board: Path) -> None:
     from costgym.experiments.leaderboard import run
     from costgym.experiments.play.execution.engine import Local
 
-    shutil.rmtree(RECORDED, ignore_errors=True)
-    RECORDED.mkdir()
     for name, (agents, about) in ENTRIES.items():
+        shutil.rmtree(RECORDED / name, ignore_errors=True)
         done = run(make_run_config("quick", agents=agents), board / name, engine=Local(1))
         pack_submission(done.folder, RECORDED / name, name, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
 

@@ -53,6 +53,7 @@ _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
     "costgym/MarketplaceSession-v0": "costgym.envs.sessions.session:MarketplaceSessionEnv",
+    "costgym/MarketplaceSessionChat-v0": "costgym.envs.sessions.chat:SessionChatEnv",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
     "costgym/OpenCATPChat-v0": "costgym.envs.opencatp.chat:OpenCATPChatEnv",
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",

@@ -15,7 +15,7 @@ copyright = author
 version = release = costgym.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -31,6 +31,7 @@ show_warning_types = True
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
+nb_execution_mode = "off"  # tutorials are stored with their outputs, see `make notebooks`
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
 suppress_warnings = ["misc.highlighting_failure"]  # drawings in Mermaid, which GitHub renders

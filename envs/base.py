@@ -38,6 +38,27 @@ WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "co
 FILE_PLACES = frozenset({"data", "outcomes"})
 """Arguments that hold paths of files; records hold a digest of their content."""
 NO_OPTIONS: Mapping[str, Any] = {}
+WORLD = "world"
+"""The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
+
+
+def columns(env: gym.Env[Any, Any]) -> dict[str, dict[str, int]]:
+    """The columns of an environment's observation by name, so that no program needs their numbers.
+
+    Args:
+        env: an environment of `costgym.make`, wrapped or not. The environments of a vector have its columns.
+
+    Returns:
+        For each array of the observation, the index in its last axis for each name. Arrays without named columns, such as an
+        embedding, are left out; environments that observe text have none.
+
+    >>> import costgym
+    >>> columns(costgym.make("costgym/Marketplace-v0"))["needs"]
+    {'wanted': 0, 'known': 1, 'ready': 2}
+    """
+    names: Mapping[str, Sequence[str]] = env.get_wrapper_attr("column_names")
+    arrays = getattr(env.unwrapped.observation_space, "spaces", {})
+    return {array: {name: index for index, name in enumerate(names[array])} for array in arrays if array in names}
 
 
 class Instance(NamedTuple):
@@ -105,6 +126,8 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
     calls_by_name = False
     """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
+    column_names: Mapping[str, Sequence[str]] = {}
+    """Names of the last axis of the observation's arrays; see `columns`."""
     computes_limits = False
     """Without a budget an episode has limits of its own, which are computed; the attribute `budget` holds what was given."""
     in_time = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
@@ -11,8 +11,9 @@ from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool, ToolCard
-from ..simulators.world import Call, Candidate, Episode, Usage, WorldEvent
+from ..simulators.world import Call, Candidate, Episode, Usage, World, WorldEvent
 from .actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
+from .base import BaseEnv
 from .searching import search_tools
 from .seats import TextSeat, cards_of, shorten, without_verdicts
 from .spaces import UnicodeText
@@ -26,76 +27,14 @@ MAX_OFFERS = 1024  # tasks whose offer is kept
 FLOOR_CHARACTERS = 8  # of a token, at most
 
 
-class MarketplaceChatEnv(ToolEnv[str, str]):
-    """Call tools by JSON and read what they answer, as a language model does.
+class TalkEnv(BaseEnv[str, str]):
+    """Part of an environment in which an agent calls tools by JSON text and reads what they answer.
 
-    ## Description
+    ## Arguments
 
-    The same world as `Marketplace-v0`, in words. An episode is one task: a user's query, the documentation of the candidate
-    tools, and an answer to be given in the end. The agent writes the arguments of its calls itself, from the tools' schemas.
-    Calls take simulated time and money, fail as real APIs do, and the tokens that the agent reads and writes are counted.
-
-    `env.unwrapped` offers what an agent may read besides the observation: `query`, the question at the chosen `level`;
-    `documentation()`, the candidates as function schemas in the format of OpenAI's API; `quotes()`, the present price of a
-    call of each candidate.
-
-    ## Action space
-
-    A string of at most 100,000 characters: one JSON object, or the word `finish`.
-
-    | action | effect |
+    | argument | meaning |
     | --- | --- |
-    | `{"name": NAME, "arguments": {...}}` | Call a tool and wait until the call ends. |
-    | `{"calls": [{"name": ..., "arguments": ...}, ...]}` | Make 1 to 16 calls side by side and wait until all have ended. |
-    | `{"name": "wait", "arguments": {"seconds": 5}}` | Let simulated time pass, at most 86,400 s. |
-    | `{"name": "think"}` | Do nothing but think: only tokens are charged. |
-    | `{"name": "search_tools", "arguments": {"query": "..."}}` | Ask the retriever for more tools, where there is one. |
-    | `{"name": "finish", "arguments": {"answer": "..."}}` | Answer. `"give_up": true` gives up instead. |
-
-    Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
-    reports. Without it the environment counts them, one for each four characters: the documentation and the whole
-    conversation as input, the action as output. A report is raised to a floor: over an episode no less is charged than every
-    text that the agent was shown, read once, and every call and answer that it gave, at eight characters a token. Thinking
-    takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the
-    scenario has a price for them.
-
-    Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
-    what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
-    `"category"` and `"provider"` narrow it; without a `"query"` it lists categories, a category's tools by provider, or offers
-    a provider's tools. A search takes simulated time (0.3 s by default) and costs nothing but the tokens that are read; tools
-    that it finds can be called from then on.
-
-    A call may hold `"refuse"`, one of `forbidden`, `not_registered`, `over_budget`, `malformed` and `unknown_tool`, and
-    `"reason"`: the agent's own rules turn the call down, and the record says so. What cannot be read, and calls of unknown
-    tools or with arguments that do not fit the schema, are answered with an error in words; this takes a moment (`gateway_s`,
-    0.05 s by default) and costs nothing. No action raises an error.
-
-    ## Observation space
-
-    A string. After `reset` it is the query. After a single call it is what the tool returned, or an error in words; after
-    several calls, or when the world has news, it is JSON: `{"results": [{"name": ..., "content": ...}], "news": [...]}`. News
-    are changed prices, tools that are not available at present or available again, and users who change their mind. `think`
-    and `finish` return an empty string. The text of a result is cut at `max_observation` characters, and says that it was; the
-    query is never cut.
-
-    ## Rewards
-
-    As in `Marketplace-v0`: each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and the last step of a
-    successful episode adds alpha, so the undiscounted return is the Quality of Plan. Success means that the answer holds
-    every fact (with `grading="judge"`: that the simulated judge accepts it) and that no limit was passed.
-
-    ## Starting state
-
-    As in `Marketplace-v0`: the clock stands at 0, the task is drawn uniformly from the split, `reset(options={"task": task})`
-    names it by number or id, and all chance follows from the seed and the task. Both environments play the same tasks and the
-    same luck.
-
-    ## Episode end
-
-    * Termination: the agent finishes, or a limit of the budget is passed, as in `Marketplace-v0`.
-    * Truncation: `max_steps` actions were taken.
-
-    A step after the end changes nothing and is rewarded with 0.
+    | `max_observation` | The number of characters at which the text of a result is cut. |
 
     ## Information
 
@@ -105,52 +44,42 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     | `news` | list | What the world told in this step, in words: prices, bans, changed minds. |
     | `status` | int | How the last call of this action ended, as in `Status`; 0 is a success, or no call. |
     | `statuses` | str | How each call of this action ended: labels such as `ok` or `rate_limited`, joined by commas. |
-
-    ## Arguments
-
-    | argument | meaning |
-    | --- | --- |
-    | `max_observation` | The number of characters at which the text of a result is cut. |
-    | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
-    | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
-
-    ## Version history
-
-    * v0: first version.
     """
 
     calls_by_name = True
-    can_search = True
+    more_functions: tuple[ToolCard, ...] = ()
+    """Functions besides the tools on offer, `finish` and those that always are there."""
+    _short: list[ToolCard] | None = None
+    max_observation: int
 
-    def __init__(
-        self,
-        max_observation: int = 2048,
-        level: str | None = None,
-        documents: str = "full",
-        max_steps: int = 400,
-        **settings: Any,
-    ) -> None:
-        if documents not in DOCUMENTS:
-            raise UnknownName("form of the documents", documents, DOCUMENTS)
-        super().__init__(max_steps=max_steps, **settings)
-        self.max_observation, self.level, self.documents = max_observation, level, documents
+    if TYPE_CHECKING:
+        world: World
+        _steps: int
+
+        @property
+        def query(self) -> str: ...
+        @property
+        def currency(self) -> str: ...
+        def _playing(self) -> Episode: ...
+        def _outcome(self, episode: Episode) -> tuple[float, bool, bool]: ...
+        def _info(self) -> dict[str, Any]: ...
+
+    def _listen(self, max_observation: int) -> None:
+        """Set how long texts may be."""
+        self.max_observation = max_observation
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)
+        self._forget()
 
-    def _enter(self, scenario: Scenario) -> None:
-        super()._enter(scenario)
+    def _forget(self) -> None:
+        """Forget the offers and documents of another world."""
         self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        episode = self._start(*self._choose(seed, options))
+    def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
+        """Begin the conversation of an episode that has begun."""
         self._look_at_offer(episode)
         self._found: list[ToolCard] = []  # in the last step
-        self._short: list[ToolCard] | None = None
-        if self.documents == "short":
-            self._short = [self._card(candidate) for candidate in episode.candidates]
-            # anew for each episode, since prices are in them
-            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -159,14 +88,6 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         return text, self._chat_info(episode)
 
     # -- what an agent may read ------------------------------------------------------------------------------------------
-
-    @property
-    def query(self) -> str:
-        """The user's query at the chosen level of detail."""
-        task = self.task
-        if self.level is None:
-            return task.query
-        return task.instructions.get(self.level, task.query)
 
     @property
     def candidates(self) -> list[Tool]:
@@ -178,14 +99,14 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
-        return [tool.documentation() for tool in self._short or self.candidates]
+        return [tool.documentation() for tool in (*(self._short or self.candidates), *self.more_functions)]
 
     def _card(self, candidate: Candidate) -> ToolCard:
         """What the agent is told of a tool on offer; short documents hold the present price."""
         card = cards_of(self.world.catalog, [self.world.catalog[candidate.number]])[0]
-        if self.documents == "full":
+        if self._short is None:
             return card
-        return shorten(card, self._playing().quote(candidate.index), self.scenario.currency)
+        return shorten(card, self._playing().quote(candidate.index), self.currency)
 
     def seat(self, env_id: str, examples: int = 0) -> TextSeat:
         return TextSeat(
@@ -326,6 +247,143 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return f"the user changes their mind: {episode.needs[event.need].wish}"
         return f"{names}: {'not available at present' if event.kind == 'ban' else 'available again'}"
 
+    def action_text(self, action: str) -> str:
+        return spoken(action)
+
+    def _chat_info(self, episode: Episode) -> dict[str, Any]:
+        info, results = self._info(), self._results
+        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
+        info["news"] = list(self._news)
+        info["status"] = int(results[-1][1]) if results else 0
+        info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
+        return info
+
+
+class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
+    """Call tools by JSON and read what they answer, as a language model does.
+
+    ## Description
+
+    The same world as `Marketplace-v0`, in words. An episode is one task: a user's query, the documentation of the candidate
+    tools, and an answer to be given in the end. The agent writes the arguments of its calls itself, from the tools' schemas.
+    Calls take simulated time and money, fail as real APIs do, and the tokens that the agent reads and writes are counted.
+
+    `env.unwrapped` offers what an agent may read besides the observation: `query`, the question at the chosen `level`;
+    `documentation()`, the candidates as function schemas in the format of OpenAI's API; `quotes()`, the present price of a
+    call of each candidate.
+
+    ## Action space
+
+    A string of at most 100,000 characters: one JSON object, or the word `finish`.
+
+    | action | effect |
+    | --- | --- |
+    | `{"name": NAME, "arguments": {...}}` | Call a tool and wait until the call ends. |
+    | `{"calls": [{"name": ..., "arguments": ...}, ...]}` | Make 1 to 16 calls side by side and wait until all have ended. |
+    | `{"name": "wait", "arguments": {"seconds": 5}}` | Let simulated time pass, at most 86,400 s. |
+    | `{"name": "think"}` | Do nothing but think: only tokens are charged. |
+    | `{"name": "search_tools", "arguments": {"query": "..."}}` | Ask the retriever for more tools, where there is one. |
+    | `{"name": "finish", "arguments": {"answer": "..."}}` | Answer. `"give_up": true` gives up instead. |
+
+    Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
+    reports. Without it the environment counts them, one for each four characters: the documentation and the whole
+    conversation as input, the action as output. A report is raised to a floor: over an episode no less is charged than every
+    text that the agent was shown, read once, and every call and answer that it gave, at eight characters a token. Thinking
+    takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the
+    scenario has a price for them.
+
+    Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
+    what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
+    `"category"` and `"provider"` narrow it; without a `"query"` it lists categories, a category's tools by provider, or offers
+    a provider's tools. A search takes simulated time (0.3 s by default) and costs nothing but the tokens that are read; tools
+    that it finds can be called from then on.
+
+    A call may hold `"refuse"`, one of `forbidden`, `not_registered`, `over_budget`, `malformed` and `unknown_tool`, and
+    `"reason"`: the agent's own rules turn the call down, and the record says so. What cannot be read, and calls of unknown
+    tools or with arguments that do not fit the schema, are answered with an error in words; this takes a moment (`gateway_s`,
+    0.05 s by default) and costs nothing. No action raises an error.
+
+    ## Observation space
+
+    A string. After `reset` it is the query. After a single call it is what the tool returned, or an error in words; after
+    several calls, or when the world has news, it is JSON: `{"results": [{"name": ..., "content": ...}], "news": [...]}`. News
+    are changed prices, tools that are not available at present or available again, and users who change their mind. `think`
+    and `finish` return an empty string. The text of a result is cut at `max_observation` characters, and says that it was; the
+    query is never cut.
+
+    ## Rewards
+
+    As in `Marketplace-v0`: each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and the last step of a
+    successful episode adds alpha, so the undiscounted return is the Quality of Plan. Success means that the answer holds
+    every fact (with `grading="judge"`: that the simulated judge accepts it) and that no limit was passed.
+
+    ## Starting state
+
+    As in `Marketplace-v0`: the clock stands at 0, the task is drawn uniformly from the split, `reset(options={"task": task})`
+    names it by number or id, and all chance follows from the seed and the task. Both environments play the same tasks and the
+    same luck.
+
+    ## Episode end
+
+    * Termination: the agent finishes, or a limit of the budget is passed, as in `Marketplace-v0`.
+    * Truncation: `max_steps` actions were taken.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+    | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
+
+    ## Version history
+
+    * v0: first version.
+    """
+
+    can_search = True
+
+    def __init__(
+        self,
+        max_observation: int = 2048,
+        level: str | None = None,
+        documents: str = "full",
+        max_steps: int = 400,
+        **settings: Any,
+    ) -> None:
+        if documents not in DOCUMENTS:
+            raise UnknownName("form of the documents", documents, DOCUMENTS)
+        super().__init__(max_steps=max_steps, **settings)
+        self.level, self.documents = level, documents
+        self._listen(max_observation)
+
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
+        self._forget()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        episode = self._start(*self._choose(seed, options))
+        if self.documents == "short":
+            self._short = []
+            # again for each episode, since prices are in them
+            self._short = [self._card(candidate) for candidate in episode.candidates]
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
+        return self._start_talk(episode)
+
+    @property
+    def query(self) -> str:
+        """The user's query at the chosen level of detail."""
+        task = self.task
+        if self.level is None:
+            return task.query
+        return task.instructions.get(self.level, task.query)
+
+    @property
+    def currency(self) -> str:
+        """The currency of the prices."""
+        return self.scenario.currency
+
     def figures(self) -> dict[str, Any]:
         """In a world with silent faults, whether the answer states a value that nothing the agent read holds."""
         found, episode = super().figures(), self.episode
@@ -337,17 +395,6 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
             wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
         return {**found, "unsupported_answer": wrong}
-
-    def action_text(self, action: str) -> str:
-        return spoken(action)
-
-    def _chat_info(self, episode: Episode) -> dict[str, Any]:
-        info, results = self._info(), self._results
-        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
-        info["news"] = list(self._news)
-        info["status"] = int(results[-1][1]) if results else 0
-        info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
-        return info
 
 
 def _fewest_tokens(text: str) -> int:

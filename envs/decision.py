@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,6 +201,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     """
 
     reset_options = frozenset({"task"})
+    column_names: Mapping[str, Sequence[str]] = {"candidates": CANDIDATE_FEATURES, "stage": ("first", "second")}
 
     def __init__(
         self,

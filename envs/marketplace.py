@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from math import inf, log1p
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -21,13 +20,11 @@ from ..simulators.tasks import needed
 from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .base import checked_action
+from .compiled import Compiled, CompiledChoice
 from .seats import NumericSeat, prices_of
 from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
-from .writing import effects_of, roles_of, useful_rows, writing_boxes
-
-if TYPE_CHECKING:
-    from .vector.single import CompiledEpisode
+from .writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 
 MASKS = ("useful", "legal")
 KEPT_TEMPLATES = 2_048
@@ -41,7 +38,7 @@ _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 Observation = dict[str, NDArray[np.float32]]
 
 
-class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
+class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
     """Choose which tool to call next, from arrays of numbers.
 
     ## Description
@@ -173,7 +170,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
     | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
     | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, four to five times as many steps a second. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
 
     ## Version history
 
@@ -181,7 +178,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     """
 
     episode_state: tuple[str, ...] = ("_episode", "_compiled", "_tools", "_needs", "_received")
-    _compiled: CompiledEpisode | None = None
+    kernels = "marketplace"
+    column_names: Mapping[str, Sequence[str]] = {
+        "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
+        "roles": ROLE_FEATURES, "effects": EFFECT_FEATURES,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -189,12 +190,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         concurrent: bool = False,
         mask: str | None = None,
         enforcement: Enforcement | None = None,
-        compiled: bool = False,
+        compiled: Compiled = "auto",
         **settings: Any,
     ) -> None:
-        for name, value in (("concurrent", concurrent), ("compiled", compiled)):
-            if not isinstance(value, bool):
-                raise ConfigError(name, f"expected true or false, got {value!r}")
+        if not isinstance(concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
         if max_tools is not None and (isinstance(max_tools, bool) or not isinstance(max_tools, int) or max_tools < 1):
             raise ConfigError("max_tools", f"expected a positive whole number or None, got {max_tools!r}")
         if mask not in (None, *MASKS):
@@ -216,20 +216,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._set_limits(self.budget)
-        if compiled:
-            # by its name, as Gymnasium finds vector environments: it is made of this class
-            self._compiled = import_module("..vector.single", __name__).CompiledEpisode(self)
-
-    @property
-    def episode(self) -> Episode | None:
-        """The episode in the event-driven world, which catches up first where compiled code has played it."""
-        if self._compiled is not None:
-            self._compiled.hand_over(self)
-        return self._episode
-
-    @episode.setter
-    def episode(self, value: Episode | None) -> None:
-        self._episode = value
+        self._choose_engine(compiled)
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
@@ -242,12 +229,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         begun = self._choose(seed, options)
-        if self._compiled is not None and self.scenario is self.scenarios[0]:
-            return self._compiled.begin(self, *begun)
-        return self.open_episode(*begun)
+        return self._begin(*begun) if self.scenario is self.scenarios[0] else self.open_episode(*begun)
 
     def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode of a task in the event-driven world."""
         episode = self._start(number, seed)
         self._template = template = self.template(episode.number)
         self._tools = template.tools.copy()
@@ -483,15 +467,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of `tools`, `needs` and `resources`; nothing is cut off where calls run side by side."""
     highest, least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
-    calls = 0.25 * max_steps
-    high = dict.fromkeys(("price", "latency_s", "clock", "price_spent"), highest) | {"calls": calls}
-    parts = {
-        "tools": ((max_tools,), TOOL_FEATURES, float(max_steps)),
-        "needs": ((MAX_NEEDS,), NEED_FEATURES, 0.0),
-        "resources": ((), RESOURCE_FEATURES, calls),
-    }
+    high = dict.fromkeys(("price", "latency_s", "clock", "price_spent"), highest) | {"calls": 0.25 * max_steps}
+    parts = {"tools": ((max_tools,), float(max_steps)), "needs": ((MAX_NEEDS,), 0.0), "resources": ((), high["calls"])}
     boxes: dict[str, gym.spaces.Box] = {}
-    for part, (rows, names, running) in parts.items():
+    for part, (rows, running) in parts.items():
+        names = MarketplaceEnv.column_names[part]
         ends = {**high, "in_flight": running if concurrent else 1.0}
         low = [least if name.endswith("_left") else 0.0 for name in names]
         top = [ends.get(name, 1.0) for name in names]

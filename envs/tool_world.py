@@ -23,7 +23,7 @@ from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenari
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
-from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
+from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, ObsType, no_episode
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
@@ -357,7 +357,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @classmethod
     def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
-        rest = {name: value for name, value in settings.items() if name not in stress and name != "scenario"}
+        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
+        if settings.get(WORLD):
+            another = cls.another_world(document, {}, stable_integer(document["seed"], WORLD, settings[WORLD]) >> 4)
+            document = document if another is None else another
         if not stress:
             return dict(document), rest
         whole = Stress.model_validate({**(document.get("stress") or {}), **stress})

@@ -14,14 +14,26 @@ from .board import board
 from .board.board import Leaderboard, Progress
 from .board.judged import JudgeOptions
 from .board.run_config import RunConfig, make_run_config
+from .board.run_log import read_episodes
 from .board.submissions import shipped, submission
+from .board.tracks import track_of
 from .pages.leaderboard_page import pages_of
 from .play.execution.concurrent import CONCURRENCY
 from .play.execution.engine import Engine
 from .play.files import sole_writer, write_atomically
 from .play.spending import Spending
 
-__all__ = ["JudgeOptions", "Leaderboard", "RunConfig", "add", "add_shipped", "make_run_config", "regenerate_pages", "run"]
+__all__ = [
+    "JudgeOptions",
+    "Leaderboard",
+    "RunConfig",
+    "add",
+    "add_shipped",
+    "first_track",
+    "make_run_config",
+    "regenerate_pages",
+    "run",
+]
 
 
 def run(
@@ -36,6 +48,18 @@ def run(
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted; see `board.board.run`."""
     return board.run(config, out, jobs, progress, engine, spending, pages_of, concurrency, judge)
+
+
+def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
+    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack.
+
+    Args:
+        config: of the run.
+        folder: of the run.
+    """
+    alone = config.model_copy(update={"tracks": config.tracks[:1]})
+    episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
+    return board.summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
 
 
 def add(

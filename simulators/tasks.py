@@ -86,6 +86,7 @@ class Task:
         instructions: The query at each granularity of `LEVELS`, where there are several.
         size_level: Size level of the input, 0 to 3; duration and memory depend on it.
         solvable: False where no tool on offer can serve some need.
+        named: Names of the tools that the instructions mean, one a need; empty for the first tool of each need.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Task:
     instructions: Mapping[str, str] = field(default_factory=dict)
     size_level: int = 0
     solvable: bool = True
+    named: tuple[str, ...] = field(default=(), repr=False)
 
 
 def needed(needs: Sequence[Need]) -> list[bool]:

@@ -115,7 +115,7 @@ class World:
     _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
     def changed(self, **parts: Any) -> World:
-        """The same world with other parts. It looks everything up anew, since candidates follow from the parts."""
+        """The same world with other parts. It looks everything up again, since candidates follow from the parts."""
         return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource(), _kinds=[])
 
     def candidates(self, number: int) -> tuple[Candidate, ...]:

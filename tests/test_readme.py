@@ -31,8 +31,9 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "baselines", "calibrate", "datasets", "forge", "learners", "loop", "models", "offline", "proxy", "rank", "scale", "serve",
-    "share", "speed", "tools", "train", "vision", "worlds", "writes", "zoo",
+    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "localmodel",
+    "loop", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
+    "train", "vision", "worlds", "writes", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
@@ -83,3 +84,32 @@ def test_no_two_pages_write_to_the_same_folder() -> None:
             for folder in re.findall(r"--out (\S+)", code):
                 written.setdefault(folder, set()).add(page.name)
     assert {folder: pages for folder, pages in written.items() if len(pages) > 1} == {}
+
+
+def sorted_pages() -> dict[str, list[str]]:
+    """The pages of each kind, from the tables of contents of the index."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^:caption: (.+?)\n\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return {kind: pages.split() for kind, pages in tables}
+
+
+def test_every_page_of_the_guide_is_of_one_kind() -> None:
+    kinds = sorted_pages()
+    sorted_ = [page for pages in kinds.values() for page in pages]
+    found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    papers = {f"results/{path.stem}" for path in (ROOT / "benchmarks" / "results" / "reproduce").glob("*.md")}
+    parts = {page for page in found if page.startswith(("environments/", "api/"))} - set(sorted_)
+    assert list(kinds) == ["Tutorials", "How-to guides", "Explanation", "Reference", "Results", "Project"]
+    assert len(sorted_) == len(set(sorted_))
+    assert {page for page in sorted_ if not page.startswith("tutorials/")} == found - papers - parts - {"index"}
+
+
+@pytest.mark.parametrize("page", sorted_pages()["How-to guides"])
+def test_a_how_to_page_has_at_most_600_words_beside_code_and_tables(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^\|.*$", "", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE)
+    assert len(prose.split()) <= 600
+
+
+def test_the_readme_fits_on_eighty_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 80

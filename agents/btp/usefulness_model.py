@@ -3,7 +3,7 @@
 It reads what BTP's classifier reads: the result, the query, the arguments and the tool's documentation. Words of each weigh by
 TF-IDF; beside them stand a few numbers about how the four fit together, such as the share of the arguments that the result
 repeats. On both stands a logistic regression. To judge a result takes NumPy alone, and the file is plain JSON: weights can be
-read by eye, and a classifier from a stranger runs no code.
+read by eye, and an untrusted classifier runs no code.
 
 Source: BTP (arXiv 2402.15960), Section 2.2 and the order of the published code's inputs; features and model are ours.
 """

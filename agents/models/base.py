@@ -24,8 +24,13 @@ neither a text nor a call that can be read."""
 OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
 FORMS = ("native", "json", "text")
 """Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
-REPLIES = (*OUTCOMES, *FORMS)
-"""Outcomes and forms of a real model's replies; runs count each."""
+REQUESTS = "requests"
+"""Replies that a judge's own engine gave to an agent in another process, so that its tokens were counted there."""
+RETRIED = "retried"
+"""Times that an episode was broken off and played again because a back-end failed."""
+MISHAPS = (*OUTCOMES, RETRIED)
+REPLIES = (*MISHAPS, *FORMS, REQUESTS)
+"""What records count of an episode's replies: what went wrong, forms of calls, and requests."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode

@@ -29,6 +29,7 @@ from .cached import Cached
 from .measured import Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, OpenAISettings, on_this_machine, server_url
 from .prices import load_prices, shipped_prices
+from .simulated import SIMULATED
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
 _FILE_ENDINGS = (".yaml", ".yml")
@@ -129,12 +130,14 @@ def full_name(name: str) -> str:
         raise UnknownName(f"model in {file}", entry, models)
     settings = dict(models[entry]) if isinstance(models[entry], dict) else {}
     model = settings.pop("model", None)
-    if not isinstance(model, str) or model.partition(":")[0] not in _SETTINGS:
-        raise DataError(file, f"expected `model: openai:NAME` or `local:FOLDER`, got {model!r:.60}", f"models.{entry}")
+    if not isinstance(model, str) or (model != SIMULATED and model.partition(":")[0] not in _SETTINGS):
+        expected = "expected `model: openai:NAME`, `local:FOLDER` or `simulated`"
+        raise DataError(file, f"{expected}, got {model!r:.60}", f"models.{entry}")
     written = (
         "none" if value is None else value if isinstance(value, str) else json.dumps(value) for value in settings.values()
     )
-    return ",".join([model, *(f"{key}={value}" for key, value in zip(settings, written, strict=True))])
+    pairs = [f"{key}={value}" for key, value in zip(settings, written, strict=True)]
+    return ":".join([model, *filter(None, [",".join(pairs)])]) if model == SIMULATED else ",".join([model, *pairs])
 
 
 def _parts(text: str) -> list[str]:

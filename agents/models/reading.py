@@ -107,7 +107,7 @@ def _known(catalog: Catalog, task: Task) -> _Known:
     if known is None or known.task is not task:
         needs = task.needs
         changed = [(len(needs) + i, n.alternative.fact) for i, n in enumerate(needs) if n.alternative is not None]
-        facts = [*((i, n.fact) for i, n in enumerate(needs)), *changed]
+        facts = [*((i, fact) for i, n in enumerate(needs) for fact in (n.fact, *n.accept)), *changed]
         tools = {name: catalog.get(name) for name in task.candidates}
         known = _Known(
             task,

@@ -20,6 +20,8 @@ from typing import Any
 from ...envs.actions import SEARCH
 from ...simulators.draws import stable_uniforms
 from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.tasks import Task
+from ...simulators.tools import Catalog
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
@@ -154,16 +156,20 @@ class Simulated:
 
     def begin(self, world: Any, seed: int) -> None:
         """Begin an episode: the model reads the task."""
-        task = world.task
-        self._reader = Reader(world.world.catalog, task)
-        self._seed, self._number, self._blocks = seed, task.number, 0
+        self._seed = seed
+        self._understand(world.world.catalog, world.task)
+
+    def _understand(self, catalog: Catalog, task: Task) -> None:
+        """Begin with the task as it is understood."""
+        self.task, self._reader = task, Reader(catalog, task)
+        self._number, self._blocks = task.number, 0
         self._uniforms = []
         self._skimmed: dict[tuple[int, str], bool] = {}
         self._candidates = task.candidates
         # Misreadings last for an episode. All are drawn before the first reply, so that the order of calls cannot change them:
         # for each need one draw for overlooking, one for misunderstanding, and one per candidate for its arguments.
         width = 2 + len(task.candidates)
-        self._lasting = stable_uniforms(width * len(task.needs), 0, seed, "simulated, lasting", task.number)
+        self._lasting = stable_uniforms(width * len(task.needs), 0, self._seed, "simulated, lasting", task.number)
         self._noticed = [luck >= self.rates.overlook for luck in self._lasting[::width]]
         self._misunderstood = [luck < self.rates.misunderstand for luck in self._lasting[1::width]]
         self._corrected: set[tuple[int, str]] = set()

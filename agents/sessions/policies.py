@@ -236,9 +236,7 @@ class InformedPaced(IndexPolicy):
             raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {SESSION}, got {type(env).__name__}")
         self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
-        profiles = self._episode.session.profiles
-        times = map(call_times, profiles.latency_s.tolist(), profiles.latency_spread.tolist())
-        self._kept, self._lasts_s = np.array(list(times)).T
+        self._kept, self._lasts_s = call_times(self._episode.session.profiles)
 
     def _works(self) -> Floats:
         slip = float(self._rules.failures.slip)
@@ -261,7 +259,7 @@ class InformedPaced(IndexPolicy):
 
 
 OPTIMISM = 2.0
-"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/environments/marketplacesession.md."""
+"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md."""
 
 
 def bayes_index() -> IndexPolicy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..base import SESSION, Agent
+from ..base import SESSION, SESSION_CHAT, Agent
 from ..classic import RandomAgent
 from .policies import (
     InformedPaced,
@@ -17,6 +17,7 @@ from .policies import (
     paced,
     thompson,
 )
+from .speaking import SpokenCheapest
 
 
 class SessionRandom(RandomAgent):
@@ -41,4 +42,5 @@ def session_entries(entry: Callable[..., Any]) -> tuple[Any, ...]:
     """Rows of the table of agents, each made by `entry`."""
     rows = tuple(entry(name, summary, make, SESSION) for name, summary, make in _TABLE)
     informed = entry("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True)
-    return (*rows, informed)
+    about = "answers from memory, else by the cheapest tools that serve the query, three at most"
+    return (*rows, informed, entry("cheapest", about, SpokenCheapest, SESSION_CHAT))

@@ -17,7 +17,8 @@ from ...simulators.tools import Tool
 REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api of a tool"}
 """Names that an instruction of each level contains and a solution must use; every solution follows a statement.
 Where an API alone is named and several tools have one of that name, each of them will do."""
-_APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t", re.IGNORECASE)
+# the last words are the simulated model's, in an answer that has nothing to tell
+_APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t|did not show what was asked for", re.IGNORECASE)
 
 Named = Mapping[str, str] | Tool | str
 

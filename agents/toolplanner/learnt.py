@@ -25,6 +25,7 @@ from ..settings import read_config
 from .agent import TAGS as ASK_TAGS
 from .agent import ToolPlanner, read_tag_lines
 from .feedback import plain_name
+from .guessing import understood
 from .settings import PlannerConfig
 from .tags import tags_of, write_tags
 from .words import FINISH as ANSWER
@@ -89,7 +90,8 @@ class LearntPlanner:
 
     def begin(self, world: Any, seed: int) -> None:
         """Begin an episode. A reader of the task does what the model cannot, such as writing arguments."""
-        self._reader = Reader(world.world.catalog, world.task)
+        self.task = understood(world)
+        self._reader = Reader(world.world.catalog, self.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
         self._contexts = []  # read in this episode, so that no score depends on an earlier one
         self._request = str(world.query)
@@ -228,7 +230,7 @@ def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
         messages: replies and results, with or without the request before them.
         view: the text view, in that episode.
     """
-    return steps_of([Message(USER, view.query), *messages], Reader(view.world.catalog, view.task))
+    return steps_of([Message(USER, view.query), *messages], Reader(view.world.catalog, understood(view)))
 
 
 def steps_of(messages: Sequence[Message], reader: Reader) -> list[Step]:

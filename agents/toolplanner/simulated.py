@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
@@ -17,11 +18,12 @@ from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
 from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
 from .feedback import plain_name
+from .guessing import understood
 from .tags import tags_of, write_tags
 
 HEED = 0.9
-"""Share of its actions in which the model prefers a tool that the request names. Set so that the plain tree search follows
-instructions about as often as ToolLLaMA-Tree, which matches 13 % of the hybrid ones (ToolPlanner, Table 1)."""
+"""Share of its actions in which the model prefers a tool that the request names. Set by hand on instructions of an earlier
+form, so that plain tree search matched 13 % of the hybrid ones, as ToolLLaMA-Tree does (ToolPlanner, Table 1)."""
 
 
 class SimulatedToolPlanner(Simulated):
@@ -40,6 +42,10 @@ class SimulatedToolPlanner(Simulated):
         self._request = ""
         self._path: tuple[str, ...] = ()
 
+    def begin(self, world: Any, seed: int) -> None:
+        self._seed, self._view = seed, world
+        self._understand(world.world.catalog, understood(world))
+
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         request = ""
         for message in messages:
@@ -56,8 +62,11 @@ class SimulatedToolPlanner(Simulated):
     def _tags(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         """For each fact that it notices a tool from the list: one that the request names, if any that serve are named."""
         text = messages[-1].content
+        knows_all = text.startswith(ASK_OPEN)
+        if knows_all and self.task is not self._view.task:
+            self._understand(self._reader.catalogue(), understood(self._view, everywhere=True))
         context = self._reader.read(messages, functions)
-        if text.startswith(ASK_OPEN):  # it knows all tools, and errs as among as many as there are categories
+        if knows_all:  # it errs as among as many tools as there are categories
             tools = list(self._reader.catalogue())
             context.shown = dict.fromkeys(text[len(ASK_OPEN) :].split(", "))
         else:
@@ -100,7 +109,7 @@ def _stands_in(name: str, text: str) -> bool:
         return False  # most names are not, and to look for one as a word takes a pattern of its own
     if name.isalpha() and name.islower():
         # an ordinary word names an API only where one is called for: "followers" is in many a wish
-        text = " ".join(re.findall(rf"with {name} of|[^.?!]*\b(?:call|using|APIs?)\b[^.?!]*", text))
+        text = " ".join(re.findall(rf"with {name} of|[^.?!]*\b(?:call|[Uu]sing|APIs?)\b[^.?!]*", text))
     if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
         return True
     if " " not in name and "_" in name and name.islower():

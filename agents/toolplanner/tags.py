@@ -60,20 +60,9 @@ def tags_of(tools: Iterable[Tool]) -> Tags:
 
 
 def gold_tools(task: Task, catalog: Catalog) -> tuple[Tool, ...]:
-    """Return the tools that a task's instructions name, one a need: what a solution has to call, and nothing else.
-
-    Where several tools serve a need, it is the one that the hybrid instruction names; in recorded data it is the relevant one.
-    """
-    hybrid = task.instructions.get("hybrid", "")
-    gold: dict[str, Tool] = {}
-    for need in task.needs:
-        serving = [catalog.get(name) for name in need.tools]
-        if not serving:
-            continue
-        named = [tool for tool in serving if f"{need.wish} with {tool.title} of {tool.provider} (" in hybrid]
-        tool = (named or serving)[0]
-        gold.setdefault(tool.name, tool)
-    return tuple(gold.values())
+    """Return the tools that a task's instructions mean, one a need: what a solution has to call, and nothing else."""
+    named = task.named or [need.tools[0] for need in task.needs if need.tools]
+    return tuple(map(catalog.get, dict.fromkeys(named)))
 
 
 def read_tags(text: str) -> Tags | None:

@@ -18,7 +18,7 @@ from ...simulators.errors import DataError, UnknownName
 ZOO = "zoo:"
 FOLDER = Path(__file__).parent
 CARD = "card.json"
-Kind = Literal["sb3", "catp", "deer", "toolplanner"]
+Kind = Literal["sb3", "catp", "deer", "toolplanner", "sessions"]
 
 
 class Card(BaseModel):

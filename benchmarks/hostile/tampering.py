@@ -3,7 +3,7 @@
     python benchmarks/hostile/tampering.py [records] [agent] [--env ID] [--json FILE]
 
 Plays a collection, then edits it one value at a time, each field in turn: half of the edits as they are, half with the seal
-made anew, as a forger who knows the code would. Every edit must be found, with its line and a reason, and no honest record
+recomputed, as a forger who knows the code would. Every edit must be found, with its line and a reason, and no honest record
 rejected. A name under a fresh seal is no lie that replay could know, so names are edited under the old seal alone. Times are of
 this process's processor, best of three.
 """

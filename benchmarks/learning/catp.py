@@ -19,13 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.catp import CatpPlanner
+from costgym.agents.opencatp.base import Planner, Situation, actions_of
 from costgym.agents.registry import make_planner
-from costgym.experiments.train.catp.measure import Figures, measure, plans_of
+from costgym.envs.tpl import END, TplState, kind_of
+from costgym.experiments.train.catp.measure import Figures, PlanOf, measure
 from costgym.experiments.train.catp.train import train_catp, train_ift, train_rltf
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
+from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import require
-from costgym.simulators.opencatp import load_pool, task, tasks
+from costgym.simulators.opencatp import OpenCATPTask, load_pool, task, tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
+from costgym.simulators.plan import Plan
 
 KINDS = ("sequential", "nonsequential")
 TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
@@ -39,6 +43,26 @@ TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
 }
 BASELINES = ("zero-shot", "few-shot", "hugginggpt", "hydra", "random", "greedy")
 OPTIMA = ("oracle-informed", "oracle")
+
+
+def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
+    """Convert a planner to a function that returns None for plans forbidden by the planning language's masks."""
+
+    def plan_of(task: OpenCATPTask, sample: int, level: int) -> Plan | None:
+        chance = stable_integer(seed, "measure", task.task_id, sample)
+        plan = planner.propose(Situation(task, sample, level, evaluator, chance, complete=True)).plan
+        if plan is None:
+            return None
+        state = TplState(kind_of(task))
+        for choice in actions_of(plan, kind_of(task)):
+            if not state.legal >> choice & 1:
+                return None
+            state.push(choice)
+            if choice == END:
+                return state.plan()
+        return None
+
+    return plan_of
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Learn to play sessions with feed-forward PPO on counted features, on the native batch; in one file, as CleanRL has it.
+"""Learn to play sessions with feed-forward PPO on counted features, on the native batch; in CleanRL's manner.
 
     python benchmarks/learning/sessions.py train --out runs/sessions --seeds 3 --minutes 6
     python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
@@ -22,22 +22,24 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
+from costgym.agents.checkpoints import load_weights, newest, save_checkpoint
 from costgym.agents.function import FunctionAgent
+from costgym.agents.sessions.learnt import SessionConfig
+from costgym.agents.sessions.network import SessionNetwork, left_of
+from costgym.agents.settings import CONFIG
 from costgym.experiments.play.rollout import play
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.learning.session_network import SessionNetwork, left_of
 from benchmarks.report import write_report
 
 ENVS, STEPS, EPOCHS, MINIBATCH = 256, 64, 4, 2048
 RATE, LAST_RATE, LAMBDA, CLIP, ENTROPY, SCALE = 1e-3, 0.05, 0.97, 0.2, 0.01, 1 / 50
-WEIGHTS, CURVE, DONE = "policy.safetensors", "curve.json", "done"
+CURVE, DONE = "curve.jsonl", "metrics.json"
 VALID = 100  # sessions
 EVERY = 10  # updates between two measurements on valid
 REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
@@ -135,6 +137,21 @@ def learn(seed: int, minutes: float, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     policy = SessionNetwork()
     optimizer = torch.optim.Adam(policy.parameters(), RATE, eps=1e-5)
+    settings = {
+        "seed": seed,
+        "minutes": minutes,
+        "envs": ENVS,
+        "steps": STEPS,
+        "epochs": EPOCHS,
+        "minibatch": MINIBATCH,
+        "rate": RATE,
+        "last_rate": LAST_RATE,
+        "lambda": LAMBDA,
+        "clip": CLIP,
+        "entropy": ENTROPY,
+        "scale": SCALE,
+    }
+    (folder / CONFIG).write_text(SessionConfig(settings=settings, network=policy.describe()).model_dump_json(indent=1))
     rollout = Rollout(seed)
     curve: list[dict[str, float]] = []
     began, number = time.process_time(), 0
@@ -145,12 +162,13 @@ def learn(seed: int, minutes: float, folder: Path) -> None:
         if number % EVERY == 0:
             share = float(measure(policy, "valid", VALID).mean())
             if share > max((row["value_share"] for row in curve), default=0.0):
-                save_file(policy.state_dict(), folder / WEIGHTS)
+                save_checkpoint(folder, number * ENVS * STEPS, policy.state_dict(), {}, {"value_share": share})
             used = (time.process_time() - began) / 60.0
             curve.append({"minutes": round(used, 3), "steps": number * ENVS * STEPS, "value_share": round(share, 4)})
             print(seed, json.dumps(curve[-1]), flush=True)
-            (folder / CURVE).write_text(json.dumps(curve))
-    (folder / DONE).touch()
+            (folder / CURVE).write_text("".join(f"{json.dumps(row)}\n" for row in curve))
+    best = max(curve, key=lambda row: row["value_share"])
+    (folder / DONE).write_text(json.dumps({**best, "minutes": curve[-1]["minutes"]}))
 
 
 def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
@@ -176,9 +194,9 @@ def test(given: argparse.Namespace) -> None:
     rows, curves = [row(name, shares, found["paced"]) for name, shares in found.items()], {}
     for folder in sorted(given.out.glob("seed-*")):
         policy = SessionNetwork()
-        policy.load_state_dict(load_file(folder / WEIGHTS))
+        load_weights(newest(folder), policy.state_dict())
         rows.append(row(f"ppo {folder.name}", measure(policy, "test", given.sessions), found["paced"]))
-        curves[folder.name] = json.loads((folder / CURVE).read_text())
+        curves[folder.name] = [json.loads(line) for line in (folder / CURVE).read_text().splitlines()]
     valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
     report = {"sessions": given.sessions, "minutes": given.minutes, "rows": rows, "valid": valid, "curves": curves}
     write_report(report, given.json, ("numpy", "gymnasium", "torch"))

@@ -17,6 +17,7 @@ from .data.collect import collect
 from .data.datasets import datasets
 from .data.experience import experience
 from .data.export import export
+from .data.twin import twin
 from .data.verify import verify
 from .learn.baselines import baselines
 from .learn.models import models
@@ -25,6 +26,7 @@ from .learn.train import app as train
 from .output import shown
 from .play.judge_agreement import judge_agreement
 from .play.leaderboard import leaderboard
+from .play.play import play
 from .play.run import run
 from .play.show import show
 from .share.proxy import proxy
@@ -37,9 +39,9 @@ from .tools.envs import envs
 from .tools.forge import forge
 from .tools.opencatp import opencatp
 from .tools.prices import prices
-from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
+from .tools.warm import warm
 
 
 class Reporting(TyperGroup):
@@ -85,16 +87,16 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
 app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 PANELS: dict[str, dict[str, Any]] = {
-    "Play": {"leaderboard": leaderboard, "run": run, "show": show, "judge-agreement": judge_agreement},
+    "Play": {"leaderboard": leaderboard, "run": run, "show": show, "play": play, "judge-agreement": judge_agreement},
     "Data": {
         "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
-        "datasets": datasets,
+        "datasets": datasets, "twin": twin,
     },
     "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
     "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
     "Tools": {
-        "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "forge": forge,
-        "bench": bench, "opencatp": opencatp, "prices": prices,
+        "envs": envs, "agents": agents, "scenarios": scenarios, "selftest": selftest, "forge": forge,
+        "bench": bench, "warm": warm, "opencatp": opencatp, "prices": prices,
     },
 }  # fmt: skip
 for panel, verbs in PANELS.items():

@@ -89,6 +89,11 @@ class Progress:
         if not self._quiet:
             self._bar.console.print(text, markup=False, highlight=False)
 
+    @property
+    def screen(self) -> Any:
+        """The terminal above the bar, as a rich console; None where there is none."""
+        return None if self._quiet or not self._bar.console.is_terminal else self._bar.console
+
     def __exit__(self, *exc: object) -> None:
         if not self._quiet:
             self._bar.stop()

@@ -32,6 +32,7 @@ EPISODES = {
     "costgym/OpenCATPChat-v0": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPCalls-v0": ["--agent", "fixed-all", "--task", "25"],
     "costgym/MarketplaceSession-v0": ["--agent", "optimistic", "--task", "0"],
+    "costgym/MarketplaceSessionChat-v0": ["--agent", "cheapest", "--task", "0"],
     "costgym/DecisionAware-v0": ["--agent", "deer", "--task", "400"],
 }  # the episode that a page shows, as arguments of `costgym show`
 

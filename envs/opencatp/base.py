@@ -40,8 +40,6 @@ from ..base import ActType, BaseEnv, Instance, ObsType, no_episode
 from ..seats import PlanSeat
 
 if TYPE_CHECKING:
-    from ...simulators.opencatp.backends.base import Backend
-    from ...simulators.opencatp.live import LiveOutcome, LiveTools
     from ...simulators.oracle.optimum import Optimum
     from ..rendering.chart import Chart
     from ..rendering.story import EpisodeStory
@@ -55,6 +53,7 @@ TASK_FEATURES = (
     "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
+LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
 WORLD = "opencatp"
 """The name in the document of an OpenCATP world."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
@@ -78,18 +77,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `outcomes` | File of an outcome table. `None`: the table that comes with the package. |
     | `scores` | Scores from another source in place of a table; such episodes cannot be recorded. |
     | `samples` | What a run plays: `"drawn"`, each task with a sample drawn by the seed; `"each"`, with every sample once. |
-    | `backend` | `None`: outcomes are looked up. `"tiny"`, `"published"` or a `Backend`: a finished plan is executed. |
-    | `weights` | Folder of the back-end's weights. `None`: those that ship, or for `"published"` the Hugging Face cache. |
-    | `download` | Let the published back-end fetch weights that are not at hand. |
-    | `device` | Torch device of the back-end: `"cpu"` or `"cuda"`. |
     | `render_mode` | `"ansi"` returns a Gantt chart as text, `"rgb_array"` as an image, `"human"` prints the text. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
-
-    With a `backend` a finished plan is executed on the sample's image, and `score` is that of its outputs. Four more keys of
-    `info` hold what was measured, 0 before the end: `measured_seconds` (branches side by side), `measured_seconds_one_by_one`,
-    `measured_memory_mb` and `measured_gpu_memory_mb` (the most that a tool took above what was held). Prices and simulated
-    seconds stay those of the profile. Such episodes cannot be recorded.
 
     ## Information
 
@@ -136,10 +126,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         outcomes: str | None = None,
         scores: ScoreSource | None = None,
         samples: str = "drawn",
-        backend: str | Backend | None = None,
-        weights: str | Path | None = None,
-        download: bool = False,
-        device: str = "cpu",
         render_mode: str | None = None,
     ) -> None:
         self.kind, self.tasks = tasks, _tasks(tasks, split)
@@ -157,7 +143,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._worlds = plan_worlds(self.profile)
         self.samples = split_samples(self.evaluator.scores.samples, split)
         self.each_sample = samples == "each"
-        self._live = None if backend is None else self._live_tools(backend, weights, download, device)
         self.level, self.success_score = level, success_score
         self._set_up(split, Budget.one({} if budget is None else budget, "budget"), cost, render_mode)
         self._task: OpenCATPTask | None = None
@@ -201,7 +186,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._score = 0.0
         self._return = 0.0
         self._exceeded: str | None = None
-        self.live_outcome: LiveOutcome | None = None
 
     @property
     def task(self) -> OpenCATPTask:
@@ -214,20 +198,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return self._task
 
     def _score_of(self, plan: Plan) -> float:
-        """Score of a finished plan: looked up, or with a back-end that of its execution."""
-        if self._live is None:
-            return self.evaluator.score(plan, self.task, self.sample)
-        self.live_outcome = self._live.run(plan, self.task, self.sample, self.evaluator)
-        return self.live_outcome.score
-
-    def _live_tools(self, backend: str | Backend, weights: str | Path | None, download: bool, device: str) -> LiveTools:
-        from ...simulators.opencatp.backends.named import make_backend
-        from ...simulators.opencatp.live import LiveTools, check_seed
-
-        table = self.evaluator.scores
-        seed = check_seed(table.meta if isinstance(table, OutcomeTable) else {})
-        chosen = make_backend(backend, weights, download, device) if isinstance(backend, str) else backend
-        return LiveTools(chosen, seed, device)
+        """Score of a finished plan, which the outcome table holds."""
+        return self.evaluator.score(plan, self.task, self.sample)
 
     def quality(self) -> float:
         """Quality of Plan so far: alpha * score - (1 - alpha) * price / max_price, with the score once the plan is finished."""
@@ -262,12 +234,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         info["task_id"] = self.task.task_id
         info["sample"] = self.sample
         info["size_level"] = self.size_level
-        if self._live is not None:
-            found = self.live_outcome
-            info["measured_seconds"] = 0.0 if found is None else found.seconds
-            info["measured_seconds_one_by_one"] = 0.0 if found is None else found.seconds_one_by_one
-            info["measured_memory_mb"] = 0.0 if found is None else found.memory_mb
-            info["measured_gpu_memory_mb"] = 0.0 if found is None else found.gpu_memory_mb
         return info
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -298,8 +264,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def world_document(self) -> dict[str, Any]:
         table, profile = self.evaluator.scores, self.profile
-        if self._live is not None:
-            raise ConfigError("backend", "episodes whose plans are executed cannot be recorded; leave the back-end out")
         if not isinstance(table, OutcomeTable):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
@@ -438,7 +402,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
                 quality = float(worth[number])
                 good = self.evaluator.score(plans[number], task, self.sample) >= self.success_score
                 best = max(quality, 0.0) if self.may_give_nothing else quality
-                return Optimum((), (), price, seconds, good, True, best, quality)
+                chosen = () if best > quality else tuple(map(TOOLS.index, plans[number].nodes))
+                return Optimum(chosen, (), price, seconds, good, True, best, quality)
         return Optimum((), (), 0.0, 0.0, False, True, 0.0, 0.0)
 
     # -- what a run plays

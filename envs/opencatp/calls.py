@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import gymnasium as gym
@@ -17,7 +17,7 @@ from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
 from ..base import checked_action
-from .base import TASK_FEATURES, Observation, OpenCATPBase
+from .base import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
@@ -176,6 +176,10 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     in_time = True
     episode_state = ("_episode", "_tools", "_sources")
+    column_names: Mapping[str, Sequence[str]] = {
+        "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES,
+        "sources": (TASK_INPUT, *TOOLS), "resources": RESOURCE_FEATURES,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -306,7 +310,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def _read_calls(self) -> None:
         for call in self._episode.calls:
             row = self._tools[_NUMBER[call.tool]]
-            # read anew from all calls: with several in flight, one step may end more than one
+            # read again from all calls: with several in flight, one step may end more than one
             row[5], row[6] = call.finished_s < 0.0, made(call)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:

@@ -42,8 +42,8 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
     | `{"plan": null, "problem": "..."}` | No plan, and the reason. |
 
     `usage` is `{"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`; without it the environment counts a token
-    for each four characters of the query and the action. In any other text the first JSON list is read. What is no plan, or a
-    plan of tools that read what they cannot, is invalid; no action raises an error.
+    for each four characters of the query and the action. In any other text the first JSON list is read. What is not a plan, or
+    a plan of tools that read what they cannot, is invalid; no action raises an error.
 
     ## Observation space
 

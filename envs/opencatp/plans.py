@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium as gym
@@ -28,7 +29,7 @@ from ..tpl import (
     TplState,
     kind_of,
 )
-from .base import REWARDS, TASK_FEATURES, Observation, OpenCATPBase
+from .base import LEVEL_FEATURES, REWARDS, TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "used", "needed", "current", "named")
@@ -174,6 +175,9 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     """
 
     episode_state = ("_state", "_tokens", "_tools", "_written")
+    column_names: Mapping[str, Sequence[str]] = {
+        "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES, "progress": PROGRESS_FEATURES
+    }  # fmt: skip
 
     def __init__(
         self,

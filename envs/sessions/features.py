@@ -40,14 +40,16 @@ def query_features(rules: SessionRules) -> tuple[str, ...]:
     return ("value", *kinds, "remembered", "age", "called", "queries_left")
 
 
+def column_names(rules: SessionRules, memory: str) -> dict[str, tuple[str, ...]]:
+    """Names of the columns of the observation's arrays."""
+    return {"tools": tool_features(rules, memory), "query": query_features(rules), "resources": RESOURCE_FEATURES}
+
+
 def boxes(rules: SessionRules, memory: str) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
-    shapes = {
-        "tools": (rules.tools, len(tool_features(rules, memory))),
-        "query": (len(query_features(rules)),),
-        "resources": (len(RESOURCE_FEATURES),),
-    }
-    return {name: gym.spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()}
+    rows = {"tools": (rules.tools,)}
+    widths = {name: len(names) for name, names in column_names(rules, memory).items()}
+    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), width), np.float32) for name, width in widths.items()}
 
 
 def _ago(seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""One environment in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`, and the same of sessions."""
+"""One environment in compiled code, a native batch of one: `Marketplace-v0` and `MarketplaceSession-v0`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.batch.arguments import rebound
+from ...simulators.batch.arguments import BoundArgumentsType, rebound
+from ...simulators.batch.rng import numba, stored
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.writes import WriteFigures
@@ -58,28 +59,35 @@ class _Lane(MarketplaceVectorEnv):
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
         self._given = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
-        self._bind()
 
     def _make_scalar(self, settings: dict[str, Any]) -> Any:
         return settings["env"]
 
-    def _bind(self) -> None:
+    def _steady(self) -> tuple[Any, ...]:
         batch = self.batch
-        steady = (batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given)
-        self._bound = rebound(self._bound, steady)
+        return batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given
+
+    def bind(self) -> None:
+        self._bound = rebound(self._bound, self._steady())
+
+    @property
+    def stored(self) -> bool:
+        """Nothing is left to compile for these arrays."""
+        content, word = numba.typeof(self._steady()), numba.int64
+        return stored(self.kernels.play_one, BoundArgumentsType(content), word, word, word)
 
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
         row = self._row_of.get(number)
         if row is None:
             row = int(self._rows(np.array([number]), _FIRST)[0])
-            self._bind()
+            self.bind()
         return row
 
     def make_room(self, used: int) -> None:
         """Make room for more calls in flight where a step used up what there was."""
         self.batch.make_room(used)
-        self._bind()
+        self.bind()
 
     def written(self) -> dict[str, Any]:
         """The figures of the final state in a world with writes."""
@@ -95,8 +103,22 @@ class _SessionLane(_Lane, SessionVectorEnv):
 
     def row(self, number: int) -> int:
         self._rows(np.array([number]), _FIRST)
-        self._bind()  # a session may have needed wider arrays
+        self.bind()  # a session may have needed wider arrays
         return 0
+
+
+def _lane_of(env: Playable) -> _Lane:
+    return _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
+
+
+def stored_episode(env: Playable) -> CompiledEpisode | None:
+    """The episodes of an environment in compiled code, or None where something would have to be compiled first."""
+    if not (lane := _lane_of(env)).stored:
+        return None
+    lane.bind()
+    found = CompiledEpisode(env)
+    found._lane = lane
+    return found
 
 
 class CompiledEpisode:
@@ -128,7 +150,8 @@ class CompiledEpisode:
         """Begin the episode of a task, with a seed."""
         self._actions = None  # whatever was played before is not to be handed over
         if self._lane is None:
-            self._lane = _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
+            self._lane = _lane_of(env)
+            self._lane.bind()
         env.episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
         seed %= _WORD
@@ -189,6 +212,16 @@ class CompiledEpisode:
             env.open_episode(*self._begun)
             for action in actions:
                 env.step(action)
+
+    @property
+    def handed_over(self) -> bool:
+        """The event-driven world has the episode, or none has begun."""
+        return self._actions is None
+
+    @property
+    def loaded(self) -> bool:
+        """Its compiled state is here, which copies lack."""
+        return self._lane is not None
 
     def copy(self) -> CompiledEpisode:
         """A copy without compiled state, which hands the episode over when it is asked for."""

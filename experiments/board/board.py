@@ -43,15 +43,15 @@ from ..play.files import (
     write_atomically,
 )
 from ..play.judging.verdicts import Verdicts
-from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
+from ..play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from ..play.result_set import Results
 from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
-from .conditions import condition_key, currency_of, rank_rows
+from .conditions import condition_key, currency_of, rank_rows, ranking_metric
 from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
-from .rows import columns_of
+from .rows import BY_EPISODE, columns_of, tokens_counted
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
@@ -270,7 +270,8 @@ def summarise_run(
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
                 row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
-            rows.append(row)
+            keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
+            rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
     rows = with_budget_areas(rows)
     tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]
@@ -294,10 +295,10 @@ def summarise_run(
     return {**document, "rows": ranked}
 
 
-def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """A row of the leaderboard from its episodes."""
     figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures}
+    return {"track": row.track.name, **figures, **({} if tokens_counted(config, row, results) else {"metered": False})}
 
 
 def check_owner(manifest: str, folder: Path) -> None:

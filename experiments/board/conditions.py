@@ -157,7 +157,8 @@ def rank_rows(
 ) -> list[Mapping[str, Any]]:
     """Rows in the order of the leaderboard: by track and condition, then the best by the figure that ranks, then the cheapest.
 
-    A row without that figure, since the infrastructure broke all its episodes, comes last.
+    Rows whose tokens nobody but the agent counted stand behind the others of their condition. A row without a figure, since
+    the infrastructure broke all its episodes, comes last.
 
     Args:
         rows: in any order.
@@ -174,6 +175,7 @@ def rank_rows(
         figure, cost = row.get(metrics[row.get("track")]), row.get("average_cost")
         return (
             places.get(row_key(row, document), len(places)),
+            row.get("metered") is False,
             math.inf if figure is None else -figure,
             math.inf if cost is None else cost,
             str(row.get("agent")),

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...agents.models.base import OUTCOMES
+from ...agents.custom import is_custom
+from ...agents.models.base import MISHAPS, REQUESTS
 from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from ..play.metrics import JUDGE_FIGURES
+from ..play.results import EpisodeResult
 from .conditions import PASS_RATE
+from .run_config import SERVED, RowConfig, RunConfig
+from .tracks import charges_tokens
 
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
-_MISHAPS = ("crashed_episodes", *OUTCOMES)
+BY_EPISODE = "by_episode"
+"""The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
+PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
+"""Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
+_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
 """Numbers of episodes that went wrong, shown where one did."""
 _SHOWN = {
     PASS_RATE: (
@@ -48,9 +56,9 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
     writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
-    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes, *_MISHAPS)
+    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
-    silent |= {key: not any(figure(row, key) for row in rows) for key in JUDGE_FIGURES[1:]}
+    silent |= {key: not any(figure(row, key) for row in rows) for key in (*JUDGE_FIGURES[1:], *_MISHAPS)}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 
 
@@ -80,6 +88,31 @@ def is_void(row: Row) -> bool:
     return bool(row.get("void_episodes")) and row.get("void_episodes") == row.get("episodes")
 
 
+def is_metered(row: Row) -> bool:
+    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
+    return row.get("metered") is not False
+
+
+def block_of(row: Row) -> str:
+    """Which of `BLOCKS` a row is ranked in."""
+    return UNMETERED if not is_metered(row) else SIMULATED if is_simulated(row) and not is_reference(row) else PLAYED
+
+
+def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of a condition by their block, in the order of `BLOCKS`; each block is ranked by itself, and none is empty."""
+    found = [(name, [row for row in rows if block_of(row) == name]) for name in BLOCKS]
+    return [(name, own) for name, own in found if own]
+
+
+def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
+    """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
+    if not charges_tokens(row.track.name):
+        return True
+    if is_custom(row.agent):  # in this process it has models of its own; in a rerun ours counts what it is asked for
+        return all(result.replies.get(REQUESTS) for result in results if not result.void)
+    return config.model != SERVED
+
+
 def is_ranked(row: Row) -> bool:
     """Whether the row has a rank: it is not a bound, and some of its episodes were played."""
     return not is_reference(row) and not is_void(row)
@@ -97,7 +130,8 @@ def best(rows: Iterable[Row], metric: Metric, key: str) -> float | None:
     """The best figure of the competitors under a key; None for a metric in which achieving nothing would win."""
     if not metric.compares:
         return None
-    figures = [value for row in rows if not is_reference(row) and (value := figure(row, key)) is not None]
+    rivals = [row for row in rows if not is_reference(row) and is_metered(row)]
+    figures = [value for row in rivals if (value := figure(row, key)) is not None]
     return (max if metric.higher_is_better else min)(figures, default=None)
 
 

@@ -31,6 +31,8 @@ from .tracks import TRACKS
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
+SERVED = "served"
+"""The model of a run that clients of `costgym serve` play."""
 
 
 class TrackConfig(BaseModel):

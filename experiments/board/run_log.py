@@ -24,6 +24,8 @@ Key = tuple[str, str, int, int]
 """Track, agent, number of the condition, index of the episode."""
 FOLDER = "trajectories"
 EPISODES = "episodes.jsonl"
+ATTEMPTS = "attempts.jsonl"
+"""The episodes that a server handed out to clients, one number a line, in order."""
 
 
 class EpisodeOutput(NamedTuple):

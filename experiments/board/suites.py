@@ -265,7 +265,7 @@ _ALL = (
             SuiteWorld(
                 (
                     "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
-                    "informed-paced",
+                    "zoo:sessions", "informed-paced",
                 ),
                 episodes=300,
                 env=SESSION,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT
+from ...envs.registration import class_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,6 @@ class Track:
 
 
 _ALL = (
-    Track(
-        "text",
-        "Chat agents",
-        "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
-        (TEXT,),
-    ),
     Track(
         "numbers",
         "RL agents",
@@ -70,7 +65,14 @@ _ALL = (
         "Agents see numbers and answer a session of queries with one budget: which tools work must be found out, and drifts.",
         (SESSION,),
     ),
+    Track(
+        "text",
+        "Chat agents",
+        "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
+        (TEXT,),
+    ),
 )
+"""In the order of leaderboards: first those whose agents decide as in the field, last the one of simulated models."""
 TRACKS = {track.name: track for track in _ALL}
 _OF_VIEW = {view: track.name for track in _ALL if not track.world for view in track.views}
 _OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world for view in track.views}
@@ -79,6 +81,11 @@ _OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world fo
 def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
     """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
     return _OF_WORLD.get((env_id, str((settings or {}).get("scenario")))) or _OF_VIEW.get(env_id, "")
+
+
+def charges_tokens(track: str) -> bool:
+    """Whether agents of a track report the tokens of their models, and pay for them."""
+    return class_of(TRACKS[track].views[0]).calls_by_name
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...agents.checkpoints import FOLDER, checkpoints
 from ...agents.registry import run_folder
 
-LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "zoo:")
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
 """Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
 """Files, besides the weights, that determine how weights are used."""

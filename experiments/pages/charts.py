@@ -105,18 +105,6 @@ def lines(
     return _svg(figure, name)
 
 
-def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log_x: bool = False) -> Markup:
-    """Draw the points of each series with its name beside the first; the arguments are those of `lines`."""
-    with _chart(x_label, y_label) as (figure, axes):
-        for each in series:
-            axes.scatter(each.xs, each.ys, s=26, color=_COLOURS[each.colour % SERIES], marker=_marker(each.colour), zorder=3)
-        if log_x:
-            _make_logarithmic(axes)
-        axes.margins(x=0.12, y=0.12)
-        _name_the_points(figure, axes, series)
-    return _svg(figure, name)
-
-
 def curve(
     steps: Sequence[float],
     values: Sequence[float],
@@ -332,28 +320,6 @@ Point = tuple[float, float]
 
 def _annotate(axes: Axes, name: str, colour: int, at: Point, offset: Point | None = None, **style: Any) -> Any:
     return axes.annotate(_short_name(name), at, offset, va="center", color=_COLOURS[colour % SERIES], **style)
-
-
-def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
-    """Write a name beside each series' first point, at the first of eight places where it overlaps nothing."""
-    figure.draw_without_rendering()
-    renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    frame = axes.get_window_extent(renderer)
-    points = [axes.transData.transform((each.xs[0], each.ys[0])) for each in series]
-    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in points]
-    for each in series:
-        offsets = ((7, 0, "left"), (-7, 0, "right"), (6, 7, "left"), (6, -7, "left"), (-6, 7, "right"), (-6, -7, "right"))
-        for dx, dy, side in (*offsets, (0, 10, "center"), (0, -10, "center")):
-            point = each.xs[0], each.ys[0]
-            text = _annotate(axes, each.name, each.colour, point, (dx, dy), textcoords="offset points", ha=side)
-            box = text.get_window_extent(renderer).extents
-            inside = frame.x0 - 2 <= box[0] and box[2] <= frame.x1 + 2 and frame.y0 <= box[1] and box[3] <= frame.y1
-            if inside and not any(box[0] < t[2] and box[2] > t[0] and box[1] < t[3] and box[3] > t[1] for t in taken):
-                taken.append((box[0], box[1], box[2], box[3]))
-                break
-            text.remove()
-        else:
-            _annotate(axes, each.name, each.colour, (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points")
 
 
 def _svg(figure: Figure, name: str) -> Markup:

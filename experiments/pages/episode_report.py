@@ -97,7 +97,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
         title += f" ({recorded.model})"
     warning = "" if honest else f"\n{DIFFERS}\n"
     world = base_env(env)
-    text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header))}"
+    text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header), recorded.crash)}"
     return EpisodeReport(title, text, world.chart(), world)
 
 

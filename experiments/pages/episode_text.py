@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...envs.base import BaseEnv
 from ...envs.rendering.chart import Bar, Chart, number
-from ...envs.rendering.story import short, wrapped
+from ...envs.rendering.story import TEXT_WIDTH, short, wrapped
+from ...envs.rendering.why import why
 from ...simulators.calls import Call
 from ...simulators.episode import Episode
 from ..play.trajectories.replay import Step
@@ -20,17 +22,20 @@ MARKS = {
 """What a bar is drawn with, by `chart.COLOURS`."""
 
 
-def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "") -> str:
+def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "", crash: str = "") -> str:
     """Tell an episode in words, ended or not.
 
     Args:
         world: the environment, standing where the last step left it.
         steps: what was done and seen, the reset first.
         settings: a line about the environment.
+        crash: the exception of the agent's code that ended it.
     """
     told, account = world.describe_episode(steps), world.account()
     head = "\n".join([told.task[0], *([wrapped("  ", settings)] if settings else []), *told.task[1:]])
-    parts = [head, calls_text(account), timeline_text(world.chart()), told.actions, ledger_text(account), told.grade]
+    reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""
+    reason = textwrap.fill(reason, TEXT_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
+    parts = [head, calls_text(account), timeline_text(world.chart()), told.actions, ledger_text(account), told.grade, reason]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The figures of an OpenCATP leaderboard: task score against cost, plan score over the image's size and over α."""
+"""The figures of an OpenCATP leaderboard: plan score over the image's size and over α."""
 
 from __future__ import annotations
 
@@ -8,59 +8,42 @@ from typing import Any
 from markupsafe import Markup
 
 from ..board.rows import is_simulated, shown_name
-from ..play.metric_registry import REGISTRY, plain
-from .charts import Series, lines, scatter
+from ..play.metric_registry import plain
+from .charts import Series, lines
 from .html import part
 
 KINDS = {"sequential": "Sequential tasks", "nonsequential": "Non-sequential tasks"}
 _NOT_DRAWN = ("random",)
 """A random walk is so far below the others that it would flatten them; the table has it."""
-MIN_LOG_RATIO = 15
-"""Ratio of the highest to the lowest cost from which on the axis is logarithmic."""
-_CHEAPEST = 1e-4  # USD; where a logarithmic axis begins
 
 Row = Mapping[str, Any]
 
 
-def plan_figures(document: Mapping[str, Any], colours: Mapping[str, int]) -> Markup:
+def plan_figures(document: Mapping[str, Any]) -> Markup:
     """Draw the figures of a leaderboard whose rows are planners, as a section of its page; empty for any other.
 
     Args:
         document: the leaderboard, or one of its tracks.
-        colours: number of each agent's colour.
     """
-    everyone = [row for row in document.get("rows") or () if "alpha" in row]
-    rows = [row for row in everyone if row["agent"] not in _NOT_DRAWN]
+    rows = [row for row in document.get("rows") or () if "alpha" in row and row["agent"] not in _NOT_DRAWN]
     if not rows:
         return Markup("")
     alphas = sorted({row["alpha"] for row in rows})
     middle = min(alphas, key=lambda alpha: (abs(alpha - 0.5), alpha))
-    left_out = " The random walk is left out of the figures; the table has it." if len(rows) < len(everyone) else ""
+    colours = {agent: number for number, agent in enumerate(dict.fromkeys(row["agent"] for row in rows))}
     parts = []
     for kind, title in KINDS.items():
         own = [row for row in rows if row["tasks"] == kind]
         shown = [row for row in own if row["alpha"] == middle]
         if shown:
             sweep = _sweep(own, alphas, colours, title) if len(alphas) > 1 else None
-            figures = [_score_over_price(shown, colours, title, left_out), _quality_by_level(shown, colours, title), sweep]
+            figures = [_quality_by_level(shown, colours, title), sweep]
             parts.append({"kind": kind, "title": title, "figures": [figure for figure in figures if figure is not None]})
     return part("opencatp-figures.html", kinds=parts, alpha=middle, several=len(alphas) > 1)
 
 
 def _name(row: Row) -> str:
     return plain(shown_name(row)) + (" †" if is_simulated(row) else "")
-
-
-def _score_over_price(rows: Sequence[Row], colours: Mapping[str, int], title: str, left_out: str) -> dict[str, Any]:
-    series = [Series(_name(row), [max(row["average_cost"], _CHEAPEST)], [row["score"]], colours[row["agent"]]) for row in rows]
-    costs = [each.xs[0] for each in series]
-    wide, label = max(costs) > MIN_LOG_RATIO * min(costs), REGISTRY["average_cost"].heading("USD")
-    name = f"{title}: task score against cost, one mark a planner; the table holds the same numbers"
-    return {
-        "title": "Task score against cost",
-        "caption": f"Up and to the left is better.{left_out}",
-        "chart": scatter(series, name, label + (", logarithmic" if wide else ""), "Task score", log_x=wide),
-    }
 
 
 def _quality_by_level(rows: Sequence[Row], colours: Mapping[str, int], title: str) -> dict[str, Any] | None:

@@ -7,11 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..board.conditions import condition_label, shown_first
-from ..board.rows import shown_name
+from ..board.conditions import by_condition, condition_label, shown_first
+from ..board.rows import is_ranked, is_simulated, shown_name
 from ..play.metric_registry import plain, written
 from ..play.metrics import GRADINGS
-from .findings import ranked_groups
 from .html import part
 
 
@@ -21,7 +20,7 @@ def reliability_section(track: Mapping[str, Any]) -> Markup:
     Args:
         track: a leaderboard's track (`tracks.track_documents`).
     """
-    groups = ranked_groups(track)
+    groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track)
     seeds = max((len(row.get("pass_hat_k") or ()) for group in groups for row in group), default=0)
     if seeds < 2:
         return Markup("")
@@ -37,7 +36,7 @@ def reliability_section(track: Mapping[str, Any]) -> Markup:
                 "open": number == first,
                 "agents": [
                     {
-                        "name": plain(shown_name(row)),
+                        "name": plain(shown_name(row)) + " †" * is_simulated(row),
                         "cells": [
                             written(shares[k] if k < len(shares) else None, "rate")
                             for grading in GRADINGS

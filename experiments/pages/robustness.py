@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..board.conditions import CALM, budget_label, condition_label, currency_of, ranking_metric
+from ..board.conditions import CALM, budget_label, currency_of, ranking_metric
 from ..board.rows import is_void, shown_name
-from ..play.metric_registry import Row, cell, figure, interval, plain, written
+from ..play.metric_registry import Row, cell, figure, written
 from ..play.metrics import GRADINGS
 from .html import part
 
@@ -52,27 +52,6 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
         limits=[_level("rate_limits", level) for level in levels["rate_limits"]],
         figure=_field(track),
     )
-
-
-def robustness_sentence(leader: Row, track: Mapping[str, Any]) -> str:
-    """Write what an agent keeps of its successes under the hardest condition; "" where no stress varies or there is
-    none to keep.
-
-    Args:
-        leader: a row of the agent.
-        track: the row's.
-    """
-    name = _field(track)
-    same = [row for row in track.get("rows") or () if all(row.get(x) == leader.get(x) for x in ("agent", "model", "budget"))]
-    own = [row for row in same if figure(row, name) is not None]
-    if not own:
-        return ""
-    hardest = max(own, key=lambda row: tuple(float(row[each]) for each in CALM))
-    ends = interval(hardest, name)
-    span = "" if ends is None else f" (95 %: {written(ends[0], 'rate')} to {written(ends[1], 'rate')})"
-    where = condition_label({**hardest, "budget": {}}, track)
-    kept = written(figure(hardest, name), "rate")
-    return f" Of the successes that {plain(shown_name(leader))} has without faults it keeps {kept} %{span} under {where}."
 
 
 def _field(track: Mapping[str, Any]) -> str:

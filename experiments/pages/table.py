@@ -1,20 +1,34 @@
-"""The leaderboard in a terminal."""
+"""The leaderboard in a terminal, and as Markdown."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from ..board.conditions import PASS_RATE, budget_label, by_condition, condition_label, currency_of
+from ..board.conditions import (
+    PASS_RATE,
+    budget_label,
+    by_condition,
+    condition_label,
+    currency_of,
+    ranking_metric,
+    shown_first,
+)
+from ..board.paired import as_good, rivals_text
 from ..board.rows import (
     MAX_REASONS,
+    SIMULATED,
+    UNMETERED,
     badge,
     best,
+    blocks,
     columns_of,
+    is_metered,
     is_ranked,
     is_reference,
     is_simulated,
@@ -24,7 +38,7 @@ from ..board.rows import (
     shown_name,
 )
 from ..board.tracks import TRACKS, track_documents
-from ..play.metric_registry import Metric, Row, figure, interval, plain, written
+from ..play.metric_registry import REGISTRY, Metric, Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .agent_notes import judge_note
 
@@ -35,12 +49,17 @@ ALWAYS_SHOWN = {
 }
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 _GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
+_APART = {
+    SIMULATED: "with a simulated language model, ranked apart",
+    UNMETERED: "unmetered: tokens as the agents report them, ranked apart",
+}
 MIN_NAME = 12  # characters of an agent's name
 GAP = 2  # between columns
 RANK = 2 + GAP
+UNLIMITED = 10**6  # characters of a line
 
 
-def print_table(leaderboard: Mapping[str, Any], console: Console) -> None:
+def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print a leaderboard track by track, as `print_track` does."""
     about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
@@ -48,7 +67,49 @@ def print_table(leaderboard: Mapping[str, Any], console: Console) -> None:
     for track in tracks:
         if len(tracks) > 1:
             console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
-        print_track(track, console)
+        print_track(track, console, wide)
+
+
+def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
+    """Write a leaderboard as Markdown: a table for each track and condition, with few columns, or all if it may be wide."""
+    parts = []
+    for track in track_documents(leaderboard):
+        rows = track.get("rows") or []
+        grading = _grading(rows)
+        columns = _fitting(track, rows, grading, 0, UNLIMITED if wide else 0) if rows else []
+        for group in by_condition(rows, track, grading):
+            title = ", ".join(
+                filter(None, (TRACKS[track["track"]].title if "track" in track else "", condition_label(group[0], track)))
+            )
+            lines = [["#", "Agent", *(heading for _, heading, _ in columns)], ["--:", ":--", *["--:"] * len(columns)]]
+            for rank, row, cells in _cells(group, columns, grading):
+                if row is not None:
+                    shown = (f"**{value}**" if bold else value for value, bold in cells)
+                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain)
+                    lines.append([f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown])
+            parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def found(track: Mapping[str, Any]) -> str:
+    """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
+
+    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others.
+    """
+    grading = _grading(track.get("rows") or [])
+    groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
+    if not groups:
+        return ""
+    leader, *others = blocks(groups[shown_first(groups)])[0][1]
+    metric, key = columns_of(track)[0], ranking_metric(track, grading)
+    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading))
+    value, ends = figure(leader, key), interval(leader, key)
+    span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
+    price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
+    alike = as_good(leader, others, key, int(track.get("seeds") or 1))
+    rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
+    said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
+    return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
@@ -72,7 +133,7 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
             console.print(line, no_wrap=True, crop=False, overflow="ignore")
 
 
-def print_track(leaderboard: Mapping[str, Any], console: Console) -> None:
+def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print the rows of one track, one block a condition, best first and the best figure of each column bold.
 
     A wide terminal shows more columns. On a narrow one names are shortened; a number never is. A bound has no rank and is never
@@ -81,19 +142,23 @@ def print_track(leaderboard: Mapping[str, Any], console: Console) -> None:
     Args:
         leaderboard: the content of `leaderboard.json`, or one of its tracks as `track_documents` gives it.
         console: the console to print to; its width determines the columns.
+        wide: all columns, however wide the console is.
     """
     rows = leaderboard.get("rows") or []
-    grading = next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
+    grading = _grading(rows)
+    if said := found(leaderboard):
+        console.print(Text(said))
     console.print(_about(leaderboard, rows, grading))
     if not rows:
         console.print("no rows yet")
         return
     groups = by_condition(rows, leaderboard, grading)
     names = {id(row): _name(row) for row in rows}
-    columns = _fitting(leaderboard, rows, grading, max(map(len, names.values())), console.width)
+    width = UNLIMITED if wide else console.width
+    columns = _fitting(leaderboard, rows, grading, max(map(len, names.values())), width)
     for group in groups:
         console.print(Text(f"\n{condition_label(group[0], leaderboard)}", style="italic"))
-        for line in _lines(group, names, columns, grading, console.width):
+        for line in _lines(group, names, columns, grading, width):
             console.print(line, no_wrap=True, crop=False, overflow="ignore")
     console.print()
     for note in _notes(leaderboard, rows):
@@ -129,20 +194,41 @@ def _lines(
         heading.append(f"{'':{GAP}}{title:>{size}}")
     heading.stylize("bold underline")
     yield heading
-    ranks = itertools.count(1)
-    for row in rows:
+    for rank, row, cells in _cells(rows, columns, grading):
+        if row is None:
+            yield Text(f"{'':{RANK}}{rank}", style="dim italic")
+            continue
         quiet = "" if is_ranked(row) else "dim"
-        line = Text(f"{'–' if quiet else str(next(ranks)):>{RANK - GAP}}{'':{GAP}}", style=quiet)
+        line = Text(f"{rank:>{RANK - GAP}}{'':{GAP}}", style=quiet)
         name = names[id(row)].copy()
         name.truncate(room, overflow="ellipsis", pad=True)
         line.append_text(name)
-        for metric, _, size in columns:
-            key = metric.key_under(grading)
-            value = figure(row, key)
-            is_best = value is not None and not quiet and value == best(rows, metric, key)
-            line.append(f"{'':{GAP}}{'':{size - len(written(value, metric.kind))}}")
-            line.append(written(value, metric.kind), style="bold" if is_best else quiet)
+        for (value, is_best), (_, _, size) in zip(cells, columns, strict=True):
+            line.append(f"{'':{GAP}}{'':{size - len(value)}}")
+            line.append(value, style="bold" if is_best else quiet)
         yield line
+
+
+def _cells(
+    rows: Sequence[Row], columns: Sequence[tuple[Metric, str, int]], grading: str
+) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
+    """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
+    for kind, block in blocks(rows):
+        if kind in _APART and (kind == UNMETERED or len(block) < len(rows)):
+            yield _APART[kind], None, []
+        ranks = itertools.count(1)
+        for row in block:
+            cells = []
+            for metric, _, _ in columns:
+                key = metric.key_under(grading)
+                value = figure(row, key)
+                leads = value is not None and is_ranked(row) and is_metered(row) and value == best(rows, metric, key)
+                cells.append((written(value, metric.kind), leads))
+            yield str(next(ranks)) if is_ranked(row) else "–", row, cells
+
+
+def _grading(rows: Sequence[Row]) -> str:
+    return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
 
 
 def _name(row: Row) -> Text:

@@ -149,6 +149,8 @@ _ALL = (
         "budget_area", "Area over budgets", "%", "rate",
         "Area under the pass rate over the logarithm of the budget.", "judged_budget_area", True,
     ),
+    Metric("void_episodes", "Void", "", "count", "Episodes that a broken back-end made void; in a handed-in row they failed."),
+    Metric("retried", "Tried again", "", "count", "Episodes that were played again because a back-end failed."),
     Metric("crashed_episodes", "Crashed", "", "count", "Episodes that an exception of the agent's own code ended as failures."),
     Metric("filtered", "Filtered", "", "count", "Episodes in which a content filter took out a reply of the model."),
     Metric("refused", "Refused", "", "count", "Episodes in which the model refused to reply."),

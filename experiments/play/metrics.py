@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...agents.models.base import OUTCOMES
+from ...agents.models.base import FORMS, MISHAPS
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.opencatp.levels import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
@@ -172,13 +172,13 @@ def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
     What did not happen is left out.
     """
     crashed = [record for record in records if record.crash]
-    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(OUTCOMES, 0)}
+    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
     calls: Counter[str] = Counter()
     for record in records:
         for name, count in record.replies.items():
-            if name in OUTCOMES:
+            if name in MISHAPS:
                 found[name] += 1
-            else:
+            elif name in FORMS:
                 calls[name] += count
     found["calls_by_form"] = dict(sorted(calls.items()))
     found |= _reasons("crash_reasons", [record.crash for record in crashed])
@@ -224,7 +224,7 @@ def _grouped(values: FloatArray, group: int) -> FloatArray:
 
 
 def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with `budget_area`: the area under the agent's pass rate in budget over its price budgets, 0 to 1.
+    """Rows with `budget_area`: the area under the agent's pass rate within the budget over its price budgets, 0 to 1.
 
     Budgets count by their logarithms, from the tightest to the widest. An agent with one price budget, or with other limits,
     has no area.
@@ -295,6 +295,29 @@ def with_fault_robustness(
                 low, high = min(low, surely), max(high, at_most)
             ends[name] = [_tidy(low), _tidy(high)]
     return {**row, **found, "ci95": {**row["ci95"], **ends}}
+
+
+def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int) -> str | list[float | None]:
+    """A figure of each episode of a row, with which anyone can compare rows episode by episode.
+
+    Args:
+        results: records of the row.
+        metric: a share of episodes, or one of the world's or of an episode's figures.
+        episodes: how many there are; one without a record counts 0.
+
+    Returns:
+        Of a share a text with a ``1`` for each episode that counts, ``0`` for one that does not and ``-`` for a void one; of
+        another figure its values, None for a void episode.
+    """
+    by_episode = _by_episode(results)
+    measure = _PER_EPISODE.get(metric) or (lambda r: float(r.figures[_WORLD_FIGURES[metric]]))
+    values: list[float | None] = []
+    for index in range(episodes):
+        record = by_episode.get(index)
+        values.append(None if record and record.void else 0.0 if record is None else float(measure(record) or 0.0))
+    if metric in _SHARES:
+        return "".join("-" if value is None else "1" if value else "0" for value in values)
+    return [None if value is None else round(value, 6) for value in values]
 
 
 @dataclass(frozen=True, slots=True)

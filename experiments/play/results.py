@@ -48,7 +48,7 @@ class EpisodeResult:
             by form (`native`, `json`, `text`).
 
     Raises:
-        DataError: a number is no number, negative or outside its range, or a name is unknown.
+        DataError: a figure is not a number, negative or outside its range, or a name is unknown.
     """
 
     agent: str
@@ -119,7 +119,7 @@ class EpisodeResult:
         """The record that `to_json` wrote.
 
         Raises:
-            DataError: the line is no JSON object, or lacks a field, has one too many or a wrong value in one.
+            DataError: the line is not a JSON object, or lacks a field, has one too many or a wrong value in one.
         """
         try:
             record = json.loads(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import gymnasium as gym
 
 from ...agents.base import Agent
 from ...agents.function import Policy, as_agent
+from ...agents.models.base import RETRIED
 from ...envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ...simulators.episode import Episode
 from ...simulators.errors import ConfigError, InfrastructureError
@@ -157,6 +159,29 @@ def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1)
     return world.instance(task, seed + repeat)
 
 
+def void_result(
+    world: BaseEnv[Any, Any],
+    agent: AgentInfo,
+    env_id: str,
+    index: int,
+    seed: int,
+    seeds: int,
+    settings: Mapping[str, Any],
+    why: str,
+) -> EpisodeResult:
+    """The record of an episode that a broken back-end made void: its world without any action, so that it can be checked.
+
+    Args:
+        world: the environment.
+        agent, env_id, index, settings, why: as for `result_of`.
+        seed, seeds: as for `play_many`.
+    """
+    number, world_seed, options = instance_of(world, index, seed, seeds)
+    world.reset(seed=world_seed, options={"task": number, **options})
+    world.give_up()
+    return result_of(world, agent, env_id, index, settings, void=True, why=why)
+
+
 def play_many(
     env: gym.Env[Any, Any],
     agent: Agent,
@@ -190,8 +215,10 @@ def play_many(
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
                 trajectory, crash = None, ""
+                again = {RETRIED: attempt} if attempt else {}
                 if recorded:
                     trajectory, _ = record(env, agent, number, world_seed, index, options=options, crashes=crashes)
+                    trajectory = replace(trajectory, replies={**trajectory.replies, **again})
                     crash = trajectory.crash
                 else:
                     try:
@@ -199,16 +226,13 @@ def play_many(
                             pass
                     except AgentCrash as error:
                         crash = str(error)
-                result = result_of(world, agent, env_id, index, settings, crash=crash, replies=replies_of(agent))
+                result = result_of(world, agent, env_id, index, settings, crash=crash, replies={**replies_of(agent), **again})
                 yield result, trajectory
                 break
             except InfrastructureError as error:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
-                    world.give_up()
-                    yield (
-                        result_of(world, agent, env_id, index, settings, void=True, why=_URL.sub("", str(error))),
-                        None,
-                    )
+                    about = AgentInfo(agent.name, agent.model), env_id, index, seed, seeds, settings
+                    yield void_result(world, *about, _URL.sub("", str(error))), None
 
 
 def rollout(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...agents.base import Agent
+from ...agents.base import SESSION_CHAT, Agent
 from ...agents.models.base import FINISH, Function, FunctionCall
 from ...agents.prompts import INSTRUCTIONS, NEWS, NUDGE
 from ...envs.actions import FINISH as FINISH_NAME
@@ -26,7 +26,9 @@ ENV_ID = "costgym/MarketplaceChat-v0"
 HOW_TO_CALL = (
     'Call a function by writing <tool_call>{"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}</tool_call> and nothing else.'
 )
-ROW_SETTINGS = ("scenario", "budget", "split", "documents", "grading", "enforcement", "level", "max_observation", "max_steps")
+ROW_SETTINGS = (
+    "scenario", "session", "budget", "split", "documents", "grading", "enforcement", "level", "max_observation", "max_steps",
+)  # fmt: skip
 """Columns of a data set's row, besides `task` and `seed`, that are arguments of the episode."""
 
 
@@ -47,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class ToolEpisode:
-    """An episode of `costgym/MarketplaceChat-v0`, played by function calls.
+    """An episode of `costgym/MarketplaceChat-v0`, or of `MarketplaceSessionChat-v0`, played by function calls.
 
     An adapter for a framework translates between the framework's types and this class:
 
@@ -63,6 +65,7 @@ class ToolEpisode:
         seed: keys the world's chance; the same task and seed give the same luck to everybody.
         scenario: name, YAML file or `Scenario`.
         budget: limits, as `"price=20"` or by resource; None for the scenario's.
+        session: rules of a session, such as ``{"queries": 20}``, whose number is `task`; None for a task of a scenario.
         settings: further arguments of the environment.
     """
 
@@ -72,11 +75,13 @@ class ToolEpisode:
         seed: int = 0,
         scenario: str | Path | Scenario = "marketplace",
         budget: str | Mapping[str, float] | None = None,
+        session: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         limits = None if budget is None else Budget.one(budget).as_dict()
-        env = make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), budget=limits, **settings)
-        world: Any = base_env(env)
+        world_settings = {"scenario": _read_scenario(scenario)} if session is None else dict(session)
+        self._env_id = ENV_ID if session is None else SESSION_CHAT
+        world: Any = base_env(make(self._env_id, disable_env_checker=True, budget=limits, **world_settings, **settings))
         self.env = world
         self._return, self._handed_out, self._over = 0.0, 0.0, False
         self.env.reset(seed=seed, options={"task": task})
@@ -230,7 +235,7 @@ class ToolEpisode:
         """
         self.env.give_up()
         self._over = True
-        result = result_of(self.env, AgentInfo(player, model), ENV_ID, 0)
+        result = result_of(self.env, AgentInfo(player, model), self._env_id, 0)
         optimum = {} if result.optimum_price is None else {"optimum_price": result.optimum_price}
         return {
             "success": float(self.env.succeeded),
@@ -324,7 +329,7 @@ class TextWorld:
 
     def begin(self, task: str, seed: int) -> ToolEpisode:
         """Begin the episode of a row."""
-        settings = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
+        settings: dict[str, Any] = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
         return ToolEpisode(self.numbers[task], seed, self.scenario, self.budget, **settings)
 
 

@@ -194,7 +194,7 @@ def _chat(session: Session) -> MarketplaceChatEnv:
 
 def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
     """List the candidates with their prices, then the four further tools."""
-    currency = env.scenario.currency
+    currency = env.currency
     quotes, found = env.quotes(), []
     for tool in env.candidates:
         profile, price = tool.profile, quotes[tool.name]
@@ -210,7 +210,8 @@ def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
                 _meta={"costgym/price": price, "costgym/currency": currency, "costgym/category": tool.category},
             )
         )
-    return [*found, *OURS]
+    more = (_own(tool.name, tool.description) for tool in env.more_functions)
+    return [*found, *more, *OURS]
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:

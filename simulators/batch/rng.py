@@ -12,9 +12,9 @@ documentation for how each is keyed and read.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from ..draws import LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SQRT_HALF, THIRD
 from ..errors import require
+from .stamps import batch_digest, digest
 
 numba = require("numba", "train")
 prange = numba.prange
@@ -32,13 +33,6 @@ _OPTIONS = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 Fast math is off, so that sums keep their order."""
 
 
-def _digest(*files: Path) -> bytes:
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
-
-
-_BATCH = _digest(*sorted(Path(__file__).parent.glob("*.py")))
-
-
 def _ours(module: ModuleType) -> bool:
     return module.__name__.partition(".")[0] == __name__.partition(".")[0]
 
@@ -46,7 +40,7 @@ def _ours(module: ModuleType) -> bool:
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a kernel, and keep it on disk.
 
-    A kernel contains the functions that it calls. So it is compiled anew when its file changes, or a file of this folder, or a
+    A kernel contains the functions that it calls. So it is compiled again when its file changes, or a file of this folder, or a
     module that its file imports as a module.
     """
     try:
@@ -56,23 +50,31 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     cache_file = getattr(kernel._cache, "_cache_file", None)
     if cache_file is not None:
         named = {part.__file__ for part in function.__globals__.values() if isinstance(part, ModuleType) and _ours(part)}
-        cache_file._source_stamp = _BATCH + _digest(
-            Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
-        )
+        sources = Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
+        cache_file._source_stamp = batch_digest() + digest(*sources)
         cache_file._load_index = _or_empty(cache_file._load_index)
     return kernel
 
 
 def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Numba unpickles an index before it checks its stamp; one that names a class of an earlier version counts as empty."""
+    """Numba unpickles an index before it checks its stamp; one that is damaged, or names a lost class, counts as empty."""
 
     def load() -> dict[Any, Any]:
         try:
             return load_index()
-        except (AttributeError, ImportError):
+        except (AttributeError, ImportError, UnpicklingError, EOFError, ValueError):
             return {}
 
     return load
+
+
+def stored(kernel: Any, *types: Any) -> bool:
+    """Return whether a kernel needs no compilation for arguments of these types: it is loaded, or on disk for this machine."""
+    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if types in kernel.overloads or files is None:
+        return types in kernel.overloads
+    name = files._load_index().get(kernel._cache._index_key(types, kernel.targetctx.codegen()))
+    return name is not None and Path(files._data_path(name)).is_file()
 
 
 def internal(function: Callable[..., Any], **options: Any) -> Any:

@@ -46,7 +46,7 @@ def cut_off(text: str, luck: float, wanted: Collection[str] = ()) -> str:
 def corrupted(text: str, luck: float, wanted: Collection[str] = ()) -> str:
     """The text with other digits and letters in the values that hold a wanted fact, or in one value if none does.
 
-    A text that is no JSON counts as one value.
+    A text that is not valid JSON counts as one value.
     """
     shift = 1 + int(luck * 8)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..marketplace.tasks import NEEDS, SIZE_LEVELS, Luck, instructions
+from ..marketplace.instructions import instructions
+from ..marketplace.tasks import NEEDS, SIZE_LEVELS, Luck
 from ..tasks import Need, Task, normalise
 from ..tools import Catalog
 from . import queries
@@ -108,7 +109,7 @@ class ForgedTaskWriter:
             return problem
         catalog = self.offers.catalog
         gold = [catalog.get(self.offers.names[ask.capability.name][0]) for ask in chosen]
-        categories, providers = {tool.category for tool in gold}, {tool.provider for tool in gold}
+        categories, providers = dict.fromkeys(tool.category for tool in gold), {tool.provider for tool in gold}
         return Task(
             id=name,
             number=number,
@@ -116,8 +117,9 @@ class ForgedTaskWriter:
             needs=tuple(needs),
             candidates=self._candidates(luck, chosen),
             group="G3" if len(categories) > 1 else "G2" if len(providers) > 1 else "G1",
-            instructions=instructions(query, needs, gold),
+            instructions=instructions(query, _situation(categories), needs, gold),
             size_level=luck.weighted(SIZE_LEVELS),
+            named=tuple(tool.name for tool in gold),
         )
 
     # -- what is asked -----------------------------------------------------------------------------------------------------
@@ -233,3 +235,8 @@ class ForgedTaskWriter:
         picked += luck.order([tool.name for tool in catalog if tool.name not in serving])[: slots - len(picked)]
         picked += turns[room : room + slots - len(picked)]
         return tuple(luck.order(picked))
+
+
+def _situation(categories: Iterable[str]) -> str:
+    """Return what a user says of themselves without asking for anything; a document of an API tells no more."""
+    return f"I have some questions about {' and '.join(name.replace('_', ' ') for name in categories)}."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..draws import stable_integer
-from ..tasks import Task
+from ..tasks import Need, Task
 from ..tools import Tool
 from .facts import Database, make_fact
 from .vocabulary import Capability
@@ -119,6 +119,34 @@ class GeneratedAnswers:
             if numbers != given and str(self.database.fact(capability, numbers)) not in wanted:
                 return self._write(tool, capability, numbers)
             step += 1
+
+    def guess(
+        self,
+        tool: Tool,
+        task: Task,
+        tools: tuple[str, ...],
+        fitting: Mapping[str, Any],
+        uniform: Callable[[], float],
+        valid: float,
+    ) -> Need:
+        """Return a need that a user may have had in mind: something that these tools answer, for values drawn.
+
+        Args:
+            tool: One of the tools.
+            task: The task in which it is guessed.
+            tools: Names of the tools of its capability.
+            fitting: Arguments that fit the tool's schema and name nothing.
+            uniform: Draws a number in [0, 1).
+            valid: Chance of each name or code to be of something that there is; dates, numbers and choices always are.
+        """
+        capability = self._capabilities[tool.capability]
+        numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)
+        values = {k.name: k.value(n, self.database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
+        lacking = {kind.name for kind in capability.parameters if kind.entity and uniform() >= valid}
+        given = {name: fitting.get(name, value) if name in lacking else value for name, value in values.items()}
+        phrases = {kind.name: kind.phrase(given[kind.name]) for kind in capability.parameters}
+        fact = str(self.database.fact(capability, numbers))
+        return Need(fact, tools, given, wish=capability.wish.format(**phrases), capability=capability.name)
 
     def _write(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
         key = (tool.name, *numbers)

@@ -94,6 +94,13 @@ class CustomTool(StrictModel):
             raise DataError("scenario", str(error), place) from error
 
 
+class CustomAlternative(StrictModel):
+    """Another way to serve a need: tools of another capability, which give another fact for the same arguments."""
+
+    capability: Name
+    fact: Annotated[str, StringConstraints(pattern=r"\S")]
+
+
 class CustomNeed(StrictModel):
     """A fact that an answer must hold.
 
@@ -106,6 +113,8 @@ class CustomNeed(StrictModel):
             must stand in the answer as it is written here. By default what its writing shows.
         tolerance: Of a number, the difference at which it still counts.
         accept: Other facts that an answer may state in its place.
+        alternatives: Other capabilities that serve the need as well, such as a train for a flight, each with the fact that its
+            tools give for the same arguments. Any one of them is enough.
         asked: The answer must state the fact. By default it must, unless another need of the task uses it as an argument.
         optional: The answer may state it and need not.
         amount: Of a capability that is written, what the effect is worth: what is lost where it is there twice.
@@ -120,6 +129,7 @@ class CustomNeed(StrictModel):
     )
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
     accept: tuple[Annotated[str, StringConstraints(pattern=r"\S")], ...] | None = Field(default=None, exclude_if=is_none)
+    alternatives: tuple[CustomAlternative, ...] | None = Field(default=None, exclude_if=is_none)
     asked: bool | None = Field(default=None, exclude_if=is_none)
     optional: bool | None = Field(default=None, exclude_if=is_none)
     amount: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
@@ -168,7 +178,7 @@ class CustomSource(StrictModel):
         for name, numbers in splits.items():
             if not numbers:
                 raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
-        return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
+        return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks, self.tasks))
 
 
 def _tool(tool: CustomTool, place: str, written: Collection[str]) -> Tool:
@@ -213,10 +223,13 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     offered = [catalog.get(name) for name in names]
     needs: list[Need] = []
     for index, need in enumerate(task.needs):
-        serving = tuple(tool.name for tool in offered if tool.capability == need.capability and _gives(tool))
-        if not serving:
-            known = sorted({tool.capability for tool in offered})
-            raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", need.capability, known)
+        others = need.alternatives or ()
+        served = (need.capability, *(other.capability for other in others))
+        for capability in served:
+            if not any(tool.capability == capability and _gives(tool) for tool in offered):
+                known = sorted({tool.capability for tool in offered})
+                raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", capability, known)
+        serving = tuple(tool.name for tool in offered if tool.capability in served and _gives(tool))
         arguments, after = _filled(need.arguments, needs, f"{place}.needs.{index}.arguments")
         spoken = ", ".join(f"{name} {value}" for name, value in arguments.items())
         wish = need.wish or f"{need.capability.replace('_', ' ')}{f' of {spoken}' if spoken else ''}"
@@ -228,6 +241,9 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
             )
             raise DataError("scenario", problem, f"{place}.needs.{index}")
         used = any(f"{{{index}}}" == value for other in task.needs for value in other.arguments.values())
+        if others and (state or used):
+            problem = "the fact of a need with alternatives is one of several, so the need neither writes nor gives an argument"
+            raise DataError("scenario", problem, f"{place}.needs.{index}.alternatives")
         try:
             if need.type:
                 fact_of(need.fact, need.type)
@@ -245,7 +261,7 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
                 capability=need.capability,
                 fact_type=need.type or "",
                 tolerance=need.tolerance or 0.0,
-                accept=need.accept or (),
+                accept=(*(need.accept or ()), *(other.fact for other in others)),
                 asked=not (used or state) if need.asked is None else need.asked,
                 state=state,
                 amount=need.amount or 0.0,
@@ -287,18 +303,21 @@ class CustomAnswers:
         DataError: Two needs give different facts for the same arguments.
     """
 
-    def __init__(self, tasks: list[Task]) -> None:
+    def __init__(self, tasks: list[Task], written: tuple[CustomTask, ...]) -> None:
         self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
         self._states: dict[str, list[Need]] = {}
         # answers are looked up by capability and arguments alone, so two facts for the same arguments could not be told apart
         seen: dict[tuple[str, str], str] = {}
-        for task in tasks:
-            for need in task.needs:
-                key = (need.capability, normalise(dict(need.arguments or {})))
-                if seen.setdefault(key, need.fact) != need.fact:
-                    problem = f"{need.capability} gives {seen[key]!r} in one task and {need.fact!r} in {task.id}; the same "
-                    raise DataError("source.tasks", f"{problem}arguments must give the same fact")
-                self._facts.setdefault(need.capability, []).append((dict(need.arguments or {}), need.fact))
+        for task, source in zip(tasks, written, strict=True):
+            for need, listed in zip(task.needs, source.needs, strict=True):
+                arguments = dict(need.arguments or {})
+                others = [(other.capability, other.fact) for other in listed.alternatives or ()]
+                for capability, fact in ((need.capability, need.fact), *others):
+                    told = seen.setdefault((capability, normalise(arguments)), fact)
+                    if told != fact:
+                        problem = f"{capability} gives {told!r} in one task and {fact!r} in {task.id}; the same "
+                        raise DataError("source.tasks", f"{problem}arguments must give the same fact")
+                    self._facts.setdefault(capability, []).append((arguments, fact))
                 if need.state:
                     self._states.setdefault(need.capability, []).append(need)
         for facts in self._facts.values():
@@ -316,7 +335,7 @@ class CustomAnswers:
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """The answer for other arguments of the same capability, or a bare acknowledgement where there are none."""
-        wanted = {need.fact for need in task.needs}
+        wanted = {fact for need in task.needs for fact in (need.fact, *need.accept)}
         others = [each for each in self._facts.get(tool.capability, ()) if each[1] not in wanted]
         if not others:
             return json.dumps({"status": "ok"})

@@ -17,6 +17,7 @@ from ..tasks import KeptTasks, Need, Task, normalise
 from ..tools import Catalog, Tool
 from .answers import GeneratedAnswers
 from .facts import Database
+from .instructions import MOST_SITUATIONS, instructions, solved_with
 from .vocabulary import Capability, MarketVocabulary
 
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
@@ -274,16 +275,21 @@ class TaskWriter:
         else:
             provider, chosen, chained = self.offers.choose(luck, group, count, chained)
         needs, query = self._needs(luck, split, chosen, chained)
-        gold = [self._gold(luck, capability, provider) for capability in chosen]
+        own = [self._of_provider(capability, provider) for capability in chosen]
+        candidates = self._candidates(split, index, slots, chosen, [tool for tool in own if tool is not None])
+        solving = Luck("solved path", split, index, seed=self.seed)
+        gold = [one or self._solving(solving, capability, candidates) for one, capability in zip(own, chosen, strict=True)]
+        situations = [self._openers[name] for name in dict.fromkeys(c.category for c in chosen)]
         return Task(
             id=f"{split}-{index:05d}",
             number=number,
             query=query,
             needs=tuple(needs),
-            candidates=self._candidates(split, index, slots, chosen, gold if provider else []),
+            candidates=candidates,
             group=group,
-            instructions=instructions(query, needs, gold),
+            instructions=instructions(query, " ".join(situations[:MOST_SITUATIONS]), needs, gold),
             size_level=size_level,
+            named=tuple(tool.name for tool in gold),
         )
 
     def _length(self, luck: Luck, group: str, count: int) -> int:
@@ -368,10 +374,14 @@ class TaskWriter:
         sentences += [_MORE[(start + i) % len(_MORE)].format(need.wish) for i, need in enumerate(needs[1:])]
         return " ".join(sentences)
 
-    def _gold(self, luck: Luck, capability: Capability, provider: str) -> Tool:
+    def _of_provider(self, capability: Capability, provider: str) -> Tool | None:
         tools = self.offers.tools[capability.name]
-        own = [tool for tool in tools if tool.provider == provider]
-        return own[0] if own else tools[luck.below(len(tools))]
+        return next((tool for tool in tools if provider and tool.provider == provider), None)
+
+    def _solving(self, luck: Luck, capability: Capability, candidates: Sequence[str]) -> Tool:
+        """The tool that a solved path calls for a capability, of those on offer where any of them serves."""
+        tools = luck.order(self.offers.tools[capability.name])
+        return solved_with([tool for tool in tools if tool.name in candidates] or tools, luck.uniform)
 
     def _candidates(
         self, split: str, index: int, slots: int, chosen: Sequence[Capability], first: Sequence[Tool]
@@ -398,28 +408,6 @@ class TaskWriter:
             rest = [name for lane in lanes for name in lane if name not in set(picked)]
             picked += rest[: slots - len(picked)]
         return tuple(luck.order(picked))
-
-
-def instructions(query: str, needs: Sequence[Need], gold: Sequence[Tool]) -> dict[str, str]:
-    """The query at each of ToolPlanner's granularities: plain, or with names of categories, providers, APIs, or all three."""
-    categories = _list([tool.category.replace("_", " ") for tool in gold])
-    several = "categories" if " and " in categories else "category"
-    steps = "; ".join(
-        f"{need.wish} with {tool.title} of {tool.provider} ({tool.category.replace('_', ' ')})"
-        for need, tool in zip(needs, gold, strict=True)
-    )
-    return {
-        "statement": query,
-        "category": f"{query} Please use tools from the {several} {categories}.",
-        "tool": f"{query} Please use {_list([tool.provider for tool in gold])}.",
-        "api": f"{query} Please call {_list([tool.title for tool in gold])}.",
-        "hybrid": f"{query} In detail: {steps}.",
-    }
-
-
-def _list(names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
 
 
 class LazyTaskSet(KeptTasks):

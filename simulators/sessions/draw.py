@@ -127,9 +127,8 @@ def regimes(
         moves, luck: (Q, I) uniforms that decide whether a tool enters a regime, and which.
         first: (I,) the states to begin with; None draws them.
     """
-    chances = np.array([state_chances(float(share), rules.failures.slip) for share in reliability])
-    alive, degraded = chances[:, 0], chances[:, 0] + chances[:, 1]
-    drawn = np.where(luck < alive, ALIVE, np.where(luck < degraded, DEGRADED, DEAD))
+    alive, half = np.array([state_chances(share, rules.failures.slip) for share in reliability.tolist()]).T
+    drawn = np.where(luck < alive, ALIVE, np.where(luck < alive + half, DEGRADED, DEAD))
     if first is not None:
         drawn[0] = first
     return _held(drawn, moves < rules.drift)
@@ -149,8 +148,8 @@ def prices(changes: NDArray[np.bool_], luck: Floats, first: Floats) -> Floats:
 
 def _held(drawn: NDArray[Any], changes: NDArray[np.bool_]) -> NDArray[Any]:
     """(Q, I) what was drawn at the last change, or at the start."""
-    since = np.where(changes, np.arange(len(drawn))[:, None], 0)
-    return np.take_along_axis(drawn, np.maximum.accumulate(since, axis=0), axis=0)
+    places = np.arange(drawn.size).reshape(drawn.shape)
+    return drawn.take(np.maximum.accumulate(np.where(changes, places, places[0]), axis=0))
 
 
 def _profiles(document: str, u: Floats) -> Profiles:
@@ -192,9 +191,21 @@ def _tool(slot: int, fee: float, latency_s: float, *rest: Any) -> Tool:
     return Tool(name, f"Answers questions of {kind}.", kind, f"provider {provider + 1}", name, profile=profile, capability=kind)
 
 
-@lru_cache(maxsize=262_144)
-def call_times(latency_s: float, spread: float) -> tuple[float, float]:
-    """The chance that a call ends before the time-out, and its mean seconds, by the median of its duration and the spread."""
-    drawn = latency_s * np.asarray(latency_factors(spread))  # ascending
-    kept = int(np.searchsorted(drawn, TIMEOUT_S, "right"))
-    return kept / QUANTILES, float(np.add.reduce(np.minimum(drawn, TIMEOUT_S))) / QUANTILES
+@lru_cache(maxsize=1)
+def _factors() -> Floats:
+    """(S, Q) quantiles of a call's duration over its median, ascending, by the spread."""
+    return np.array([latency_factors(spread) for spread in SPREADS])
+
+
+def call_times(profiles: Profiles) -> tuple[Floats, Floats]:
+    """For each tool the chance that a call ends before the time-out, and its mean seconds; both (I,)."""
+    kept, mean = np.ones(len(profiles.fee)), np.empty(len(profiles.fee))
+    spreads = np.searchsorted(SPREADS, profiles.latency_spread).tolist()
+    # tool by tool: the array of all tools is so large that most of the time would go into getting memory
+    for tool, (median, spread) in enumerate(zip(profiles.latency_s.tolist(), spreads, strict=True)):
+        drawn = _factors()[spread] * median
+        if drawn[-1] > TIMEOUT_S:
+            kept[tool] = np.searchsorted(drawn, TIMEOUT_S, "right") / QUANTILES
+            np.minimum(drawn, TIMEOUT_S, out=drawn)
+        mean[tool] = np.add.reduce(drawn) / QUANTILES
+    return kept, mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from ..calls import Call, Candidate
@@ -87,6 +88,8 @@ def _world(document: str, number: int) -> SessionWorld:
         tasks=_OneSession(task),
         answers=_NoAnswers(),
         failures=rules.failures,
+        ttft_s=0.0,  # words take no time, so that the text view and the numbers agree
+        tokens_per_s=inf,
         max_price=float(session.value.sum()),
         session=session,
     )

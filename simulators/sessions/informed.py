@@ -17,6 +17,7 @@ from ..calls import CONNECTION_REFUSED_S
 from ..failures import cumulative_kinds
 from ..status import Status
 from .draw import TIMEOUT_S, Session, call_times
+from .rules import rules_of
 
 Floats = NDArray[np.float64]
 
@@ -46,21 +47,26 @@ def odds(session: Session) -> Odds:
     works = _state_chances(model.slip)[session.states]
     serves = session.offers[None, :] == session.capability[:, None]
     profiles = session.profiles
-    kept, mean = np.array(list(map(call_times, profiles.latency_s.tolist(), profiles.latency_spread.tolist()))).T
+    kept, mean = call_times(profiles)
     least = _least_failing_s(session, mean)
     seconds = works * mean + (1.0 - works) * np.minimum(least, mean)  # a call into an outage takes as long as one that works
     return Odds(np.where(serves, works * kept, 0.0), session.factors * profiles.fee, seconds)
 
 
+@lru_cache(maxsize=64)
+def _ways(document: str) -> tuple[float, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """How much a tool sticks to its usual way to fail, the share of each way, and which are quick and which time out."""
+    model = rules_of(document).failures
+    kinds = cumulative_kinds(model.kinds)
+    quick, slow = (np.array([kind is status for _, kind in kinds]) for status in (Status.CONNECTION_ERROR, Status.TIMEOUT))
+    return model.sticky, np.diff([0.0, *(edge for edge, _ in kinds)]), quick, slow
+
+
 def _least_failing_s(session: Session, mean: Floats) -> Floats:
     """(I,) the mean duration of a call that fails, by the usual way to fail that is quickest."""
-    model = session.rules.failures
-    kinds = cumulative_kinds(model.kinds)
-    shares = np.diff([0.0, *(edge for edge, _ in kinds)])
-    quick = np.array([kind is Status.CONNECTION_ERROR for _, kind in kinds])
-    slow = np.array([kind is Status.TIMEOUT for _, kind in kinds])
+    sticky, shares, quick, slow = _ways(session.rules.document)
     lasts = np.where(quick[:, None], CONNECTION_REFUSED_S, np.where(slow[:, None], TIMEOUT_S, mean[None, :]))
-    usual = model.sticky * lasts + (1.0 - model.sticky) * (shares @ lasts)
+    usual = sticky * lasts + (1.0 - sticky) * (shares @ lasts)
     least: Floats = usual.min(axis=0)
     return least
 

@@ -13,6 +13,7 @@ import gymnasium as gym
 from costgym.agents import Agent, make_agent
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.agents.classic import GreedyAgent
+from costgym.experiments.board.reruns.rerun import PASSES
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.leaderboard import run
@@ -308,14 +309,29 @@ class Remembers(GreedyAgent):
             counts[int(failed)] += 1.0
 
 
+class Forgets(Remembers):
+    """The same agent, honest: it begins every episode with nothing."""
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._known.clear()
+        super().reset(seat, observation, info, seed)
+
+
 @adversary(
     "keeps memory between episodes (numbers)",
-    "gains",
-    "Nothing: a row's tasks come under several seeds with the same tools, and the process of a rerun lives for a whole row.",
-    gain="6 points",
+    "stopped",
+    "A rerun spreads the episodes over processes in which no task comes twice; what an agent learns of other tasks is noise.",
 )
 def _(folder: Path) -> float:
-    return gain(Remembers(), episodes=400)
+    episodes, passes = 400, max(PASSES, SEEDS)
+    passed = 0
+    for first in range(passes):  # as a rerun plays them
+        agent = Remembers()
+        agent.name = OWN
+        indices = range(first, episodes, passes)
+        found = play_many(world(NUMERIC), agent, NUMERIC, indices, 0, seeds=SEEDS, crashes="count")
+        passed += sum(result.strict and result.within_budget for result, _ in found)
+    return 100 * passed / episodes - rate(Forgets(), episodes=episodes)
 
 
 class Recites(Agent):
@@ -408,12 +424,23 @@ def _(folder: Path) -> float:
     return max(gain(Bills(usage), "react", TEXT, 16) for usage in usages)
 
 
+class Free(Bills):
+    """Reports no tokens at all."""
+
+    def __init__(self) -> None:
+        super().__init__({"input_tokens": 0, "output_tokens": 0})
+
+
 @adversary(
     "reports no tokens",
-    "gains",
-    "A report may not lie below what was shown and said, at eight characters a token; honest models are billed for more.",
-    needs="open",
-    gain="15 points",
+    "exposed",
+    "Nobody else counted them: the row is unmetered and ranks behind all others; in a rerun the judge's side counts them.",
 )
 def _(folder: Path) -> float:
-    return gain(Bills({"input_tokens": 0, "output_tokens": 0}), "react", TEXT)
+    (folder / "own.py").write_text("from tests.adversaries.agents import Free as Mine")
+    with working_in(folder):
+        terms: dict[str, Any] = {"budgets": "price=20", "episodes": EPISODES}
+        rows = run(make_run_config("quick", agents=[OWN, "plan-act"], **terms), folder / "board").document["rows"]
+    assert [row["agent"] for row in rows] == ["plan-act", OWN]
+    assert [row.get("metered") for row in rows] == [None, False]
+    return 0.0

@@ -1,7 +1,7 @@
 """The corpus of adversaries: agents and entries that cheat, each with a sentence on what stops or exposes it.
 
 An adversary is a function that plays it and returns its gain: percentage points of the pass rate that ranks, beyond the honest
-twin's, after everything that stops it. The table of docs/rank.md is made from the same data.
+twin's, after everything that stops it. The table of docs/adversaries.md is made from the same data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Adversary:
         outcome: "stopped": it cannot, or it gains nothing; "exposed": its row says so; "gains": a known gap.
         sentence: what stops or exposes it, or why nothing does.
         play: plays it in an empty folder; returns its gain.
-        needs: "", "sandbox", "slow", or "open" for a gap that is being closed: it may gain nothing already.
+        needs: "", "sandbox" or "slow".
         gain: what it gets, for the table.
     """
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from costgym.agents import make_agent
+import costgym
+from costgym.agents import Agent, make_agent
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from tests.helpers.command_line import invoke
 
@@ -74,3 +76,14 @@ def test_it_is_ranked_by_any_number_of_processes_and_verified(file: Path, monkey
     assert "mine.py:First" in {row["agent"] for row in boards[0]["rows"]}
     for jobs in ("1", "2"):
         assert invoke("verify", "1", "--jobs", jobs).exit_code == 0
+
+
+def test_an_agent_without_a_name_of_its_own_goes_by_that_of_its_class() -> None:
+    class Unnamed(Agent):
+        def reset(self, seat: object, observation: object, info: object, seed: int) -> None: ...
+
+        def act(self, observation: object, info: dict[str, Any]) -> int:
+            return int(info["action_mask"].argmax())
+
+    env = costgym.make("costgym/Marketplace-v0")
+    assert costgym.rollout(env, Unnamed(), episodes=1, seed=0)[0].agent == "Unnamed"

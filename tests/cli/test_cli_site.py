@@ -20,7 +20,7 @@ def test_a_leaderboard_goes_into_a_store_and_a_site_comes_out(tmp_path: Path) ->
     costgym("leaderboard", *SMALL, "--out", tmp_path / "run", "--store", f"sqlite:///{store}")
     shown = costgym("site", "--store", store, "--out", tmp_path / "site", "--verify")
     assert f"site: {tmp_path / 'site' / 'index.html'}" in shown.stdout
-    pages = [(tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "numbers.html")]
+    pages = [(tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "text.html")]
     assert [page.count(", replayed</small>") for page in pages] == [2, 2]
     about = (tmp_path / "site" / "data" / "run.js").read_text()
     assert [entry["detailed"] for entry in json.loads(about.split(",", 1)[1].rstrip()[:-2])["entries"]] == [3] * 4

@@ -11,31 +11,14 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.envs import decision, marketplace
-from costgym.envs.opencatp import base, calls, plans
-from costgym.envs.sessions import features
-from costgym.simulators.sessions.rules import SessionRules
+from costgym.envs import columns
+from costgym.envs.wrappers import MaskObservation
 from docs.extensions.environments import _facts, arrays, environment_class, parameters, sections, shared_rows
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
 SECTIONS = (
     "Description", "Action space", "Observation space", "Rewards", "Starting state", "Episode end", "Version history",
 )  # fmt: skip
-COLUMNS = {
-    ("costgym/Marketplace-v0", "tools"): marketplace.TOOL_FEATURES,
-    ("costgym/Marketplace-v0", "needs"): marketplace.NEED_FEATURES,
-    ("costgym/Marketplace-v0", "resources"): marketplace.RESOURCE_FEATURES,
-    ("costgym/MarketplaceSession-v0", "tools"): features.tool_features(SessionRules(), "counts"),
-    ("costgym/MarketplaceSession-v0", "query"): features.query_features(SessionRules()),
-    ("costgym/MarketplaceSession-v0", "resources"): features.RESOURCE_FEATURES,
-    ("costgym/OpenCATP-v0", "task"): base.TASK_FEATURES,
-    ("costgym/OpenCATP-v0", "tools"): plans.TOOL_FEATURES,
-    ("costgym/OpenCATP-v0", "progress"): plans.PROGRESS_FEATURES,
-    ("costgym/OpenCATPCalls-v0", "task"): base.TASK_FEATURES,
-    ("costgym/OpenCATPCalls-v0", "tools"): calls.TOOL_FEATURES,
-    ("costgym/OpenCATPCalls-v0", "resources"): calls.RESOURCE_FEATURES,
-    ("costgym/DecisionAware-v0", "candidates"): decision.CANDIDATE_FEATURES,
-}
 TIGHT = {"price": 6.0, "seconds": 30.0, "calls": 4.0, "tokens": 3000.0}
 TEXTS = ("nonsense", '{"name": "think"}', '{"name": "wait", "arguments": {"seconds": 9}}', '{"name": "no_such_tool"}', "finish")
 TYPES = {"list": list, "float": float, "int": int, "bool": bool, "str": str}
@@ -74,7 +57,7 @@ def within(values: np.ndarray[Any, Any], stated: str) -> bool:
     return bool((values >= float(found[1])).all() and (values <= float(found[2])).all())
 
 
-def columns(stated: str, width: int) -> slice:
+def stated_columns(stated: str, width: int) -> slice:
     """The columns that a row of a table is about."""
     if stated == "all":
         return slice(0, width)
@@ -110,17 +93,52 @@ def test_every_key_of_info_is_described_with_its_type(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", NUMERIC)
 def test_every_array_of_the_observation_is_described_to_its_last_column(env_id: str) -> None:
-    space = costgym.make(env_id).observation_space
+    env = costgym.make(env_id)
+    space, named = env.observation_space, columns(env)
     described = arrays(environment_class(env_id))
     assert isinstance(space, gym.spaces.Dict) and sorted(described) == sorted(space.spaces)
     for name, rows in described.items():
         assert space[name].shape is not None
         width = space[name].shape[-1]
-        told = [column for row in rows for column in range(*columns(row["column"], width).indices(width))]
-        assert told == list(range(width)), name
-        names = tuple(row["name"].strip("`") for row in rows if row["column"].isdigit())
-        if (env_id, name) in COLUMNS:
-            assert names == COLUMNS[env_id, name]
+        stated = [column for row in rows for column in range(*stated_columns(row["column"], width).indices(width))]
+        assert stated == list(range(width)), name
+        one_by_one = {row["name"].strip("`"): int(row["column"]) for row in rows if row["column"].isdigit()}
+        assert one_by_one.items() <= named.get(name, {}).items(), name
+        assert len(named.get(name, {})) in (len(one_by_one), width), name
+
+
+FORMS: tuple[tuple[str, dict[str, Any]], ...] = (
+    *((env_id, {}) for env_id in NUMERIC),
+    ("costgym/Marketplace-v0", {"scenario": "marketplace-writes", "concurrent": True}),
+    ("costgym/MarketplaceSession-v0", {"memory": "raw", "capabilities": 3}),
+    ("costgym/DecisionAware-v0", {"features": 8}),
+)
+
+
+@pytest.mark.parametrize(("env_id", "settings"), FORMS, ids=str)
+def test_columns_name_every_column_but_those_of_embeddings_tokens_and_masks(env_id: str, settings: dict[str, Any]) -> None:
+    env = costgym.make(env_id, **settings)
+    unnamed = {"query": 1, "action_mask": 1} if "Decision" in env_id else {"tokens": 1}
+    widths = {name: space.shape[-1] for name, space in env.observation_space.spaces.items() if name not in unnamed}
+    if "Decision" in env_id:
+        widths["candidates"] -= env.unwrapped.features  # type: ignore[attr-defined]
+    found = columns(env)
+    assert {name: list(named.values()) for name, named in found.items()} == {name: list(range(n)) for name, n in widths.items()}
+
+
+def test_the_columns_of_wrapped_environments_are_those_inside_and_texts_have_none() -> None:
+    env = costgym.make("costgym/Marketplace-v0")
+    assert columns(env) == columns(env.unwrapped) == columns(MaskObservation(env))
+    assert columns(costgym.make("costgym/MarketplaceChat-v0")) == {}
+
+
+def test_the_price_column_holds_the_prices_that_are_asked() -> None:
+    env = costgym.make("costgym/Marketplace-v0")
+    observation, _ = env.reset(seed=0)
+    number = columns(env)["tools"]["price"]
+    quotes = {round(candidate.quote, 4) for candidate in env.unwrapped.episode.candidates}  # type: ignore[attr-defined]
+    on_offer = observation["tools"][:, columns(env)["tools"]["on_offer"]] == 1
+    assert {round(10 * float(price), 4) for price in observation["tools"][on_offer, number]} == quotes
 
 
 @pytest.mark.parametrize("settings", [{}, {"budget": TIGHT}], ids=["default", "tight"])
@@ -130,7 +148,7 @@ def test_observations_keep_to_the_ranges_described(env_id: str, settings: dict[s
     for observation, _ in steps(env_id, **settings):
         for name, rows in described.items():
             for row in rows:
-                values = observation[name][..., columns(row["column"], observation[name].shape[-1])]
+                values = observation[name][..., stated_columns(row["column"], observation[name].shape[-1])]
                 assert within(values, row["range"]), (name, row["name"], row["range"], values)
 
 

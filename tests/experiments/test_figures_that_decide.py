@@ -1,8 +1,7 @@
-"""Intervals of shares, passes under all seeds, cost of a success, area over budgets, and the sentences made of them."""
+"""Intervals of shares, passes under all seeds, cost of a success, and area over budgets."""
 
 from __future__ import annotations
 
-import json
 from math import comb
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.pages.findings import finding, gains
 from costgym.experiments.pages.site.tables import p_text
 from costgym.experiments.play.metrics import pass_hat_k, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.play.results import EpisodeResult
@@ -73,31 +71,8 @@ def test_the_area_over_budgets_is_that_of_a_trapezoid_over_their_logarithms() ->
     assert single[0]["budget_area"] is None
 
 
-def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return json.loads(json.dumps({"rows": rows, "grading": "strict", "scenario": {"currency": "credits"}}))
-
-
-def test_a_leaderboard_says_who_is_best_what_it_costs_and_who_is_within_noise() -> None:
-    text = finding(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12), "dfsdt": (1, 17, 15)})))
-    assert text.startswith("At 20 credits, react+btp passes most: 95.0 % (95 %: 76.4 to 99.1), at 5.26 credits a success; ")
-    assert "dfsdt is within noise of it" in text
-    assert "Best elsewhere: react+btp at 10 credits" in text and "dfsdt at 40 credits" in text
-    assert finding({"rows": []}) == "No episode has been played yet."
-
-
-def test_gains_are_those_of_an_addition_over_the_plain_form() -> None:
-    found = gains(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12)})))
-    assert [(row["condition"], row["strict"]) for row in found] == [
-        ("10 credits", pytest.approx(0.15)),
-        ("20 credits", pytest.approx(0.45)),
-        ("40 credits", pytest.approx(-0.1)),
-    ]
-    assert found[1]["strict_gaining"] == 1 and found[1]["strict_with"] == pytest.approx(100 / 19)
-
-
-def test_a_p_value_at_the_floor_of_its_test_is_a_bound() -> None:
-    assert p_text(0.007, 0.007) == "p ≤ 0.007"
-    assert p_text(0.05, 0.007) == "p = 0.050"
+def test_a_small_p_value_is_a_bound():
+    assert p_text(0.05) == "p = 0.050"
     assert p_text(0.0001) == "p < 0.001"
 
 

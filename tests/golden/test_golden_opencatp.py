@@ -202,7 +202,7 @@ def test_every_token_sequence_reads_as_it_does_officially() -> None:
             assert plan.to_list() == row["plan"]
             if row["tag"] == "encoded":
                 assert encode(plan) == row["tokens"]
-    # Some of the given sequences write what is no plan, mostly a tool that depends on itself.
+    # Some of the given sequences do not write a plan, mostly a tool that depends on itself.
     assert all(any(why in reason for why in ("on itself", "odd length", "empty", "expected a list")) for reason in refused)
 
 

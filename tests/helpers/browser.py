@@ -60,7 +60,7 @@ def window(driver: Any, width: int = 1280, height: int = 900, dark: bool = False
 
 
 def visit(driver: Any, page: Path, address: str = "", until: str = "document.readyState === 'complete'") -> None:
-    """Open a page anew and wait for a condition."""
+    """Open a fresh page and wait for a condition."""
     driver.get("about:blank")
     driver.get_log("browser")
     driver.get_log("performance")

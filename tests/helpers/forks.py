@@ -21,6 +21,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
     ],
     "costgym/MarketplaceSession-v0": [{}, {"queries": 3, "memory": "raw", "mask": "legal"}],
+    "costgym/MarketplaceSessionChat-v0": [{}],
     "costgym/OpenCATP-v0": [{}],
     "costgym/OpenCATPChat-v0": [{}],
     "costgym/OpenCATPCalls-v0": [{}, {"concurrent": True, "slots": 2, "gpu_capacity_mb": 4000.0, "cold_starts": True}],

@@ -12,10 +12,12 @@ from typing import Any
 import yaml
 
 from costgym.agents.base import TEXT
+from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.world_side import ModelHandle
 from costgym.envs.actions import read_action
 from costgym.envs.registration import make
 from costgym.experiments.board.reruns import process_agent
+from costgym.experiments.board.reruns.meter import Meter
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.queue import Verdict
 from costgym.experiments.board.run_config import make_run_config, read_run_config
@@ -129,7 +131,7 @@ class Ground:
         self._scenario = (Path(process_agent.__file__).parents[3] / "simulators/presets/marketplace.yaml").read_text()
         env = make("costgym/MarketplaceChat-v0", disable_env_checker=True)
         env.reset(seed=0)
-        self._handles = ProcessAgent._models_of("own.py:Mine", TEXT)
+        self._handles = ProcessAgent._models_of("own.py:Mine", TEXT, SIMULATED, None)
         self._handles[0].begin(env.unwrapped, 0)
         self._honest = self._claims()
 
@@ -235,6 +237,7 @@ class _Heard(ProcessAgent):
 
     def __init__(self, frame: Path, handles: tuple[ModelHandle, ...]) -> None:
         self.handles, self._functions, self._questions, self._lost = handles, {}, 0, False
+        self._starts, self._counts, self._meter = 1, {}, Meter()
         self._in = frame.open("rb")
 
     def _say(self, content: Any) -> None:

@@ -1,4 +1,4 @@
-"""YAML files of strangers: bounded, without double keys, and named with the line where they are wrong."""
+"""Untrusted YAML files: bounded, without double keys, and named with the line where they are wrong."""
 
 from __future__ import annotations
 

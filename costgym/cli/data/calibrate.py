@@ -16,7 +16,7 @@ from ..output import print_table
 def calibrate(
     log: Annotated[
         Path,
-        argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM, Lambda; or StableToolBench's folder."),
+        argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM; or StableToolBench's folder."),
     ],
     out: Annotated[Path, option("YAML file of the scenario.", "FILE")] = Path("calibrated.yaml"),
     name: Annotated[str | None, option("Name of the scenario.")] = None,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...experiments.board.run_options import RunOptions
 from ...simulators.bounds import option
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, UnknownName
 from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from ..output import Progress, check_store, console, print_list, save_json, save_run
+
+if TYPE_CHECKING:
+    from ...experiments.leaderboard import RunConfig
+
+FORMATS = ("table", "tsv", "json", "markdown")
 
 
 def leaderboard(
@@ -26,6 +32,8 @@ def leaderboard(
     ] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
     rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
+    format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
+    wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -38,6 +46,8 @@ def leaderboard(
     """
     from ...experiments.board.suites import SUITES
 
+    if format not in FORMATS:
+        raise UnknownName("format", format, FORMATS)
     if asked.suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
         return
@@ -57,7 +67,6 @@ def leaderboard(
         return
     from ...experiments.board.store.runs import read_ended
     from ...experiments.leaderboard import JudgeOptions, Leaderboard, add_shipped, make_run_config, run
-    from ...experiments.pages.table import print_table
     from ...experiments.play.execution.concurrent import for_replays
 
     judge = language.judge
@@ -79,11 +88,52 @@ def leaderboard(
         judging = None
         if judge is not None:
             judging = JudgeOptions(judge, language.judge_prices, language.spend_limit, language.concurrency)
-        board = run(config, out, progress=progress.update, engine=engine, spending=spending, judge=judging)
+        board = run(
+            config,
+            out,
+            progress=_with_first_track(config, out, progress, wide),
+            engine=engine,
+            spending=spending,
+            judge=judging,
+        )
         if asked.agents is None and add_shipped(out, config, for_replays(engine)):
             board = Leaderboard(out, read_ended(out))
     save_run(store, out)
     save_json(json_file, board.document)
     if not quiet:
-        print_table(board.document, console())
-        typer.echo(f"page: {board.page.resolve()}")
+        _print(board.document, format, wide)
+        typer.echo(f"page: {board.page.resolve()}", err=format != "table")
+
+
+def _with_first_track(config: RunConfig, out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
+    """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
+    from ...experiments.board.tracks import TRACKS
+    from ...experiments.leaderboard import first_track
+    from ...experiments.pages.table import print_table
+
+    wanted = config.model_copy(update={"tracks": config.tracks[:1]}).episodes
+    waiting = progress.screen is not None and wanted < config.episodes
+
+    def update(done: int, total: int) -> None:
+        nonlocal waiting
+        progress.update(done, total)
+        if waiting and done >= wanted:
+            waiting = False
+            if (document := first_track(config, out)) is not None:
+                progress.screen.print(f"\n{TRACKS[config.tracks[0].name].title}, while the other tracks are played")
+                print_table(document, progress.screen, wide)
+
+    return update
+
+
+def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
+    from ...experiments.pages.leaderboard_page import csv_of
+    from ...experiments.pages.table import markdown_of, print_table
+    from ...experiments.play.files import json_text
+
+    if format == "table":
+        print_table(document, console(), wide)
+    elif format == "markdown":
+        typer.echo(markdown_of(document, wide), nl=False)
+    else:
+        typer.echo(csv_of(document, "\t") if format == "tsv" else json_text(document), nl=False)

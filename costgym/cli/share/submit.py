@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -106,14 +105,12 @@ def rerun(
     if choose(sandbox) == "none" and sandbox != "none":
         typer.echo(f"warning: no sandbox, rows with own code will not count as rerun: {why_not()}", err=True)
     with Progress("rerunning", quiet) as progress:
-        rows = run_again(
-            submission, secret_seed, out, commitment, code, episodes, progress.update, data, pages=pages_of, sandbox=sandbox
-        )
+        about = submission, secret_seed, out, commitment, code, episodes, progress.update, data
+        rows = run_again(*about, pages=pages_of, sandbox=sandbox, worlds=waiting.worlds)
     for row in rows:
-        said = "agrees" if row.agrees else "FALLS"
         limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
-        typer.echo(plain(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}"))
-    save_json(json_file, [{**asdict(row), "agrees": row.agrees} for row in rows])
+        typer.echo(plain(f"{row.claim:9} {row.track} {row.agent} ({limits}): {row.said()}"))
+    save_json(json_file, [{**row.document(), "track": row.track, "agent": row.agent, "budget": row.budget} for row in rows])
     if not all(row.agrees for row in rows):
         raise typer.Exit(1)
 

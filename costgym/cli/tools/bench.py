@@ -20,7 +20,7 @@ def bench(
 
     Example: `costgym bench`
     """
-    from ...experiments.lab.benchmarking.bench import measure, print_bench
+    from ...experiments.lab.bench import measure, print_bench
 
     report = measure(steps, seed)
     save_json(json_file, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,10 +24,6 @@ def build_table(
     download: Download = False,
     device: Device = "cpu",
     samples: Annotated[int, option("Scenes per degradation.", ge=2)] = 100,
-    images: Annotated[Path | None, option("Folder with your own images, listed in its images.jsonl.", "DIR")] = None,
-    image_size: Annotated[int, option("--images: their width and height.", "PX")] = 60,
-    image_scorer: Annotated[str, option("ours, vit:MODEL or clip:MODEL.")] = "ours",
-    text_scorer: Annotated[str, option("ours or bertscore:MODEL.")] = "ours",
     seed: Annotated[Number | None, option("Seed of the scenes; the shipped ones by default.")] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -36,23 +32,12 @@ def build_table(
     Example: `costgym opencatp build-table --backend published --weights models --samples 10 --out table.npz`
     """
     from ...simulators.opencatp.backends.named import make_backend
-    from ...simulators.opencatp.scenes.own_images import read_images
     from ...simulators.opencatp.scenes.scene import TABLE_SEED
-    from ...simulators.opencatp.scoring.scorers import OURS
-    from ...simulators.opencatp.scoring.scorers import image_scorer as make_image_scorer
-    from ...simulators.opencatp.scoring.scorers import text_scorer as make_text_scorer
     from ...simulators.opencatp.scoring.table_build import build_table as execute
 
     tools = make_backend(backend, weights, download, device)
     chosen = TABLE_SEED if seed is None else seed
-    own = None if images is None else read_images(images, image_size)
-    scorers: dict[str, Any] = {}
-    if (image_scorer, text_scorer) != (OURS, OURS):
-        scorers = {
-            "image_scorer": make_image_scorer(image_scorer, download, device),
-            "text_scorer": None if text_scorer == OURS else make_text_scorer(text_scorer, download, device),
-        }
-    path = execute(out, tools, chosen, samples, progress=None if quiet else typer.echo, images=own, **scorers)
+    path = execute(out, tools, chosen, samples, progress=None if quiet else typer.echo)
     typer.echo(str(path))
 
 

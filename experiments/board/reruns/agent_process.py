@@ -16,6 +16,7 @@ from ....agents import world_side
 from ....agents.btp.experience import Experience
 from ....agents.btp.plan import BtpSettings
 from ....agents.models.base import ACT
+from ....agents.models.simulated import SIMULATED
 from ....agents.registry import make_agent
 from ....agents.strategies import SearchSettings
 from .wire import encoded, message_document, receive, send
@@ -29,6 +30,9 @@ class Remote:
 
     def begin(self, world: Any, seed: int) -> None:
         """Nothing to do here: the world's side tells the model."""
+
+    def reset(self, seed: int) -> None:
+        """Nothing to do here, either."""
 
     def complete(self, messages: Sequence[Any], functions: Sequence[Any], purpose: str = ACT) -> Any:
         """A language model's reply."""
@@ -64,15 +68,16 @@ def main() -> None:
     inbox, outbox = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the agent prints is no frame
     try:
-        name, env_id, experience, search, btp = pickle.loads(receive(inbox))
+        name, env_id, experience, search, btp, model = pickle.loads(receive(inbox))
         agent = make_agent(
             name,
             env_id,
+            model=SIMULATED if model is None else Remote(model, 0, inbox, outbox),
             experience=None if experience is None else Experience.from_jsonl(experience),
             search=SearchSettings.chosen(search, name.partition("+")[0]),
             btp=BtpSettings(**btp) if btp else None,
         )
-        for number, handle in enumerate(agent.handles):
+        for number, handle in enumerate(agent.handles, 0 if model is None else 1):
             world_side.replace(handle, Remote(handle.name, number, inbox, outbox))
         send(outbox, encoded({"ready": agent.name, "model": agent.model, "wants_examples": agent.wants_examples}))
     except Exception as error:

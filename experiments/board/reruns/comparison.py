@@ -1,31 +1,29 @@
-"""A rerun beside what was claimed: whether rows agree."""
+"""A rerun beside what was claimed: whether rows agree, and the rows that are ranked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....envs.base import WORLD
 from ...play.results import EpisodeResult
-from ...play.statistics import independent_trials
-from ..conditions import PASS_RATE, condition_key
-from ..run_config import RunConfig
+from ..conditions import PASS_RATE, Condition, condition_key
+from ..rows import BY_EPISODE
+from ..run_config import RunConfig, TrackConfig
 from ..submissions.alarms import Signs
-from ..tracks import track_of
-from .configuration import unpublished_tracks
+from ..tracks import charges_tokens, track_of
+from .configuration import pooled, unpublished_tracks, without_world
+from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tidy
+from .references import REFERENCES, columns, play_references, value_of
 
-LEVEL = 0.01
-"""By either figure that is compared, an honest submission has a row that falls less often than this, whatever its rows."""
 RERUN = "rerun"
-"""What `verified` says of a row whose agent was run again on unpublished seeds and agreed; also the folder that says so."""
-WORLD_SD = {"text": 0.02, "numbers": 0.05, "decisions": 0.045}
-"""Standard deviation of an honest agent's pass rate between worlds that differ in their seed, beyond what episodes explain.
-
-Of each track the largest of our agents, over 17 worlds at the settings of the suite `quick`.
-"""
+"""What `verified` says of a row whose figures are those of its agent's run on secret seeds; also the folder that holds it."""
+SHARES = frozenset({PASS_RATE, "value_share"})
+"""Figures that rank and lie between 0 and 1."""
 LEAD_TRACKS = frozenset({"text", "numbers"})
 """Tracks whose agents choose among tools for one need. An honest agent's lead does not vary between worlds beyond its error."""
 
@@ -43,16 +41,18 @@ class RerunRow:
 
     Attributes:
         track, agent, budget, settings: which.
-        metric: the figure that is compared, the one that ranks the track.
-        claimed, rerun: its values.
-        trials: how many independent trials stand behind each.
-        p_value: of a difference at least so large in the claim's favour, if both were the same agent's by chance; times the
-            number of rows compared (Bonferroni).
+        metric: the figure that ranks the track.
+        claimed, rerun: its values; that of the rerun is the mean of its worlds.
+        gap: between the two, and what the rerun comes to in the claim's world; see `equivalence`.
+        worlds: how many secret worlds it was played in.
+        references: mean values of the reference agents in the claim's world and in those of the rerun, by name.
+        rows: how many rows were compared, by which p-values are multiplied.
         unpublished: the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
+        sandboxed: the agent's process could reach nothing but what it was sent, or ran code of costgym alone.
         lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
             the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
-        sandboxed: the agent's process could reach nothing but what it was sent, or ran code of costgym alone.
-        lead_p_value: as `p_value`, of the difference in lead; times the number of agents and tracks compared.
+        lead_p_value: of the difference in lead, times the number of agents and tracks compared.
+        figures: the row as the rerun derives it.
     """
 
     track: str
@@ -62,40 +62,75 @@ class RerunRow:
     metric: str
     claimed: float
     rerun: float
-    trials: tuple[float, float]
-    p_value: float
+    gap: Gap
+    worlds: int
+    references: dict[str, tuple[float, float]]
+    rows: int = 1
     unpublished: bool = True
+    sandboxed: bool = True
     lead: tuple[float, float] | None = None
     lead_p_value: float = 1.0
-    sandboxed: bool = True
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def p_value(self) -> float:
+        return min(1.0, self.gap.p_value * self.rows)
+
+    @property
+    def claim(self) -> str:
+        """The verdict on the claim: `confirmed`, `refuted` or `undecided`."""
+        if self.lead_p_value < LEVEL:
+            return "refuted"
+        return "confirmed" if self.gap.confirmed else "refuted" if self.p_value < LEVEL else "undecided"
 
     @property
     def agrees(self) -> bool:
-        return min(self.p_value, self.lead_p_value) >= LEVEL
+        return self.claim != "refuted"
 
     @property
     def key(self) -> tuple[str, str]:
         """The agent and its condition."""
         return self.agent, condition_key(self.budget, self.settings, self.track)
 
+    def ranked(self) -> dict[str, Any]:
+        """The row as the rerun derives it, with the figure that ranks as it comes to in the claim's world."""
+        # its episodes have luck of their own, so no other row can be paired with them
+        figures = {name: value for name, value in self.figures.items() if name != BY_EPISODE}
+        if not self.sandboxed and charges_tokens(self.track):
+            figures["metered"] = False
+        if not self.unpublished:
+            return figures
+        reach = Z95 * self.gap.rerun_error
+        ends = tidy(*(self.gap.rerun + side * reach for side in (0.0, -1.0, 1.0)))
+        value, low, high = (min(1.0, max(0.0, end)) for end in ends) if self.metric in SHARES else ends
+        return {**figures, self.metric: value, "ci95": {**figures["ci95"], self.metric: [low, high]}}
+
     def document(self) -> dict[str, Any]:
         """Return the part of a leaderboard's row that tells of its rerun."""
         return {
             "metric": self.metric,
+            "claim": self.claim,
             "claimed": self.claimed,
             "rerun": self.rerun,
-            "trials": list(self.trials),
-            "p_value": float(f"{self.p_value:.6g}"),
-            "agrees": self.agrees,
+            "adjusted": tidy(self.gap.rerun)[0],
+            "gap": tidy(self.gap.gap)[0],
+            "gap_ci90": tidy(*self.gap.ci90),
+            "p_value": tidy(self.p_value)[0],
+            "worlds": self.worlds,
+            "references": {name: list(values) for name, values in self.references.items()},
             "unpublished": self.unpublished,
             "sandboxed": self.sandboxed,
-            **({} if self.lead is None else {"lead": list(self.lead), "lead_p_value": float(f"{self.lead_p_value:.6g}")}),
+            **({} if self.lead is None else {"lead": list(self.lead), "lead_p_value": tidy(self.lead_p_value)[0]}),
         }
 
     def said(self) -> str:
         """The comparison in a line."""
-        unit, scale = (" %", 100.0) if self.metric == PASS_RATE else ("", 1.0)
-        said = f"claimed {scale * self.claimed:.3g}{unit}, again {scale * self.rerun:.3g}{unit}, p = {self.p_value:.3g}"
+        unit, scale = (" points", 100.0) if self.metric == PASS_RATE else ("", 1.0)
+        low, high = (scale * end for end in self.gap.ci90)
+        said = (
+            f"claimed {scale * self.claimed:.3g}, again {scale * self.rerun:.3g}; beside the references the claim is higher by "
+            f"{scale * self.gap.gap:.1f} ({low:.1f} to {high:.1f}){unit}, p = {self.p_value:.3g}"
+        )
         if self.lead is not None and self.lead_p_value < LEVEL:
             said += (
                 f"; the tools it chose are more reliable than their rivals by {self.lead[0]:.2f}, again by {self.lead[1]:.2f}, "
@@ -105,7 +140,9 @@ class RerunRow:
         return said if self.sandboxed else f"{said} (own code without a sandbox)"
 
 
-def compare(run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: Iterable[Played]) -> list[RerunRow]:
+def compare(
+    run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: Iterable[Played], data: str | None = None
+) -> list[RerunRow]:
     """Compare every row of a rerun with that of the submission, both from their episodes.
 
     The figure that ranks the track is compared row by row, the lead of the chosen tools once for an agent and a track.
@@ -114,29 +151,74 @@ def compare(run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: 
         run: that the submission was played in.
         rerun: its rerun.
         claimed, again: episodes of the submission and of the rerun.
+        data: folder or file that their worlds are read from, where it lies elsewhere now.
     """
     sides = [by_row(played) for played in (claimed, again)]
-    unpublished = unpublished_tracks(run, rerun)
+    whole, unpublished = pooled(rerun, ())[0], unpublished_tracks(run, rerun)
     rows: list[RerunRow] = []
-    for row in rerun.rows():
-        key = row.agent, condition_key(row.condition.budget, row.condition.settings, row.track.name)
-        if not sides[0].get(key) or not sides[1].get(key):
-            continue
-        metric, name = row.track.ranked_by, row.track.name
-        values = [_values([each.result for each in side[key]], metric, row.track.seeds) for side in sides]
-        spread = WORLD_SD.get(name, 0.0) if name in unpublished else 0.0
-        means, trials, p_value = _compared(values[0], values[1], metric == PASS_RATE, spread)
-        about = name, row.agent, dict(row.condition.budget), dict(row.condition.settings)
-        rows.append(RerunRow(*about, metric, *means, trials, p_value, name in unpublished))
-    leads = _leads(rerun, sides)
+    for track, inside in zip(whole.tracks, rerun.tracks, strict=True):
+        public = run.track(track.name)
+        for condition in track.conditions:
+            asked = next(each for each in public.conditions if each.key == condition.key)
+            places = [(public, asked, run.seed)]
+            places += [(inside, each, rerun.seed) for each in inside.conditions if _plain_key(each) == condition.key]
+            references: list[list[list[EpisodeResult]]] = []
+            for agent in track.agents:
+                key = agent, condition_key(condition.budget, condition.settings, track.name)
+                played = [side.get(key, []) for side in sides]
+                if not all(played):
+                    continue
+                references = references or [play_references(*place, data) for place in places]
+                rows.append(_compared(inside, condition, agent, played, references, track.name in unpublished))
+    leads = _leads(whole, sides)
     found = []
     for each in rows:
-        p_value = min(1.0, each.p_value * len(rows))
         lead, lead_p_value = leads.get((each.track, each.agent), (None, 1.0))
-        if lead is not None:
-            lead_p_value = min(1.0, lead_p_value * len(leads))
-        found.append(replace(each, p_value=p_value, lead=lead, lead_p_value=lead_p_value))
+        found.append(replace(each, rows=len(rows), lead=lead, lead_p_value=min(1.0, lead_p_value * max(1, len(leads)))))
     return found
+
+
+def _plain_key(condition: Condition) -> str:
+    return condition_key(condition.budget, without_world(condition.settings))
+
+
+def _compared(
+    track: TrackConfig,
+    condition: Condition,
+    agent: str,
+    sides: Sequence[Sequence[Played]],
+    references: Sequence[list[list[EpisodeResult]]],
+    unpublished: bool,
+) -> RerunRow:
+    """A row of the comparison: the agent's episodes in the claim's world and in those of the rerun, and the references'."""
+    metric = track.ranked_by
+    worlds: dict[int, list[EpisodeResult]] = {}
+    for played in sides[1]:
+        worlds.setdefault(int(played.result.settings.get(WORLD, 0)), []).append(played.result)
+    groups = [[played.result for played in sides[0]], *(worlds[number] for number in sorted(worlds))]
+    views = [
+        WorldSide(
+            np.array([value_of(result, metric) for result in group]),
+            columns(group, own, metric),
+            np.array([result.episode // track.seeds for result in group]),
+        )
+        for group, own in zip(groups, references, strict=True)
+    ]
+    around = [np.nanmean(side.references, axis=0) for side in views]
+    names = (*REFERENCES.get(track.name, ()), "optimum")
+    beside = {
+        name: (tidy(around[0][place])[0], tidy(float(np.mean([each[place] for each in around[1:]])))[0])
+        for place, name in enumerate(names)
+    }
+    about = track.name, agent, dict(condition.budget), dict(condition.settings), metric
+    means = _mean(views[0].values), _mean(np.concatenate([side.values for side in views[1:]]))
+    gap = gap_of(views[0], views[1:], WORLD_SD.get(track.name, OTHER_WORLD_SD) if unpublished else 0.0, metric in SHARES)
+    return RerunRow(*about, *means, gap, len(worlds), beside, unpublished=unpublished)
+
+
+def _mean(values: np.ndarray[Any, Any]) -> float:
+    known = values[~np.isnan(values)]
+    return float(f"{known.mean():.12g}") if len(known) else 0.0
 
 
 def _leads(
@@ -151,16 +233,17 @@ def _leads(
             (claimed, first), (again, second) = (_lead(each, track.seeds) for each in played)
             if math.isnan(claimed) or math.isnan(again):
                 continue
-            p_value = _tail(claimed - again, math.sqrt(first + second))
+            p_value = tail(claimed - again, math.sqrt(first + second))
             found[track.name, agent] = (float(f"{claimed:.12g}"), float(f"{again:.12g}")), p_value
     return found
 
 
 def _lead(played: Sequence[Played], seeds: int) -> tuple[float, float]:
     """The mean lead of the chosen tools and its variance; episodes of one task count as one cluster. NaN for fewer than two."""
-    clusters: dict[int, list[Signs]] = {}
+    clusters: dict[tuple[int, int], list[Signs]] = {}
     for each in played:
-        clusters.setdefault(each.result.episode // seeds, []).append(each.signs)
+        place = int(each.result.settings.get(WORLD, 0)), each.result.episode // seeds
+        clusters.setdefault(place, []).append(each.signs)
     sums = [(sum(s.lead for s in signs), sum(s.choices for s in signs)) for _, signs in sorted(clusters.items())]
     sums = [(lead, choices) for lead, choices in sums if choices]
     count = sum(choices for _, choices in sums)
@@ -176,60 +259,16 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
     found: dict[tuple[str, str], list[Played]] = {}
     for each in played:
         result = each.result
-        key = result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings))
+        track = track_of(result.env, result.settings)
+        key = result.agent, condition_key(result.budget, without_world(result.settings), track)
         found.setdefault(key, []).append(each)
     return found
-
-
-def _values(results: Sequence[EpisodeResult], metric: str, seeds: int) -> np.ndarray[Any, Any]:
-    """Return the value of each episode, the episodes of one task in a row: (n_tasks, seeds). NaN where there is none,
-    or a void one."""
-    count = max(result.episode for result in results) + 1
-    values = np.full(-(-count // seeds) * seeds, np.nan)
-    for result in results:
-        if not result.void:
-            passed = float(result.strict and result.within_budget)
-            values[result.episode] = passed if metric == PASS_RATE else float(result.quality or 0.0)
-    return values.reshape(-1, seeds)
-
-
-def _compared(
-    claimed: np.ndarray[Any, Any], again: np.ndarray[Any, Any], share: bool, spread: float
-) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """Both means, the trials behind them, and the one-sided p-value of the difference.
-
-    Args:
-        claimed, again: values of the episodes, as `_values` has them.
-        share: the figure is a share of passes.
-        spread: standard deviation of the figure between the two sides' worlds.
-    """
-    means, trials, errors = [], [], []
-    for values in (claimed, again):
-        known = ~np.isnan(values)
-        mean = float(np.nanmean(values)) if known.any() else 0.0
-        count = independent_trials(np.where(known, values, 0.0), known.astype(float)) if share else float(known.sum())
-        means.append(mean)
-        trials.append(max(count, 1.0))
-        errors.append(float(np.nanvar(values)) if known.any() else 0.0)
-    if share:
-        # pooled, because both sides are one agent if the claim is honest; never 0, so that flawless rows can be compared
-        pooled = (means[0] * trials[0] + means[1] * trials[1]) / sum(trials)
-        errors = [max(pooled * (1.0 - pooled), 1e-9)] * 2
-    chance = sum(each / count for each, count in zip(errors, trials, strict=True))
-    p_value = _tail(means[0] - means[1], math.sqrt(chance + 2.0 * spread**2))
-    rounded = [float(f"{each:.12g}") for each in (*means, *trials)]
-    return (rounded[0], rounded[1]), (rounded[2], rounded[3]), p_value
-
-
-def _tail(difference: float, error: float) -> float:
-    """The chance of a difference at least so large, of the normal distribution."""
-    return 0.5 * math.erfc(difference / max(error, 1e-9) / math.sqrt(2.0))
 
 
 def with_reruns(
     rows: Sequence[Mapping[str, Any]], reran: Sequence[RerunRow], keys: Sequence[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """Rows of a submission with what their rerun says: `verified`, `rerun`, and an alarm where a row falls.
+    """Rows of a submission, those that were run again with the figures of their rerun, which rank them.
 
     Args:
         rows: as the leaderboard shows them.
@@ -242,11 +281,12 @@ def with_reruns(
         each = by_key.get(key)
         changed = dict(row)
         if each is not None:
-            changed[RERUN] = each.document()
-            if each.agrees and each.unpublished and each.sandboxed:
+            kept = {name: row[name] for name in ("agent", "submission", "verified", "alarms") if name in row}
+            changed = {**each.ranked(), **kept, RERUN: each.document()}
+            if each.unpublished and each.sandboxed:
                 changed["verified"] = RERUN
-            elif not each.agrees:
-                said = f"the rerun falls short of the claim: {each.said()} (by chance, in one honest submission of 50 at most)"
+            if not each.agrees:
+                said = f"the claim falls in the rerun: {each.said()} (by chance, in one honest submission of 50 at most)"
                 changed["alarms"] = [*(row.get("alarms") or ()), said]
         found.append(changed)
     return found

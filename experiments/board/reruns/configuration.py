@@ -1,23 +1,35 @@
-"""Derive the configuration of a rerun: the submission's rows, with a seed and worlds that the secret determines."""
+"""Derive the configuration of a rerun: the submission's rows, with a seed and worlds that the secret determines.
+
+A world is a setting that varies (`envs.base.WORLD`), so that a rerun in several worlds is one run like any other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ....envs.base import base_env
+from ....envs.base import WORLD, base_env
 from ....envs.registration import class_of
 from ....simulators.errors import ConfigError
-from ..conditions import Condition
+from ...play.results import EpisodeResult
+from ..conditions import Condition, condition_key
 from ..run_config import RunConfig, TrackConfig
 from ..submissions.manifest import Submission
 from ..suites import ALL_VIEWS
+from ..tracks import track_of
 from .record import seed_of_text, world_seed_of_text
 
+WORLDS = 3
+"""Secret worlds of a rerun, where worlds are generated."""
 PLANS = "plans"
 """The track whose samples ship with the package; other samples need a separate outcome table."""
 
 
-def rerun_config(manifest: Submission, secret: str, episodes: int | None, outcomes: str | Path | None = None) -> RunConfig:
+def rerun_config(
+    manifest: Submission, secret: str, episodes: int | None, outcomes: str | Path | None = None, worlds: int = 1
+) -> RunConfig:
     """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind.
 
     Generated worlds are generated again from the secret: tools, reliabilities, tasks and facts all differ. Worlds of recorded
@@ -26,25 +38,60 @@ def rerun_config(manifest: Submission, secret: str, episodes: int | None, outcom
     Args:
         manifest: of the submission.
         secret: the secret that determines seeds and worlds.
-        episodes: number of episodes of every row, at most as many as its world has; None for as many as were submitted.
+        episodes: number of episodes of every row and world, at most as many as it has; None for as many as were submitted.
         outcomes: an outcome table that plans are run on, instead of the submission's.
+        worlds: how many worlds every row is played in, where worlds are generated.
     """
     tracks = []
     for track in manifest.run.tracks:
         agents = tuple(dict.fromkeys(file.agent for file in manifest.files if file.track == track.name))
         if not agents:
             continue
-        track = track.model_copy(update={"agents": agents})
+        public = track = track.model_copy(update={"agents": agents})
         if outcomes is not None and track.name == PLANS:
             track = _on_table(track, outcomes)
         else:
             track = _elsewhere(track, world_seed_of_text(secret))
         if episodes is not None:
             track = _with_episodes(track, episodes)
-        tracks.append(track)
+        secret_world = track.digest != public.digest and track.name != PLANS
+        tracks.append(_in_worlds(track, worlds) if secret_world and worlds > 1 else track)
     if not tracks:
         raise ConfigError("--submission", "nothing in it can be rerun")
     return manifest.run.model_copy(update={"tracks": tuple(tracks), "seed": seed_of_text(secret), "release": None})
+
+
+def _in_worlds(track: TrackConfig, worlds: int) -> TrackConfig:
+    """A track with every condition in several worlds, each time with whole tasks."""
+
+    def inside(condition: Condition, world: int) -> Condition:
+        episodes = -(-condition.episodes // track.seeds) * track.seeds
+        return Condition(budget=condition.budget, settings={**condition.settings, WORLD: world}, episodes=episodes)
+
+    varied = tuple(inside(condition, world) for condition in track.conditions for world in range(worlds))
+    return track.model_copy(update={"conditions": varied})
+
+
+def pooled(run: RunConfig, results: Iterable[EpisodeResult]) -> tuple[RunConfig, list[EpisodeResult]]:
+    """A rerun with the worlds of every condition taken as one, whose episodes follow each other; and its episodes so."""
+    tracks, before = [], dict[tuple[str, str], int]()
+    for track in run.tracks:
+        merged: dict[str, Condition] = {}
+        for each in track.conditions:
+            one = Condition(budget=each.budget, settings=without_world(each.settings), episodes=each.episodes)
+            before[track.name, each.key] = start = merged[one.key].episodes if one.key in merged else 0
+            merged[one.key] = one.model_copy(update={"episodes": start + each.episodes})
+        tracks.append(track.model_copy(update={"conditions": tuple(merged.values())}))
+    found = []
+    for result in results:
+        first = before[track_of(result.env, result.settings), condition_key(result.budget, result.settings)]
+        found.append(replace(result, settings=without_world(result.settings), episode=first + result.episode))
+    return run.model_copy(update={"tracks": tuple(tracks)}), found
+
+
+def without_world(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings but for the number of the world."""
+    return {name: value for name, value in settings.items() if name != WORLD}
 
 
 def unpublished_tracks(run: RunConfig, rerun: RunConfig) -> frozenset[str]:

@@ -17,15 +17,16 @@ from typing import IO, Any
 
 from ....agents.base import Agent
 from ....agents.custom import is_custom
-from ....agents.models.base import Function, FunctionCall, Message
-from ....agents.registry import make_agent
-from ....agents.toolplanner.simulated import SimulatedToolPlanner
+from ....agents.models.base import REQUESTS, Function, FunctionCall, LanguageModel, Message, Reply
+from ....agents.models.simulated import SIMULATED, is_simulated
+from ....agents.registry import make_agent, make_model
 from ....agents.world_side import LanguageModelHandle, ModelHandle, model_of
-from ....simulators.errors import DataError
+from ....simulators.errors import DataError, InfrastructureError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ...play.trajectories.record import AgentCrash
 from ..tracks import track_of
 from .configuration import PLANS
+from .meter import Meter
 from .sandbox import BUBBLEWRAP, NONE, Place, confined
 from .wire import MAX_ANSWER_BYTES, Patience, receive, send
 
@@ -68,11 +69,14 @@ class ProcessAgent(Agent):
         code: the folder that it runs in, with the agent's files.
         experience: past uses that BTP plans from, as JSON lines.
         search, btp: fields of `SearchSettings` and `BtpSettings`.
+        model: the run's language model, which answers on this side whatever it is.
         sandbox: `bubblewrap` or `none`, as `sandbox.choose` returns it.
 
     Raises:
         DataError: the agent cannot be made; says why.
     """
+
+    brokered = True
 
     def __init__(
         self,
@@ -83,9 +87,12 @@ class ProcessAgent(Agent):
         search: dict[str, Any] | None = None,
         btp: dict[str, Any] | None = None,
         sandbox: str = NONE,
+        model: str = SIMULATED,
     ) -> None:
         self.env_id = env_id
-        self.handles = self._models_of(name, env_id)
+        real = None if is_simulated(model) or is_custom(name) else make_model(model)
+        own = self._models_of(name, env_id, model, real)
+        self.handles = own if real is None else (LanguageModelHandle(real), *own)
         self._functions: dict[str, Function] = {}
         self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
@@ -96,7 +103,9 @@ class ProcessAgent(Agent):
         environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._command, self._environment = command, environment
         self._code, self._sandbox = code, sandbox
-        self._told = name, env_id, experience, search or {}, btp or {}
+        self._told = name, env_id, experience, search or {}, btp or {}, None if real is None else real.name
+        self._counts: dict[str, int] = {}
+        self._meter = Meter()
         try:
             about = self._start()
         except AgentCrash as error:
@@ -107,11 +116,13 @@ class ProcessAgent(Agent):
         self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
 
     @staticmethod
-    def _models_of(name: str, env_id: str) -> tuple[ModelHandle, ...]:
+    def _models_of(name: str, env_id: str, model: str, real: LanguageModel | None) -> tuple[ModelHandle, ...]:
         """The models that stay on this side; files of others are not opened here."""
         if is_custom(name):
-            return () if track_of(env_id) == PLANS else (LanguageModelHandle(SimulatedToolPlanner()),)  # it reads tool worlds
-        return make_agent(name, env_id).handles
+            return (
+                () if track_of(env_id) == PLANS else (LanguageModelHandle(make_model(model)),)
+            )  # simulated, it reads tool worlds
+        return make_agent(name, env_id, model=real or SIMULATED).handles
 
     def _start(self) -> dict[str, Any]:
         """Start the process; returns what the agent says of itself."""
@@ -135,7 +146,7 @@ class ProcessAgent(Agent):
         assert self._process.stdin is not None and self._process.stdout is not None
         self._out: IO[bytes] = self._process.stdin
         self._in: IO[bytes] = self._process.stdout
-        self._lost = True
+        self._lost, self._played = True, False
         self._say(self._told)
         about = self._hear()
         self._lost = False
@@ -145,21 +156,33 @@ class ProcessAgent(Agent):
         if self._lost:
             self._end()
             self._start()
-        self._questions = 0
+        self._questions, self._meter, self._counts, self._played = 0, Meter(), {}, True
         self._say(("reset", seat, observation, info, seed))
+
+    def renew(self) -> None:
+        """Let the next episode begin in another process, where nothing is remembered; one that has played nothing stays."""
+        if not self._lost and self._played:
+            self._lost = True
+            self._starts -= 1
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
         self._say(("act", observation, info))
         while True:
             heard = self._hear()
             if "action" in heard and isinstance(heard["action"], str | int):
-                return heard["action"]
+                return self._meter.charge(heard["action"])
             try:
                 answer = self._answer(heard)
-            except AgentCrash:
+            except (AgentCrash, InfrastructureError) as error:
                 self._lost = True  # it waits for an answer that it will not get
+                self._starts -= isinstance(error, InfrastructureError)  # that is not its fault
                 raise
             self._say(answer)
+
+    @property
+    def replies(self) -> dict[str, int]:  # type: ignore[override]
+        """Counts of the replies that models on this side gave in this episode; for an agent's own code also how many."""
+        return {**self._counts, **({REQUESTS: self._meter.requests} if is_custom(self.name) else {})}
 
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         self._say(("observe", observation, reward, terminated, truncated, info))
@@ -218,9 +241,12 @@ class ProcessAgent(Agent):
         try:
             if what == "complete":
                 messages, functions, purpose = given
-                return model.complete(
+                reply: Reply = model.complete(
                     [_message(each) for each in messages], [self._function(f) for f in functions], str(purpose)
                 )
+                self._meter.add(reply)
+                reply.count_in(self._counts)
+                return reply
             if what == "search":
                 return bool(model.search(str(given[0])))
             if what == "choose":

@@ -254,7 +254,7 @@ def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool) -> _O
         said = [f"{len(rows)} rows run again"]
         for row in rows:
             limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
-            said.append(f"{row.track} {row.agent} ({limits}): {row.said()}: {'agrees' if row.agrees else 'FALLS'}")
+            said.append(f"{row.track} {row.agent} ({limits}): {row.said()}: {row.claim}")
         return _Outcome(True, said, name)
     except (CostGymError, OSError, MemoryError) as error:
         return _Outcome(

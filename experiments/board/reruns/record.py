@@ -12,10 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....simulators.errors import DataError
 from ...play.trajectories.format import decode_once
-from ..submissions.manifest import Submission, manifest_digest
+from ..submissions.manifest import Submission, VoidReasons, manifest_digest
 
-OLD_FORMAT = "costgym.rerun/1"
-"""Of reruns that were played in the public worlds."""
 RECORD = "rerun.json"
 OUTCOMES = "outcomes.npz"
 """The outcome table of a rerun of plans, beside its record, where it is not the public one."""
@@ -29,19 +27,23 @@ class Record(BaseModel):
         manifest: hash of the submission's manifest.
         secret: published with the rerun; it determines the seed and the seed of the worlds.
         commitment: hash of the secret, published before the rerun.
-        episodes: number of episodes of every row; None for as many as were submitted.
+        episodes: number of episodes of every row and world; None for as many as were submitted.
+        worlds: how many worlds every row was played in, where worlds are generated.
         outcomes: digest of the outcome table that plans were run on, where it is not the public one.
         sandbox: of the agents' processes.
+        void: episodes that a broken back-end on the judge's side made void, by the path of their row's file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    format: Literal["costgym.rerun/2"] = "costgym.rerun/2"
+    format: Literal["costgym.rerun/3"] = "costgym.rerun/3"
     manifest: str
     secret: str = Field(min_length=32, max_length=1000)
     commitment: str
     episodes: int | None = Field(default=None, ge=1)
+    worlds: int = Field(default=1, ge=1, le=100)
     outcomes: str | None = None
     sandbox: Literal["bubblewrap", "none"] = "none"
+    void: dict[str, VoidReasons] = {}  # pydantic copies it
 
     def to_json(self) -> str:
         """The record as it is written."""
@@ -61,17 +63,11 @@ def read_record(folder: Path) -> Record:
     """Read the record in a rerun's folder; raises DataError if there is none."""
     path = folder / RECORD
     try:
-        document = decode_once(path.read_text(encoding="utf-8"))
-        record = (
-            None if isinstance(document, dict) and document.get("format") == OLD_FORMAT else Record.model_validate(document)
-        )
+        return Record.model_validate(decode_once(path.read_text(encoding="utf-8")))
     except (ValidationError, ValueError, RecursionError) as error:
-        raise DataError(path, "is not a record of a rerun; `costgym submit rerun` writes one") from error
+        raise DataError(path, "is not a record of a rerun as this version writes it; `costgym submit rerun` does") from error
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}; expected the folder of a `costgym submit rerun`") from error
-    if record is None:
-        raise DataError(path, "was played in the public worlds, as in an older format; run `costgym submit rerun` again")
-    return record
 
 
 def read_secret(path: Path) -> str:

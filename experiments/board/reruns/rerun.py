@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ....agents.custom import is_custom
@@ -24,17 +24,21 @@ from ...play.results import EpisodeResult
 from ...play.rollout import play_many
 from ...play.trajectories.format import Header
 from ..board import PageMaker, check_owner, experience_text, publish, summarise_run
+from ..conditions import condition_key
 from ..run_config import RowConfig, RunConfig, entry_of
-from ..run_log import EpisodeOutput, RunLog
-from ..submissions.manifest import manifest_digest
+from ..run_log import EpisodeOutput, RunLog, trajectory_path
+from ..submissions.manifest import VoidReasons, manifest_digest
 from ..submissions.validation import check_rerun, validate
+from ..tracks import track_of
 from .comparison import RerunRow
-from .configuration import PLANS, rerun_config
+from .configuration import PLANS, WORLDS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
 from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
 
 MAX_RECORDS_BYTES = 4 * 2**30
+PASSES = 4
+"""Processes, at least, that share the episodes of a row of own code, so that none meets a task twice or many of the others."""
 
 
 def new_secret(path: Path) -> str:
@@ -62,6 +66,7 @@ def rerun(
     engine: Engine | None = None,
     pages: PageMaker | None = None,
     sandbox: str = "auto",
+    worlds: int = WORLDS,
 ) -> list[RerunRow]:
     """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
 
@@ -74,12 +79,13 @@ def rerun(
         out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
         commitment: the hash that was published before; the secret must fit it.
         code: folder with the submission's agent files (``FILE.py:CLASS``).
-        episodes: number of episodes of every row, at most as many as its world has; by default as many as were submitted.
+        episodes: number of episodes of every row and world, at most as many as it has; by default as many as were submitted.
         progress: called with the numbers of finished and of all episodes.
         outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
         engine: where the submission is replayed and past uses are collected; by default here.
         pages: renders the rerun's pages.
         sandbox: of the agents' processes, one of `sandbox.SANDBOXES`.
+        worlds: how many secret worlds every row is played in, where worlds are generated.
 
     Raises:
         ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
@@ -93,7 +99,7 @@ def rerun(
     manifest = verdict.manifest
     if manifest is None or not verdict.verified:
         raise DataError(submission, "; ".join(verdict.problems[:3]))
-    config = rerun_config(manifest, text, episodes, outcomes)
+    config = rerun_config(manifest, text, episodes, outcomes, worlds)
     folder = Path(out)
     make_folder(folder)
     check_owner(config.to_json(), folder)
@@ -119,8 +125,10 @@ def rerun(
             secret=text,
             commitment=commitment_of_text(text),
             episodes=episodes,
+            worlds=worlds,
             outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
             sandbox="bubblewrap" if kind == BUBBLEWRAP else "none",
+            void=_voids(config, again),
         )
         if outcomes is not None:
             shutil.copyfile(outcomes, folder / OUTCOMES)
@@ -130,6 +138,17 @@ def rerun(
     if problems:
         raise DataError(folder, "; ".join(problems[:3]))
     return rows
+
+
+def _voids(config: RunConfig, results: Sequence[EpisodeResult]) -> dict[str, VoidReasons]:
+    """Why episodes are void, by the path of their row's file and their index."""
+    found: dict[str, VoidReasons] = {}
+    paths = {(row.track.name, row.agent, row.condition.key): trajectory_path(row) for row in config.rows()}
+    for each in results:
+        if each.void:
+            key = track_of(each.env, each.settings), each.agent, condition_key(each.budget, each.settings)
+            found.setdefault(paths[key], {})[each.episode] = each.void_reason
+    return found
 
 
 class _Spool:
@@ -162,15 +181,18 @@ class _Spool:
 def _play(
     config: RunConfig, row: RowConfig, experience: str | None, code: Path | None, sandbox: str
 ) -> Iterator[EpisodeOutput]:
-    """Play the episodes of a row with its agent in a process of its own."""
+    """Play the episodes of a row with its agent in a process of its own, or in several that remember nothing of each other."""
     track = row.track
     env_id = track.env if is_custom(row.agent) else entry_of(row.agent, track.name).env_id
     env = track.make_env(env_id, row.condition)
     header = Header.of(env, env_id)
     first = header.to_json()
-    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox) as agent:
+    count, passes = row.condition.episodes, max(PASSES, track.seeds) if is_custom(row.agent) else 1
+    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, sandbox, config.model) as agent:
         agent.name = row.agent
-        indices = range(row.condition.episodes)
-        about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds
-        for result, trajectory in play_many(*about, crashes="count"):
-            yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
+        for first_index in range(passes):
+            agent.renew()
+            indices = range(first_index, count, passes)
+            about = env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds
+            for result, trajectory in play_many(*about, crashes="count"):
+                yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

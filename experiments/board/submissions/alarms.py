@@ -4,15 +4,16 @@ None of them is proof. Each states what was counted and what is expected of an h
 for an honest row:
 
 * better than the optimum: never, apart from rounding errors;
+* better than the informed: fewer than one row in 1,000, even for an agent as good as one that knows every tool;
 * unseen facts: an agent must guess a fact to the letter, which ours never did;
-* lucky calls: about one row in 30,000 (four standard deviations), if its calls are independent;
+* lucky calls: fewer than one row in 1,000, with the variance that its own episodes show;
 * flawless tasks: at most one row in 100, for an agent as good as `FLAWLESS` says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ....envs.actions import read_action
@@ -23,8 +24,13 @@ from ...play.results import EpisodeResult
 
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.CANCELLED})
-LUCKY_Z = 4.0
-"""Standard deviations of luck that raise an alarm: about one honest row in 30,000, if calls are independent."""
+RARE_Z = 3.5
+"""Standard errors at which luck raises an alarm: by chance fewer than one honest row in 1,000 has them.
+
+One in 4,300 of a normal distribution; `benchmarks/hostile/honest_entries.py` counts them.
+"""
+MIN_TASKS = 20
+"""Fewest tasks for which a row is set beside the informed policy."""
 MIN_CALLS = 50
 """Smallest number of first calls for which a row's luck is judged."""
 FLAWLESS = {"plans": 2 / 3, "decisions": 0.98}
@@ -46,7 +52,9 @@ class Signs(NamedTuple):
         better: episodes that came out better than the optimum.
         unseen: facts in answers that nothing the agent had read held.
         worked, expected, variance: first calls of tools that worked; how many were to be expected of tools so reliable; and the
-            variance of that number.
+            variance of that number, if calls are independent.
+        squares, episodes: squared luck of each episode, summed, and how many: that variance as it was met, since calls of an
+            episode may be alike.
         calls: those first calls.
         choices: those of them where other tools on offer would have served the same need.
         lead: by how much the tools of those choices are more reliable than the others, on average over the others, summed.
@@ -58,6 +66,8 @@ class Signs(NamedTuple):
     worked: float = 0.0
     expected: float = 0.0
     variance: float = 0.0
+    squares: float = 0.0
+    episodes: int = 0
     calls: int = 0
     choices: int = 0
     lead: float = 0.0
@@ -67,7 +77,47 @@ class Signs(NamedTuple):
     @property
     def z(self) -> float:
         """Standard deviations by which more calls worked than was to be expected."""
-        return (self.worked - self.expected) / math.sqrt(self.variance) if self.variance > 0 else 0.0
+        luck = self.worked - self.expected
+        variance = max(self.variance, self.squares - luck**2 / max(1, self.episodes))
+        return luck / math.sqrt(variance) if variance > 0 else 0.0
+
+
+class Foresight(NamedTuple):
+    """How much better a row's episodes are than those of the informed policy in the same luck.
+
+    That policy (`oracle-informed`) knows how every tool behaves on average, as no agent can, but not the luck of the episode.
+    Whoever beats it again and again knew that luck.
+
+    Attributes:
+        gain: mean plan score above that policy's, which is its regret less the row's.
+        z: the same in standard errors; episodes of one task count as one.
+        tasks: how many.
+    """
+
+    gain: float = 0.0
+    z: float = 0.0
+    tasks: int = 0
+
+
+def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
+    """Compare the episodes of a row with the informed policy's.
+
+    Args:
+        results: of the row.
+        informed: that policy's results, by the index of the episode.
+        seeds: episodes of a task in a row.
+    """
+    of_task: dict[int, list[float]] = {}
+    for each in results:
+        if not each.void and each.episode in informed:
+            of_task.setdefault(each.episode // seeds, []).append(each.quality - informed[each.episode].quality)
+    gains, count = [math.fsum(own) for own in of_task.values()], len(of_task)
+    episodes = sum(map(len, of_task.values()))
+    if count < 2:
+        return Foresight(tasks=count)
+    mean = math.fsum(gains) / count
+    error = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (count - 1) / count)
+    return Foresight(math.fsum(gains) / episodes, mean / error if error else 0.0, count)
 
 
 _SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"))
@@ -109,7 +159,8 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
             choices += 1
             lead += reliability - (sum(serving[need]) - reliability) / others
     unseen = _unseen_facts(world, actions) if world.calls_by_name else 0
-    return Signs(better, unseen, worked, expected, variance, len(met), choices, lead, task, flawed)
+    luck = (worked - expected) ** 2
+    return Signs(better, unseen, worked, expected, variance, luck, 1, len(met), choices, lead, task, flawed)
 
 
 def _unseen_facts(world: Any, actions: list[Any]) -> int:
@@ -132,27 +183,33 @@ def total(signs: Iterable[Signs]) -> Signs:
     return Signs(**sums, tasks=tasks, flawed=flawed)
 
 
-def alarms(signs: Signs, track: str = "") -> list[str]:
+def alarms(signs: Signs, track: str = "", foresight: Foresight | None = None) -> list[str]:
     """List the alarms that are raised, as sentences.
 
     Args:
         signs: of a row.
         track: of the row.
+        foresight: of the row, where there is an informed policy in its track.
     """
     found = []
     if signs.better:
         found.append(
             f"{signs.better} episodes came out better than the optimum of their world allows (never by chance in an honest row)"
         )
+    if foresight is not None and foresight.tasks >= MIN_TASKS and foresight.z > RARE_Z:
+        found.append(
+            f"its plan score is {foresight.gain:.3f} above that of a policy that knows every tool but not the luck: "
+            f"{foresight.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
+        )
     if signs.unseen:
         found.append(
             f"{signs.unseen} correct facts are in answers although nothing that the agent had read contained them "
             "(never for our own agents)"
         )
-    if signs.calls >= MIN_CALLS and signs.z > LUCKY_Z:
+    if signs.calls >= MIN_CALLS and signs.z > RARE_Z:
         found.append(
             f"{signs.worked:.0f} of {signs.calls} first calls worked where {signs.expected:.0f} were to be expected of these "
-            f"tools: {signs.z:.1f} standard deviations (rings by chance for one honest row in 30,000)"
+            f"tools: {signs.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
         )
     flawless, tasks = len(signs.tasks - signs.flawed), len(signs.tasks)
     chance = _at_least(flawless, tasks, FLAWLESS[track]) if track in FLAWLESS else 1.0

@@ -14,6 +14,7 @@ from ...play.results import EpisodeResult
 from ...play.trajectories.format import decode_once
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL
 from ..conditions import row_key
+from ..rows import BY_EPISODE
 from .manifest import MANIFEST, MAX_PROBLEMS, Submission
 
 _DRAFT = re.compile(r"\.(.+)\.\d+\.tmp")
@@ -109,7 +110,8 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
 def check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """List how the rows that a submission claims differ from those that replay derives."""
     conditions = [condition for track in manifest.run.tracks for condition in track.document()["conditions"]]
-    derived = json.loads(json.dumps({"conditions": conditions, "rows": list(rows)}))
+    claimable = [{name: value for name, value in row.items() if name != BY_EPISODE} for row in rows]
+    derived = json.loads(json.dumps({"conditions": conditions, "rows": claimable}))
     problems = list(_compare_rows(derived, manifest.rows))
     if len(manifest.rows) != len(manifest.files):
         problems.insert(0, f"rows: expected one row for each of the {len(manifest.files)} files")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,6 +27,10 @@ MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 
 
+VoidReasons = dict[Annotated[int, Field(ge=0, le=10_000_000)], Annotated[str, Field(max_length=2000)]]
+"""Why episodes are void, by index."""
+
+
 class TrajectoryFile(BaseModel):
     """An entry of the leaderboard: the episodes of an agent under a condition."""
 
@@ -40,6 +44,11 @@ class TrajectoryFile(BaseModel):
     )
     condition: int = Field(ge=0, description="Number of the track's condition that it was played under.")
     digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
+    void: VoidReasons = Field(
+        default={},  # pydantic copies it
+        exclude_if=lambda value: not value,
+        description="Episodes that a broken back-end made void, and its words; they have no line, and count as failures.",
+    )
 
 
 _about: Any = About.model_fields

@@ -21,7 +21,7 @@ from ....simulators.errors import CostGymError
 from ...play.execution.engine import Engine
 from ...play.files import has_tail, iter_lines
 from ...play.results import EpisodeResult
-from ...play.rollout import AgentInfo, instance_of, result_of
+from ...play.rollout import AgentInfo, instance_of, result_of, void_result
 from ...play.trajectories.format import Header, check_header, parse_header, parse_trajectory
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
 from ..conditions import condition_key
@@ -30,6 +30,9 @@ from ..run_log import EPISODES
 from ..tracks import track_of
 from .alarms import Signs, signs_of
 from .manifest import MAX_PROBLEMS
+
+Voids = Mapping[int, EpisodeResult]
+"""Results of a row's void episodes, by index: they have no line."""
 
 
 class RecordedRow(NamedTuple):
@@ -47,7 +50,7 @@ class RecordedRow(NamedTuple):
     row: RowConfig
     digest: str | None = None
     data: str | None = None
-    void: Mapping[int, EpisodeResult] = MappingProxyType({})
+    void: Voids = MappingProxyType({})
 
 
 class Part(NamedTuple):
@@ -244,9 +247,7 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
 def void_episodes(
     folder: Path, run: RunConfig, data: str | None
 ) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
-    """The void episodes of a run, by row and index, and what is wrong with them, in words.
-
-    Nothing was recorded of them and no figure holds them, so only their task and seed can be checked.
+    """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words.
 
     Args:
         folder: of the run.
@@ -255,25 +256,47 @@ def void_episodes(
     """
     rows = {(row.track.name, row.agent, row.condition.key): row for row in run.rows()}
     found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
-    problems = []
     try:
         for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
             result = EpisodeResult.from_json(line)
             row = rows.get((track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)))
-            if not result.void or row is None or result.episode >= row.condition.episodes:
-                continue
-            env = _env_of(row.track.model_dump_json(), result.env, row.number, data if row.track.data is not None else None)
-            world = base_env(env)
-            number, seed, options = instance_of(world, result.episode, run.seed, row.track.seeds)
-            world.reset(seed=seed, options={"task": number, **options})
-            world.give_up()
-            task = world.account().task.id
-            if (result.task, result.seed) != (task, seed):
-                problems.append(f"{EPISODES}, {row.agent} episode {result.episode}: is of task {task} and seed {seed}")
-            found.setdefault(row.key, {})[result.episode] = result
+            if result.void and row is not None:
+                reasons = {result.episode: result.void_reason}
+                own = void_results(row, run.seed, result.env, result.model, reasons, data)
+                found.setdefault(row.key, {}).update(own)
     except (CostGymError, TypeError, ValueError) as error:
-        problems.append(f"{EPISODES}: {error}")
-    return found, problems
+        return found, [f"{EPISODES}: {error}"]
+    return found, []
+
+
+def voids_of_file(path: Path, row: RowConfig, seed: int, reasons: Mapping[int, str], data: str | None) -> Voids:
+    """The void episodes that a manifest or a record declares of a trajectory file; none where the file cannot be read."""
+    if not reasons:
+        return {}
+    try:
+        lines = iter_lines(path)
+        header = parse_header(next(lines, ""), path)
+        return void_results(row, seed, header.env, parse_trajectory(next(lines, ""), path, 2).model, reasons, data)
+    except (CostGymError, OSError, TypeError, ValueError):
+        return {}
+
+
+def void_results(
+    row: RowConfig, seed: int, env_id: str, model: str | None, reasons: Mapping[int, str], data: str | None
+) -> Voids:
+    """The results of a row's void episodes, by index.
+
+    Args:
+        row: whose they are.
+        seed: of the run.
+        env_id, model: that it was played in, and with.
+        reasons: why, by index; those beyond the row's episodes are left out.
+        data: folder or file that the world is read from, where it lies elsewhere now.
+    """
+    world = base_env(_env_of(row.track.model_dump_json(), env_id, row.number, None if row.track.data is None else data))
+    about = world, AgentInfo(row.agent, model or ""), env_id
+    terms = seed, row.track.seeds, row.condition.settings
+    return {index: void_result(*about, index, *terms, why) for index, why in reasons.items() if index < row.condition.episodes}
 
 
 @lru_cache(maxsize=2)

@@ -21,11 +21,12 @@ from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..judged import without_verdicts
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
+from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
 from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
-from .replay import digest_of, world_of
+from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
@@ -73,16 +74,19 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         bound = next(row.agent for row in wanted if is_privileged(row))
         raise ConfigError("--agents", f"{bound} reads the world: it is a bound and cannot be submitted")
     files = []
+    voids, _ = void_episodes(source, config, None)
     for row in rows:
         path = trajectory_path(row)
         if not (source / path).is_file():
             raise ConfigError("--run", f"{source / path} is missing; run the leaderboard again to play its episodes")
-        _expect_whole(source / path, row)
-        entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
-        files.append({**entry, "digest": digest_of(source / path)})
+        void = voids.get(row.key, {})
+        _expect_whole(source / path, row, void)
+        entry: dict[str, Any] = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
+        reasons = {index: result.void_reason for index, result in sorted(void.items())}
+        files.append({**entry, "digest": digest_of(source / path), "void": reasons})
     packed = {(row.track.name, row.agent) for row in rows}
     own = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
-    claimed = list(map(without_verdicts, own))
+    claimed = [{name: value for name, value in without_verdicts(row).items() if name != BY_EPISODE} for row in own]
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})
@@ -95,17 +99,18 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
     return out
 
 
-def _expect_whole(path: Path, row: RowConfig) -> None:
+def _expect_whole(path: Path, row: RowConfig, void: Voids) -> None:
     """Refuse a file that is not the record of a row's episodes, before it is replayed by whoever gets it."""
     header, episodes = read_trajectories(path)
     problems, count = check_header(header), 0
+    wanted = [index for index in range(row.condition.episodes) if index not in void]
     for count, each in enumerate(episodes, 1):
-        if (each.agent, each.episode) != (row.agent, count - 1):
+        if (each.agent, [each.episode]) != (row.agent, wanted[count - 1 : count]):
             problems.append(f"line {count + 1} is episode {each.episode} of {each.agent!r:.80}")
             break
     else:
-        if count != row.condition.episodes or has_tail(path):
-            problems.append(f"{count} whole episodes; expected {row.condition.episodes} and nothing behind them")
+        if count != len(wanted) or has_tail(path):
+            problems.append(f"{count} whole episodes; expected {len(wanted)} and nothing behind them")
     if problems:
         raise DataError(
             path, f"is not the record of {row.agent}: {problems[0]}; `costgym verify` says more, and a new run plays again"

@@ -6,7 +6,7 @@ byte for byte; what is extra, missing, reordered or edited is named. `trajectori
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,26 +24,28 @@ from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
-from ..conditions import row_key
+from ..conditions import condition_key, row_key
 from ..judged import VERDICTS
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
-from ..reruns.configuration import PLANS, rerun_config
+from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
+from ..reruns.references import play_informed
 from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
-from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
-from ..tracks import TRACKS, track_files
+from ..tracks import TRACKS, charges_tokens, track_files, track_of
 from ..weights import is_trained
-from .alarms import Signs, alarms
+from .alarms import Foresight, Signs, alarms, foresight_of
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
-from .replay import RecordedRow, check_entries, void_episodes, world_of
+from .replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
+VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", VERDICTS, EPISODES, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, ATTEMPTS, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
@@ -137,7 +139,8 @@ def validate(
             row = on_board
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
-        rows.append(RecordedRow(file.path, row, file.digest, where))
+        void = voids_of_file(place / file.path, row, run.seed, file.void, where)
+        rows.append(RecordedRow(file.path, row, file.digest, where, void))
     played, problems = _replay(place, run, rows, progress, engine)
     results = [each.result for each in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
@@ -146,10 +149,33 @@ def validate(
         problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
-    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
-    rung = tuple(tuple(alarms(signs.get((row["agent"], row_key(row, conditions)), Signs()), row["track"])) for row in derived)
+    keyed = zip(derived, _keys(run, derived), strict=True)
+    foresight = {} if problems else _foresight(rows, run.seed, results)
+    rung = tuple(
+        tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get((row["track"], *key)))) for row, key in keyed
+    )
     return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
+
+
+def _foresight(
+    rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult]
+) -> dict[tuple[str, str, str], Foresight]:
+    """The rows beside the informed policy, which plays each condition once; by track, agent and condition."""
+    by_key: dict[tuple[str, str, str], list[EpisodeResult]] = {}
+    for result in results:
+        track = track_of(result.env, result.settings)
+        by_key.setdefault((track, result.agent, condition_key(result.budget, result.settings, track)), []).append(result)
+    informed: dict[str, dict[int, EpisodeResult]] = {}
+    found = {}
+    for each in rows:
+        of, condition = each.row.track, each.row.condition
+        place = condition_key(condition.budget, condition.settings, of.name)
+        own = by_key.get((of.name, each.row.agent, place), [])
+        if place not in informed:
+            informed[place] = play_informed(of, condition, seed, each.data)
+        found[of.name, each.row.agent, place] = foresight_of(own, informed[place], of.seeds)
+    return found
 
 
 def validate_run(
@@ -205,12 +231,23 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
     They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring.
     """
     about = {"verified": REPLAYED, "submission": manifest.about()}
+    keys = _keys(manifest.run, verdict.rows)
+    # whoever hands in says which episodes are void, so they count as failures
+    counted = summarise_run(manifest.run, [result for result in verdict.results if not result.void])["rows"]
+    failing = dict(zip(_keys(manifest.run, counted), counted, strict=True))
     rows = [
-        {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
-        for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
+        {
+            **row,
+            **({**failing[key], **{name: row[name] for name in VOID if name in row}} if row["void_episodes"] else {}),
+            "agent": f"{row['agent']} ({manifest.name})",
+            **about,
+            # whoever played the episodes wrote the tokens into their actions
+            **({"metered": False} if charges_tokens(row["track"]) else {}),
+            **({"alarms": list(rung)} if rung else {}),
+        }
+        for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
     ]
-    conditions = {"conditions": [each for track in manifest.run.tracks for each in track.document()["conditions"]]}
-    return with_reruns(rows, reran, [(str(row["agent"]), row_key(row, conditions)) for row in verdict.rows])
+    return with_reruns(rows, reran, keys)
 
 
 def check_rerun(
@@ -236,14 +273,16 @@ def check_rerun(
         return [], problems
     table = folder / OUTCOMES if record.outcomes is not None else None
     in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
-    judged = rerun_config(in_worlds, record.secret, record.episodes, table)
+    judged = rerun_config(in_worlds, record.secret, record.episodes, table, record.worlds)
     if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
         return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
     rows = []
     for row in judged.rows():
         own = table is not None and row.track.name == PLANS
         where = str(table) if own else None if row.track.data is None else data or row.track.data
-        rows.append(RecordedRow(trajectory_path(row), row, None, where))
+        path = trajectory_path(row)
+        void = voids_of_file(folder / path, row, judged.seed, record.void.get(path, {}), where)
+        rows.append(RecordedRow(path, row, None, where, void))
     played, problems = _replay(folder, judged, rows, None, engine)
     problems += unexpected_files(folder, {row.path for row in rows}, FOLDER)
     if not problems and text_of(folder / RECORD) != record.to_json():
@@ -251,8 +290,16 @@ def check_rerun(
     if problems:
         return [], problems
     confined = record.sandbox != "none"
-    found = compare(manifest.run, judged, verdict.played, played)
-    return [replace(each, sandboxed=confined or not is_custom(each.agent)) for each in found], []
+    found = compare(in_worlds.run, judged, verdict.played, played, data)
+    whole, results = pooled(judged, [each.result for each in played])
+    figures = dict(zip(_keys(whole, rows := summarise_run(whole, results)["rows"]), rows, strict=True))
+    return [replace(each, sandboxed=confined or not is_custom(each.agent), figures=figures[each.key]) for each in found], []
+
+
+def _keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Agent and condition of each row, as `RerunRow.key` has them."""
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    return [(str(row["agent"]), row_key(row, conditions)) for row in rows]
 
 
 def _replay(
@@ -348,7 +395,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         for name, (got, expected) in said.items():
             if got != expected:
                 return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
-        if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
+        # a rerun's rows are played in several worlds
+        if any(without_world(condition.settings).keys() != world.vary.keys() for condition in track.conditions):
             return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
     return []
 

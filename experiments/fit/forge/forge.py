@@ -33,7 +33,7 @@ BLOCK = 100
 PARTNERED = 0.5
 """Share of the worlds that have a second API of the same category, where there is one."""
 ATTEMPTS = 4
-"""Times that a world is composed anew, with another seed, until it is sound."""
+"""Times that a world is composed again, with another seed, until it is sound."""
 SHARES = {"train": 0.8, "unseen-api": 0.1, "unseen-provider": 0.1}
 """Splits, and their shares of the worlds. No API of `unseen-api` and no provider of `unseen-provider` is in another split."""
 MANIFEST = "forge.json"

@@ -2,10 +2,11 @@
 
 Match is computed on the last chain of calls, including failed calls; other branches of a tree search do not count. Pass, in
 ToolPlanner's definition, is a meaningful answer within the limits (`meaningful_rate`); whether the answer contains the facts is
-graded separately. Win compares an episode with a reference agent's episode in the same world: first by judged pass, then by
-number of facts, then by lower price.
+graded separately, against the task. Win compares an episode with a reference agent's episode in the same world, as ToolEval
+does: first by Pass, then by what the answer states of what the instruction asks for as its reader understands it, then by lower
+price.
 
-Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
+Source: ToolPlanner (arXiv 2409.14826), Section 5.2; ToolEval's rules.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,13 @@ from ....agents.strategies import SearchSettings
 from ....agents.toolplanner.agent import ToolPlanner
 from ....agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ....agents.world_side import model_of
 from ....envs.base import base_env
 from ....envs.chat import MarketplaceChatEnv
 from ....simulators.errors import ConfigError
 from ....simulators.retrieval import Retrieval
 from ....simulators.scenario import Scenario, load_scenario
-from ....simulators.tasks import LEVELS
+from ....simulators.tasks import LEVELS, Task, fact_in, normalise
 from ....simulators.world import Episode, World
 from ...board.weights import weights_of
 from ...play.chains import watch
@@ -56,26 +59,30 @@ class Followed:
         result: result of the episode.
         matched: whether the calls follow the instruction.
         meaningful: whether the episode ends in a meaningful answer.
+        answered: share of what the instruction asks for, as its reader understands it, that the answer states.
         tags: extracted tags, if the agent extracts tags.
     """
 
     result: EpisodeResult
     matched: bool
     meaningful: bool
+    answered: float
     tags: Tags | None
 
     def to_json(self) -> str:
         """Write one line of JSON."""
         tags = None if self.tags is None else [self.tags.categories, self.tags.tools, self.tags.apis]
         result = json.loads(self.result.to_json())
-        return json.dumps({"result": result, "matched": self.matched, "meaningful": self.meaningful, "tags": tags})
+        flags = {"matched": self.matched, "meaningful": self.meaningful, "answered": self.answered}
+        return json.dumps({"result": result, **flags, "tags": tags})
 
     @classmethod
     def from_json(cls, line: str) -> Followed:
         """Return the record that `to_json` wrote."""
         said = json.loads(line)
         tags = None if said["tags"] is None else Tags(*map(tuple, said["tags"]))
-        return cls(EpisodeResult.from_json(json.dumps(said["result"])), said["matched"], said["meaningful"], tags)
+        result = EpisodeResult.from_json(json.dumps(said["result"]))
+        return cls(result, said["matched"], said["meaningful"], said["answered"], tags)
 
 
 Run = tuple[str, str, int]
@@ -93,8 +100,9 @@ def follow(
     model: str = "simulated",
     luck: int = 0,
     search: Mapping[str, Any] | None = None,
+    split: str = "test",
 ) -> list[Followed]:
-    """Play the test tasks at one instruction level, without a budget.
+    """Play a split's tasks of group G3 at one instruction level, without a budget; all tasks where none is of G3.
 
     Args:
         agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``)
@@ -106,18 +114,21 @@ def follow(
         model: name of the agent's language model.
         luck: seed of the agent; another value gives another run of the agent in the same worlds.
         search: limits of the search, as `SearchSettings.chosen` reads them.
+        split: split to play.
     """
-    env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS))
+    env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS, split=split))
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     if not isinstance(agent, LlmAgent):
         raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
+    reader = model_of(agent.handles[0]) if agent.handles else None
     watcher = watch(agent)
     assert env.world is not None
     catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
     found = []
+    numbers = of_group(env.world, env.numbers, episodes)
     for index in range(episodes):
-        number, world_seed, _ = env.instance(index, seed)
+        number, world_seed = numbers[index % len(numbers)], env.instance(index, seed)[1]
         play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
         episode = env.account()
         called = [known[name] for name in watcher.chain if name in known]
@@ -127,10 +138,17 @@ def follow(
                 result_of(env, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
                 passed(_answer(episode)),
+                _answered(episode.task if reader is None else reader.task, _answer(episode)),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,
             )
         )
     return found
+
+
+def of_group(world: World, numbers: Sequence[int], most: int) -> list[int]:
+    """Return the first tasks of group G3, on which ToolPlanner is trained and tested; all tasks where none is of G3."""
+    found = list(islice((number for number in numbers if world.tasks[number].group == "G3"), most))
+    return found or list(numbers[:most])
 
 
 def planners() -> list[str]:
@@ -195,9 +213,20 @@ def _answer(episode: Episode) -> str | None:
     return None
 
 
-def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
-    """Compare two episodes by judged pass, then facts, then lower price: 1 if the first wins, 0 if it loses, 0.5 for a draw."""
-    for better, worse in ((ours.judged, theirs.judged), (ours.share, theirs.share), (-ours.price, -theirs.price)):
+def _answered(task: Task, answer: str | None) -> float:
+    """Share of the facts that a reader of the instruction looks for which an answer states."""
+    needs, text = task.needs, normalise(answer or "")
+    return sum(fact_in(need.fact, text) for need in needs) / len(needs)
+
+
+def wins(ours: Followed, theirs: Followed) -> float:
+    """Compare two episodes by Pass, then share answered, then lower price: 1 where the first wins, 0.5 for a draw, else 0."""
+    pairs = (
+        (ours.meaningful, theirs.meaningful),
+        (ours.answered, theirs.answered),
+        (-ours.result.price, -theirs.result.price),
+    )
+    for better, worse in pairs:
         if better != worse:
             return 1.0 if better > worse else 0.0
     return 0.5
@@ -226,7 +255,7 @@ def flags_of(found: Sequence[Followed], reference: Sequence[Followed], level: st
     flags = {
         "match_rate": [float(f.matched) for f in found],
         "meaningful_rate": [float(f.meaningful) for f in found],
-        "win_rate": [wins(f.result, r.result) for f, r in zip(found, reference, strict=True)],
+        "win_rate": [wins(f, r) for f, r in zip(found, reference, strict=True)],
     }
     return {name: values for name, values in flags.items() if name != "match_rate" or REQUIRES[level]}
 
@@ -272,8 +301,8 @@ def tag_rows(kept: Kept, scenario: Scenario, seed: int = 0) -> list[Row]:
         followed = kept["toolplanner-no-path", level, 0]
         env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
         world: World = env.world
-        numbers = [env.numbers[index % len(env.numbers)] for index in range(len(followed))]
-        tasks = [world.tasks[number] for number in numbers]
+        own = of_group(world, env.numbers, len(followed))
+        tasks = [world.tasks[own[index % len(own)]] for index in range(len(followed))]
         gold = [names(gold_tools(task, world.catalog), granularity) for task in tasks]
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]

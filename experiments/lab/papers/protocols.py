@@ -119,12 +119,13 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
     "toolplanner": (
         Protocol(
             PUBLISHED,
-            "plain tree search with ToolPlanner's own limits (4 rounds deep, 30 replies) among the five tools that a retriever "
-            "finds for the instruction in the whole catalogue; ToolPlanner looks its tags up there",
+            "tasks across categories (G3) alone; plain tree search with ToolPlanner's own limits (4 rounds deep, 30 replies) "
+            "among the five tools that a retriever finds for the instruction in the whole catalogue; ToolPlanner looks up its "
+            "tags there",
             search={"dfsdt": {"depth": 4, "queries": 30}},
             source={"candidates": {"from": "catalogue", "retriever": "bm25", "k": 5}},
         ),
-        Protocol(BOARD, "plain tree search with ToolBench's limits: 12 steps deep, 200 replies"),
+        Protocol(BOARD, "the same tasks; plain tree search with ToolBench's limits: 12 steps deep, 200 replies"),
     ),
     "catp": (
         Protocol(

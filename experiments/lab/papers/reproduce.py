@@ -249,7 +249,8 @@ def _ecoact(
 def _toolplanner(
     protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
 ) -> dict[str, list[Row]]:
-    world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
+    # three tenths of the tasks are of group G3
+    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
     kept = follow_all(planners(), episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
     ours = instruction_rows(kept, seed)
     if protocol.name == PUBLISHED:

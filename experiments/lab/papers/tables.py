@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -11,7 +12,7 @@ from rich.table import Table
 from ...board.rows import is_simulated
 from ...play.metric_registry import figure, interval, plain, written
 from . import decisions, instructions
-from .claims import counted
+from .claims import MARGIN, counted
 from .common import Row
 from .protocols import PROTOCOLS
 from .reproduce import NOTES
@@ -110,7 +111,14 @@ def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, lis
 def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
     """Format effects as rows of text: protocol, claim, grading, measured value, and whether the claim holds."""
     return [
-        [plain(row.get("protocol", "")), plain(row["claim"]), row["grading"] or "–", plain(row["measured"]), _said(row)]
+        [
+            plain(row.get("protocol", "")),
+            plain(row["claim"]),
+            row["grading"] or "–",
+            plain(row["measured"]),
+            f"{row['paper']:+.1f} ({row['distance']:+.1f}, {row['two_sided']})" if "paper" in row else "–",
+            _said(row),
+        ]
         for row in effects
     ]
 
@@ -121,7 +129,7 @@ def _said(row: Row) -> str:
     return "yes" if row["follows"] else "DOES NOT FOLLOW"
 
 
-EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "follows")
+EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper (distance, two-sided)", "follows")
 
 
 def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
@@ -237,6 +245,10 @@ def verdict(effects: Sequence[Row]) -> str:
         left_out = [f"{built} are so by construction"] * (built > 0) + [f"{beyond} are not claims of the paper"] * (beyond > 0)
         rest = f" ({' and '.join(left_out)}, and not counted)" if left_out else ""
         said.append(f"{under}{following} of {len(claims)} effects follow; {len(claims) - following} do not{rest}.")
+        tests = Counter(row["two_sided"] for row in claims if "two_sided" in row)
+        if tests:
+            counts = ", ".join(f"{tests[name]} {name}" for name in ("same", "larger", "smaller", "open") if tests[name])
+            said.append(f"Beside the paper's differences, within {MARGIN:g} points: {counts}.")
     return " ".join(said)
 
 

@@ -217,7 +217,7 @@ def run_views(
     Raises:
         Difference: they differ; says where.
     """
-    scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
+    scalar = SyncVectorEnv([lambda: scalar_env(compiled=False, **settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)
     expected, got = scalar.reset(seed=seed), native.reset(seed=seed)

@@ -236,6 +236,20 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         yield f"{mode.value}, {form}, {native.__name__}: {difference}"
 
 
+def _session_settings(scenario: Scenario, random: Random) -> dict[str, Any]:
+    """Random rules and limits of sessions, with the world's ways to fail."""
+    kinds = random.randint(1, 4)
+    failures = scenario.failures.model_dump(exclude={"bursts", "persistence"})
+    return {
+        "queries": random.randint(1, 12), "capabilities": kinds, "tools": random.randint(kinds, 12),
+        "providers": random.randint(1, 4), "drift": random.choice((0.0, 0.1, 1.0)), "price_drift": random.choice((0.0, 0.3)),
+        "repeat": random.random(), "ttl_s": random.choice((1.0, 60.0)), "outage_every_s": random.choice((5.0, 400.0)),
+        "failures": {**failures, "persistence": 0.0}, "enforcement": random.choice(("refuse", "terminate", "record")),
+        "budget": random.choice((None, {}, {"price": 25, "seconds": 40.0}, {"calls": 5})),
+        "max_steps": random.choice((None, 9)),
+    }  # fmt: skip
+
+
 def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Sessions of random rules, with the world's ways to fail, are the same in compiled code."""
     from gymnasium.vector import AutoresetMode
@@ -245,16 +259,8 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     from ....simulators.batch.rng import most_threads
 
     random = Random(seed)
-    kinds = random.randint(1, 4)
-    failures = scenario.failures.model_dump(exclude={"bursts", "persistence"})
-    settings: dict[str, Any] = {
-        "queries": random.randint(1, 12), "capabilities": kinds, "tools": random.randint(kinds, 12),
-        "providers": random.randint(1, 4), "drift": random.choice((0.0, 0.1, 1.0)), "price_drift": random.choice((0.0, 0.3)),
-        "repeat": random.random(), "ttl_s": random.choice((1.0, 60.0)), "outage_every_s": random.choice((5.0, 400.0)),
-        "failures": {**failures, "persistence": 0.0}, "memory": random.choice(("counts", "raw")),
-        "mask": random.choice(("useful", "legal")), "enforcement": random.choice(("refuse", "terminate", "record")),
-        "budget": random.choice((None, {}, {"price": 25, "seconds": 40.0}, {"calls": 5})),
-        "max_steps": random.choice((None, 9)),
+    settings = _session_settings(scenario, random) | {
+        "memory": random.choice(("counts", "raw")), "mask": random.choice(("useful", "legal"))
     }  # fmt: skip
     mode, threads = random.choice(list(AutoresetMode)), min(random.choice((1, 2)), most_threads())
     native: Any = random.choice((SessionVectorEnv, CompiledSessions))
@@ -265,6 +271,31 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         )  # fmt: skip
     except Difference as difference:
         yield f"{mode.value}, {native.__name__}, {settings}: {difference}"
+
+
+def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
+    """A session in words takes the time, costs the price and ends as the same session in numbers, call by call."""
+    from ....envs.actions import encode_action
+    from ....envs.sessions.chat import NEXT, RECALL, SessionChatEnv
+    from ....envs.sessions.session import MarketplaceSessionEnv
+
+    random = Random(seed)
+    settings = _session_settings(scenario, random)
+    numbers, text = MarketplaceSessionEnv(compiled=False, **settings), SessionChatEnv(**settings)
+    names = {numbers.recall_action: RECALL, numbers.next_action: NEXT}
+    info, outcome = numbers.reset(seed=seed)[1], [0.0, False, False]
+    text.reset(seed=seed)
+    tally.episodes += 2
+    while not any(outcome[1:]):
+        tally.steps += 2
+        allowed = info["action_mask"].nonzero()[0].tolist()
+        action = random.choice(allowed) if random.random() < 0.9 else random.randrange(len(info["action_mask"]))
+        _, *outcome, info = numbers.step(action)
+        _, *said, told = text.step(encode_action(names.get(action, f"tool_{action:02d}")))
+        found = [(*result, seen["cost_price"], seen["at_s"], seen["value"]) for result, seen in ((outcome, info), (said, told))]
+        if found[0] != found[1]:
+            yield f"{settings}: action {action} in numbers {found[0]}, in words {found[1]}"
+            return
 
 
 def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
@@ -330,6 +361,7 @@ ORACLES: dict[str, Oracle] = {
     "records": records,
     "views": views,
     "sessions": sessions,
+    "words": words,
     "threads": threads,
 }
 COMPILED = ("batch", "views", "sessions")

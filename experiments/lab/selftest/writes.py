@@ -61,8 +61,8 @@ def writes(episode: Episode) -> Iterator[str]:
         if episode.known[number] != (said[number] > 0):
             yield f"13: need {number} is {'known' if episode.known[number] else 'unknown'}, and {said[number]} were told of"
     once = all(len(made[number]) == 1 for number in wanted if not episode.needs[number].optional)
-    strangers = any(isinstance(entity, str) and record.count for entity, record in records.items())
-    if episode.grade is not None and episode.grade.strict and (not once or strangers):
+    unwanted = any(isinstance(entity, str) and record.count for entity, record in records.items())
+    if episode.grade is not None and episode.grade.strict and (not once or unwanted):
         yield "13: an episode passed although its final state is wrong"
 
 

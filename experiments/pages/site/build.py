@@ -1,4 +1,4 @@
-"""Build a static site from results: ranking, sliders, significance, agents, and every episode in detail.
+"""Build a static site from results: ranking, significance, agents, and every episode in detail.
 
 The site is a folder that works from disk, asks nothing of the network and needs no server. The same results give the same
 bytes.
@@ -19,11 +19,11 @@ from ....simulators.errors import ConfigError
 from ...board.conditions import PASS_RATE, condition_places, ranking_metric, row_key
 from ...board.store.runs import Run, RunEntry, as_written
 from ...board.tracks import track_files
-from ...play.files import finished_folder, write_atomically
+from ...play.files import finished_folder, json_text, write_atomically
 from ...play.metrics import GRADINGS
 from ...play.results import EpisodeResult
-from ..html import asset, part
-from ..leaderboard_page import PageContext, page_of
+from ..html import asset
+from ..leaderboard_page import CSV, PageContext, csv_of, page_of
 from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
@@ -35,7 +35,6 @@ MARK = "site.json"
 _ASSETS = {
     "site.css": ("page.css", "site.css"),
     "site.js": ("site.js",),
-    "board.js": ("site-board.js",),
     "episodes.js": ("site-episodes.js",),
     "episode.js": ("site-episode.js",),
     "gantt.js": ("site-gantt.js",),
@@ -130,16 +129,23 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     put(folder / "data" / "queries.js", "queries", queries)
     groups = _by_condition(run)
     seed = int(run.document.get("seed") or 0)
-    compared = [compare(group, results, grading, seed) if _passes(run, group) else {} for group in groups]
+    compared = [compare(group, results, grading, seed, _seeds(run, group)) if _passes(run, group) else {} for group in groups]
     bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
     for track, file in track_files(run.document).items():
         own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
         write_atomically(folder / file, _board(run, track, own, bars["Ranking"], assets))
+    write_atomically(folder / CSV, csv_of(run.document))
+    write_atomically(folder / "leaderboard.json", json_text(run.document))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
     write_atomically(folder / "episode.html", episode_page(run, bars[""], assets, images=bool(scenes)))
     pairs = {key: pair for group in compared for key, pair in group.items()}
     for group in _by_agent(run):
         write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
+
+
+def _seeds(run: Run, group: Sequence[RunEntry]) -> int:
+    own = (each for each in run.document.get("tracks") or () if each.get("name") == group[0].row.get("track"))
+    return int(next(own, run.document).get("seeds") or 1)
 
 
 def _passes(run: Run, group: Sequence[RunEntry]) -> bool:
@@ -213,13 +219,11 @@ def _board(
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}
     groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
-    sections = part("site-sliders.html") + significance(run, groups, compared)
     context = PageContext(
         policy=_BOARD_POLICY,
         styles=(f"{assets}/site.css",),
-        scripts=(f"{assets}/site.js", "data/run.js", f"{assets}/board.js"),
         bar=bar,
-        sections=sections,
+        sections=significance(run, groups, compared),
         agent_page=agent_file,
     )
     return page_of(document, context, track)

@@ -17,6 +17,7 @@ import gymnasium as gym
 
 from ....envs.base import BaseEnv, base_env
 from ....envs.rendering.chart import meaning_of
+from ....envs.rendering.why import why
 from ....simulators.errors import CostGymError, DataError
 from ...play.files import write_atomically
 from ...play.results import EpisodeResult, outcome
@@ -169,7 +170,8 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages 
         written = " ".join(said for _, said, _, _ in steps[1:])
         steps = [steps[0], [0.0, _cut(written), "", list(range(len(episode.calls)))]]
     made = None if images is None else images.of(world)
-    return {**_about(recorded), **_detail(world), "steps": steps, **({} if made is None else {"made": made._asdict()})}
+    shown = {} if made is None else {"made": made._asdict()}
+    return {**_about(recorded), **_detail(world), "steps": steps, "why": _cut(why(world, truncated, recorded.crash)), **shown}
 
 
 def _detail(world: BaseEnv[Any, Any]) -> dict[str, Any]:

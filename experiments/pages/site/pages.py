@@ -199,7 +199,7 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, st
                 "agent": shown_name(pair.b.row),
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
-                "p": p_text(pair.adjusted_p, pair.floor),
+                "p": p_text(pair.adjusted_p),
                 "said": ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "not significant",
             }
             for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))

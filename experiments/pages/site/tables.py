@@ -15,7 +15,7 @@ from ...board.store.runs import Run, RunEntry
 from ...board.tracks import track_documents
 from ...play.metric_registry import cell, written
 from ...play.results import EpisodeResult
-from ...play.statistics import intervals, swap_p_values
+from ...play.statistics import holm, intervals, sign_flip_p_values
 from ..html import part
 
 RESAMPLES = 4000
@@ -35,8 +35,7 @@ class Comparison:
         episodes: in which both were compared.
         ahead: pass rate within the budget of `a` less that of `b`.
         ci95: paired bootstrap interval of it.
-        adjusted_p: p-value of a paired permutation test, adjusted for all pairs under the budget.
-        floor: the smallest that it can be, with so many permutations and pairs.
+        adjusted_p: p-value of the sign-flip test, adjusted for all pairs under the budget.
     """
 
     a: RunEntry
@@ -45,14 +44,15 @@ class Comparison:
     ahead: float
     ci95: tuple[float, float]
     adjusted_p: float
-    floor: float = 0.0
 
     @property
     def significant(self) -> bool:
         return self.adjusted_p < LEVEL
 
 
-def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
+def compare(
+    group: Sequence[RunEntry], results: Results, grading: str, seed: int, seeds: int = 1
+) -> dict[tuple[str, str], Comparison]:
     """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs.
 
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
@@ -61,7 +61,8 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
         group: entries under one budget.
         results: every entry's episodes, in order.
         grading: that ranks.
-        seed: of bootstrap and permutations.
+        seed: of the bootstrap.
+        seeds: episodes of one task in a row; they are one trial.
 
     Returns:
         By the ids of both entries, in both orders.
@@ -80,28 +81,19 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
     passed = np.array([[_passed(played[entry.id][i], grading) for entry in rivals] for i in common], dtype=np.float64)
     ahead = np.stack([passed[:, a] - passed[:, b] for a, b in pairs], axis=1)  # (n_episodes, n_pairs)
     lows, highs = intervals(ahead, np.ones_like(ahead), common, seed, RESAMPLES)
-    p_values = swap_p_values(ahead, common, seed, RESAMPLES)
-    floor = min(1.0, float(p_values.min()) * len(pairs)) if p_values.min() <= 1.0 / (RESAMPLES + 1.0) else 0.0
     found: dict[tuple[str, str], Comparison] = {}
-    for place, ((a, b), adjusted) in enumerate(zip(pairs, _holm(p_values.tolist()), strict=True)):
+    starts = [place for place, i in enumerate(common) if place == 0 or i // seeds > common[place - 1] // seeds]
+    p_values = holm(sign_flip_p_values(np.add.reduceat(ahead, starts).T).tolist())
+    for place, ((a, b), adjusted) in enumerate(zip(pairs, p_values, strict=True)):
         mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
         one, other, count = rivals[a], rivals[b], len(common)
-        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted, floor)
-        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted, floor)
+        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
+        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
     return found
 
 
 def _passed(result: EpisodeResult, grading: str) -> bool:
     return (result.strict if grading == "strict" else result.judged) and result.within_budget
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for all of them, after Holm."""
-    adjusted, highest = [1.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = highest
-    return adjusted
 
 
 def points(value: float) -> str:
@@ -110,15 +102,8 @@ def points(value: float) -> str:
     return "0.0" if shown == "0.0" else f"{'+' if value > 0 else '−'}{shown}"
 
 
-def p_text(value: float, floor: float = 0.0) -> str:
-    """Write a p-value as a reader sees it.
-
-    Args:
-        value: of a test.
-        floor: the smallest that the test can give; a value that small is a bound.
-    """
-    if value <= floor * (1.0 + 1e-9):
-        return f"p ≤ {floor:.2g}"
+def p_text(value: float) -> str:
+    """Write a p-value as a reader sees it."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
@@ -144,8 +129,8 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison])
         return {"kind": "", "said": "", "shown": "–", "p": ""}
     low, high = pair.ci95
     kind = ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "open"
-    said = f"{p_text(pair.adjusted_p, pair.floor)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
-    return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p, pair.floor)}
+    said = f"{p_text(pair.adjusted_p)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
+    return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p)}
 
 
 def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:

@@ -28,6 +28,7 @@
     byId("query").textContent = episode.query || `Task ${episode.task}`;
     const final = episode.final;
     byId("verdict").replaceChildren(costgym.tag(outcome), `${episode.verdict ?? facts(final)}${episode.truncated ? "; cut off by the limit of steps" : ""}`);
+    reason(episode);
     byId("warning").hidden = episode.replayed;
     byId("warning").textContent = episode.note;
     neighbours(entry, at);
@@ -40,6 +41,12 @@
     images(episode.made, scene);
     document.body.dataset.ready = `${entry.id}/${at}`;
     others(entry, at, columns);
+  }
+  /* Why it failed or what it wasted; the calls that the sentence names are links. */
+  function reason(episode) {
+    byId("why").hidden = !episode.why;
+    const parts = (episode.why ?? "").split(/\b(call \d+)\b/);
+    byId("why").replaceChildren(...parts.map((part, i) => (i % 2 ? make("a", { href: `#call-${part.slice(5)}`, "data-call": part.slice(5) }, part) : part)));
   }
   function neighbours(entry, at) {
     const to = (place, text, rel) => (place >= 0 && place < entry.detailed ? make("a", { href: costgym.link("episode.html", { entry: entry.id, at: String(place) }), rel }, text) : make("span", { "aria-hidden": "true" }, text));
@@ -125,11 +132,12 @@
   }
   const go = () => show().catch((error) => failed(error.message));
   /* A link to a call stays on the page: it must not take the place of the episode's address. */
-  byId("gantt").addEventListener("click", (event) => {
+  byId("content").addEventListener("click", (event) => {
     const link = event.target.closest("a[data-call]");
+    const row = link && byId(`call-${link.dataset.call}`);
     if (!link) return;
     event.preventDefault();
-    const row = byId(`call-${link.dataset.call}`);
+    if (!row) return;
     for (const other of document.querySelectorAll("#call-table .chosen")) other.classList.remove("chosen");
     row.classList.add("chosen");
     row.tabIndex = -1;

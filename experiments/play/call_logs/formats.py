@@ -1,4 +1,4 @@
-"""Logs of other programs: OpenTelemetry's GenAI spans, Langfuse, LangSmith, LiteLLM and AWS Lambda; and of our own proxy.
+"""Logs of other programs: OpenTelemetry's GenAI spans, Langfuse, LangSmith and LiteLLM; and of our own proxy.
 
 Each reader turns a record into the plain fields of `log`, or into None where it is no call of a tool. The format is recognised
 from the records themselves.
@@ -9,14 +9,12 @@ from the records themselves.
 | Langfuse, observations | observations of type TOOL; spans where there are none |
 | LangSmith, runs | runs of type tool |
 | LiteLLM, standard logging payloads or spend logs | calls of MCP tools and of models |
-| AWS Lambda, text or JSON | REPORT lines and `platform.report` events |
 | `costgym proxy` and `costgym.chaos` | calls that the world or the tool itself ended |
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,19 +29,13 @@ CALL_LOG = "costgym.calls/1"
 """What a run's first record in a log of `experiments.proxy` says."""
 BETWEEN_RUNS_S = 86_400.0
 """Time between two runs of a log, longer than any window of a rate limit."""
-_REPORT = re.compile(r"REPORT RequestId:\s*(?P<id>\S+)(?P<rest>.*)")
-_METRIC = re.compile(r"(?P<name>[A-Z][A-Za-z ]+?):\s*(?P<value>[\d.]+)\s*(?:ms|MB)")
-_STATUS = re.compile(r"Status:\s*(?P<status>\w+)")
-_TIMED_OUT = re.compile(r"(?P<id>[0-9a-f-]{36})\s+Task timed out")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_GROUP = re.compile(r"/aws/lambda/([\w-]+)")
 
 
 def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:
     """The JSON values of a file and their places: a document, the items of a list, or one value a line.
 
     Raises:
-        DataError: a line is no JSON.
+        DataError: a line is not valid JSON.
     """
     try:
         whole = json.loads(text)
@@ -83,8 +75,6 @@ def recognise(records: Sequence[tuple[str, Any]]) -> str | None:
             continue
         if "resourceSpans" in record or ("attributes" in record and {"context", "start_time"} <= record.keys()):
             return "opentelemetry"
-        if record.get("type") == "platform.report" or "REPORT RequestId" in str(record.get("message", "")):
-            return "lambda"
         if "run_type" in record:
             return "langsmith"
         if "call_type" in record or "standard_logging_object" in record:
@@ -94,13 +84,11 @@ def recognise(records: Sequence[tuple[str, Any]]) -> str | None:
     return None
 
 
-def converted(name: str, records: Sequence[tuple[str, Any]], path: Path) -> Iterator[Found]:
+def converted(name: str, records: Sequence[tuple[str, Any]]) -> Iterator[Found]:
     """The fields of each record of a recognised format; None for records that are no calls of tools."""
     if name == "opentelemetry":
         for place, record in records:
             yield from _spans(place, record)
-    elif name == "lambda":
-        yield from _reports(records, path)
     elif name == "costgym proxy":
         yield from _runs(records)
     else:
@@ -116,19 +104,9 @@ def converted(name: str, records: Sequence[tuple[str, Any]], path: Path) -> Iter
                 yield place, {"langsmith": _langsmith, "litellm": _litellm}[name](record)
 
 
-def is_lambda_text(text: str) -> bool:
-    """The file has REPORT lines of AWS Lambda, as text."""
-    return "REPORT RequestId" in text and not text.lstrip().startswith(("{", "["))
-
-
-def lambda_lines(text: str) -> list[tuple[str, Any]]:
-    """The lines of a text log as records of one message each."""
-    return [(f"line {index}", {"message": line}) for index, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
-def _lasts(start: Any, end: Any, unit: float = 1.0) -> float | None:
+def _lasts(start: Any, end: Any) -> float | None:
     begin, stop = number(start), number(end)
-    return None if begin is None or stop is None else max(0.0, (stop - begin) * unit)
+    return None if begin is None or stop is None else max(0.0, stop - begin)
 
 
 # -- one reader a format ----------------------------------------------------------------------------------------------------
@@ -249,53 +227,6 @@ def _litellm(record: Record) -> dict[str, Any] | None:
         "output_tokens": record.get("completion_tokens"),
         "episode": record.get("session_id") or record.get("trace_id"),
     }
-
-
-def _reports(records: Sequence[tuple[str, Any]], path: Path) -> Iterator[Found]:
-    late = {m["id"] for _, r in records if isinstance(r, dict) and (m := _TIMED_OUT.search(str(r.get("message", ""))))}
-    clock = 0.0
-    for place, record in records:
-        report = _report(record) if isinstance(record, dict) else None
-        if report is None:
-            yield place, None
-            continue
-        identifier, metrics, status, at = report
-        lasts = (metrics.get("Duration", 0.0) + metrics.get("Init Duration", 0.0)) / 1000.0
-        clock = at - lasts if at is not None else clock + lasts + 1e-3  # without times, the order stands for them
-        group = _GROUP.search(json.dumps(record))
-        yield (
-            place,
-            {
-                "tool": group[1] if group else path.stem,
-                "started": clock,
-                "latency_s": lasts,
-                "status": "timeout"
-                if status == "timeout" or identifier in late
-                else "ok"
-                if status in ("", "success")
-                else "error",
-                "cold": "Init Duration" in metrics,
-            },
-        )
-
-
-def _report(record: Record) -> tuple[str, dict[str, float], str, float | None] | None:
-    """A report's request, metrics, status, and when it was written."""
-    inner, message = record.get("record"), record.get("message", "")
-    if record.get("type") == "platform.report" and isinstance(inner, dict):
-        given = inner.get("metrics") or {}
-        metrics = {"Duration": number(given.get("durationMs")) or 0.0}
-        if given.get("initDurationMs") is not None:
-            metrics["Init Duration"] = number(given["initDurationMs"]) or 0.0
-        return str(inner.get("requestId")), metrics, str(inner.get("status", "")), number(record.get("time"))
-    match = _REPORT.search(str(message))
-    if match is None:
-        return None
-    metrics = {each["name"].strip(): float(each["value"]) for each in _METRIC.finditer(match["rest"])}
-    status = _STATUS.search(match["rest"])
-    written, stamp = number(record.get("timestamp")), _TIME.search(str(message))
-    at = written / 1000.0 if written is not None else number(stamp[0]) if stamp else None
-    return match["id"], metrics, status["status"] if status else "", at
 
 
 # -- statuses and prices ----------------------------------------------------------------------------------------------------

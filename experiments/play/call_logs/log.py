@@ -32,7 +32,7 @@ from typing import Any
 from ....simulators.errors import DataError
 from ....simulators.status import Status
 from .expressions import Expression, parse_fields
-from .formats import converted, is_lambda_text, lambda_lines, read_documents, recognise
+from .formats import converted, read_documents, recognise
 
 LABELS = {status.label: status for status in Status} | {"success": Status.OK, "error": Status.SERVER_ERROR}
 HTTP = {
@@ -116,10 +116,10 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[Logged
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(path, f"is not UTF-8 text ({error.reason})") from error
-    records = lambda_lines(text) if is_lambda_text(text) else read_documents(path, text) if text.strip() else []
+    records = read_documents(path, text) if text.strip() else []
     name = recognise(records)
     if name is not None and not expressions:
-        calls = [_parse(record, path, place) for place, record in converted(name, records, path) if record is not None]
+        calls = [_parse(record, path, place) for place, record in converted(name, records) if record is not None]
         if not calls:
             raise DataError(path, f"is a log of {name} and has no call of a tool")
     else:

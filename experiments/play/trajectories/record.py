@@ -98,6 +98,8 @@ def _length(action: Any, most: int) -> int:
 def _is_crash(agent: Agent, error: BaseException) -> bool:
     """The exception is the agent's own failure: any of a user's code; of ours, those that are not raised on purpose, as a
     missing key or a back-end that is down are."""
+    if agent.brokered and isinstance(error, InfrastructureError):
+        return False  # of a model on this side; the agent's own exceptions come over the pipe as crashes
     return is_custom(agent.name) or not isinstance(error, CostGymError | SystemExit)
 
 
@@ -161,10 +163,11 @@ def record(
 
 
 def replies_of(agent: Agent) -> dict[str, int]:
-    """The counts of a real model's replies in the episode that was just played; empty for other agents, and for a user's own,
-    whose counts nobody checks."""
+    """The counts of a real model's replies in the episode that was just played; empty for other agents, and for a user's own in
+    this process, whose counts nobody checks."""
     counts = agent.replies
-    return {} if not counts or is_custom(agent.name) else {name: counts[name] for name in REPLIES if counts.get(name)}
+    checked = agent.brokered or not is_custom(agent.name)
+    return {} if not counts or not checked else {name: counts[name] for name in REPLIES if counts.get(name)}
 
 
 def trajectory_of(

@@ -55,7 +55,7 @@ def marketplace(
     @solver  # type: ignore[untyped-decorator]
     def open_episode() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:
-            settings = {"split": split, "documents": documents}
+            settings: dict[str, Any] = {"split": split, "documents": documents}
             episode = ToolEpisode(state.metadata["task"], state.metadata["seed"], scenario, budget, **settings)
             _EPISODES[state.uuid] = episode
             store().set(KEY, state.uuid)

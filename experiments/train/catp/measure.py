@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....agents.opencatp.base import Planner, Situation, actions_of
 from ....simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
 from ....simulators.opencatp.tasks import OpenCATPTask
 from ....simulators.plan import Plan
@@ -50,25 +49,3 @@ def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluato
             quality, score = quality + outcome.quality, score + outcome.score
             price, seconds, valid = price + outcome.price, seconds + outcome.seconds, valid + 1
     return Figures(quality / count, score / count, price / count, seconds / count, valid / count, count)
-
-
-def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
-    """Convert a planner to a function that returns None for plans forbidden by the planning language's masks."""
-    from ....envs.tpl import END, TplState, kind_of
-    from ....simulators.draws import stable_integer
-
-    def plan_of(task: OpenCATPTask, sample: int, level: int) -> Plan | None:
-        chance = stable_integer(seed, "measure", task.task_id, sample)
-        plan = planner.propose(Situation(task, sample, level, evaluator, chance, complete=True)).plan
-        if plan is None:
-            return None
-        state = TplState(kind_of(task))
-        for choice in actions_of(plan, kind_of(task)):
-            if not state.legal >> choice & 1:
-                return None
-            state.push(choice)
-            if choice == END:
-                return state.plan()
-        return None
-
-    return plan_of

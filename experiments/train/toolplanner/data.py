@@ -22,7 +22,7 @@ from ....agents.models.base import ASSISTANT, FINISH, TOOL, FunctionCall, Messag
 from ....agents.models.reading import Reader
 from ....agents.models.simulated import SimulatedRates
 from ....agents.toolplanner.agent import PlannerSettings, ToolPlanner
-from ....agents.toolplanner.feedback import REQUIRES, match, passed
+from ....agents.toolplanner.feedback import match, passed
 from ....agents.toolplanner.learnt import LearntPlanner, rounds_of
 from ....agents.toolplanner.settings import LearntSettings
 from ....agents.toolplanner.simulated import SimulatedToolPlanner
@@ -57,8 +57,8 @@ from ....envs.chat import MarketplaceChatEnv
 from ....envs.registration import make
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, DataError
+from ....simulators.marketplace.instructions import instructions
 from ....simulators.marketplace.sources import MarketplaceSource
-from ....simulators.marketplace.tasks import instructions
 from ....simulators.scenario import Scenario
 from ....simulators.tools import Catalog, Tool
 from ...play.files import iter_lines
@@ -118,7 +118,7 @@ def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
     return scenario.model_copy(update={"source": scenario.source.model_copy(update={"train": settings.tasks})})
 
 
-def text_env(scenario: Scenario, level: str, split: str = "train") -> Any:
+def text_env(scenario: Scenario, level: str | None, split: str = "train") -> Any:
     """Create the text view at an instruction level, without a budget."""
     return make(
         TEXT, scenario=scenario, split=split, level=level, budget={}, enforcement="record", max_steps=STEPS,
@@ -149,7 +149,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
         ConfigError: the teacher solves no task.
     """
     world = training_scenario(scenario, settings)
-    env = text_env(world, "statement")
+    env = text_env(world, None)
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
     agent = LlmAgent(SimulatedToolPlanner(TEACHER), teacher)
     numbers = env.unwrapped.numbers[: settings.tasks]
@@ -164,7 +164,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             if len(chosen) < len(task.needs) or not steps[:-1]:
                 continue
             gold = [chosen[need] for need in range(len(task.needs))]
-            request = instructions(task.query, task.needs, gold)[level] if REQUIRES[level] else task.query
+            request = instructions(task.query, task.instructions["statement"], task.needs, gold)[level]
             useful = dict.fromkeys(map(written_tool, chosen.values()))
             # a candidate list of the same length as the model's
             others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]

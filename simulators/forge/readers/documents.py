@@ -1,4 +1,4 @@
-"""Parse documents of strangers: JSON and YAML within bounds of size, depth and number of values; nothing is executed."""
+"""Parse untrusted documents: JSON and YAML within bounds of size, depth and number of values; nothing is executed."""
 
 from __future__ import annotations
 

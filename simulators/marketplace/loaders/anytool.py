@@ -10,7 +10,6 @@ from pathlib import Path
 from ...draws import stable_generator
 from ...errors import DataError
 from ...failures import PRESETS, FailureModel
-from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
 from .names import standardize_category
@@ -29,8 +28,6 @@ def load_anytool(
     unsolvable: Path | str | None = None,
     candidates: int = 16,
     failures: FailureModel | None = None,
-    profiles: ProfileRules | None = None,
-    train_share: float = 0.5,
 ) -> Marketplace:
     """Read a marketplace from AnyTool's folder.
 
@@ -42,7 +39,7 @@ def load_anytool(
             `data/toolenv/tools` in the folder, if it is there.
         unsolvable: AnyTool's list of ids to leave out.
         candidates: Tools on offer in a task, at least its own.
-        failures, profiles, train_share: See `load_toolbench`.
+        failures: See `load_toolbench`.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record.
@@ -81,7 +78,7 @@ def load_anytool(
         others.sort(key=lambda key: key[0] not in near)
         offered = sorted(own + others[: max(0, candidates - len(own))])
         queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
-    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
+    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"])
 
 
 def _find(place: Path) -> Path:

@@ -8,7 +8,6 @@ from pathlib import Path
 from ...errors import DataError
 from ...failures import PRESETS, FailureModel
 from ...tasks import TaskSet
-from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library
 from .reading import JsonRecord, need_folder, read_records
@@ -24,15 +23,13 @@ def load_mgtoolbench(
     seed: int = 0,
     tools: Path | str | None = None,
     failures: FailureModel | None = None,
-    profiles: ProfileRules | None = None,
-    train_share: float = 0.5,
 ) -> Marketplace:
     """Read a marketplace from an MGToolBench folder. Each task has its query at all five levels in `instructions`.
 
     Args:
         folder: The data's root, or the folder with ``*_ground.json`` itself.
         tools: Folder of tool documents ``<category>/<tool>.json``.
-        seed, failures, profiles, train_share: See `load_toolbench`.
+        seed, failures: See `load_toolbench`.
 
     Raises:
         DataError: A file is missing or malformed, or a task lacks one of the levels; names it.
@@ -55,7 +52,7 @@ def load_mgtoolbench(
             raise DataError(path, f"task {missing} of {ground.name} is not in this file")
     library = Library(None if tools is None else need_folder(Path(tools), "tool documents"), None)
     complete = {key: library.complete(documents[key]) for key in sorted({k for query in queries for k in query.offered})}
-    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
+    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
     tasks = [
         replace(task, instructions={level: texts[query.id] for level, texts in levels.items()})
         for task, query in zip(market.tasks, queries, strict=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...draws import stable_integer
-from ...tasks import Task, normalise
+from ...tasks import Need, Task, normalise
 from ...tools import Tool
 from ..facts import make_fact
 from .documents import ApiDocument
@@ -87,6 +87,14 @@ class Mould:
             target = target[step]
         target[self.place[-1]] = fact
         return json.dumps(document, ensure_ascii=False)
+
+
+def _next(state: int) -> int:
+    return (state * 6364136223846793005 + 1442695040888963407) % 2**64  # Knuth's linear congruential step
+
+
+def _key(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(sorted((str(n), normalise(v)) for n, v in arguments.items() if _plain(v)))
 
 
 def _plain(value: Any) -> bool:
@@ -220,9 +228,26 @@ class LoadedAnswers:
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer to these arguments as JSON text. It holds the need's fact where the task needs this tool."""
-        key = json.dumps(sorted((str(n), normalise(v)) for n, v in arguments.items() if _plain(v)))
         wanted = next((need.fact for need in task.needs if tool.name in need.tools), None)
-        return self._write(tool, arguments, wanted, ("answer", tool.name, key))
+        return self._write(tool, arguments, wanted, ("answer", tool.name, _key(arguments)))
+
+    def guess(
+        self,
+        tool: Tool,
+        task: Task,
+        tools: tuple[str, ...],
+        fitting: Mapping[str, Any],
+        uniform: Callable[[], float],
+        valid: float,
+    ) -> Need:
+        """Return the need that the tool serves in a task, or what it answers to fitting arguments; see `GeneratedAnswers`."""
+        for need in task.needs:
+            if tool.name in need.tools:
+                return need
+        luck = _next(stable_integer(self.seed, "answer", tool.name, _key(fitting)))
+        fact = str(make_fact(self.moulds[tool.name].form, luck >> 16))
+        wish = f"{tool.title} of {tool.provider}"
+        return Need(fact, (tool.name,), dict(fitting), wish=wish, capability=tool.capability, fact_type="words")
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An answer of the same shape about something else; it never holds a fact that the task needs."""
@@ -240,7 +265,7 @@ class LoadedAnswers:
 
         def luck() -> int:
             nonlocal state
-            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64  # Knuth's linear congruential step
+            state = _next(state)
             return state >> 16
 
         if fact is None:

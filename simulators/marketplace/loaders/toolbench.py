@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...draws import stable_integer
-from ...errors import ConfigError, DataError, UnknownName
+from ...errors import DataError, UnknownName
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
@@ -111,8 +111,6 @@ def load_toolbench(
     tools: Path | str | None = None,
     anytool_unsolvable: Path | str | bool | None = None,
     failures: FailureModel | None = None,
-    profiles: ProfileRules | None = None,
-    train_share: float = 0.5,
 ) -> Marketplace:
     """Read a marketplace from a ToolBench or StableToolBench folder.
 
@@ -126,16 +124,12 @@ def load_toolbench(
         tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
         failures: How the tools fail; the preset "rapidapi-2024" by default.
-        profiles: Ranges of prices, memory and limits; a price is a whole number by a stable hash of the name.
-        train_share: Share of the queries in `train`, 0 to 1.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
         UnknownName: No such subset.
     """
     folder = Path(folder)
-    if not 0 <= train_share <= 1:
-        raise ConfigError("train_share", f"expected a share between 0 and 1, got {train_share!r}")
     layout = find_layout(folder, subsets)
     library = Library(layout.tools if tools is None else need_folder(Path(tools), "tool documents"), layout.responses)
     dropped = _unsolvable(folder, anytool_unsolvable)
@@ -148,7 +142,7 @@ def load_toolbench(
         raise DataError(folder, f"no queries are left in {', '.join(layout.queries)}")
     used = sorted({key for query in queries for key in query.offered})
     complete = {key: library.complete(documents[key]) for key in used}
-    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
+    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
 
 
 def build(
@@ -156,15 +150,14 @@ def build(
     documents: Mapping[Key, ApiDocument],
     seed: int,
     failures: FailureModel,
-    rules: ProfileRules,
-    train_share: float,
 ) -> Marketplace:
     """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
+    rules = ProfileRules()
     catalog = Catalog((make_tool(documents[key], names[key], seed, failures, rules) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
     tasks = [_task(query, number, names, answers, seed, catalog) for number, query in enumerate(queries)]
-    return Marketplace(catalog, TaskSet(tasks, _split(queries, train_share)), answers)
+    return Marketplace(catalog, TaskSet(tasks, _split(queries)), answers)
 
 
 def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]:
@@ -276,13 +269,13 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
     )
 
 
-def _split(queries: Sequence[Query], train_share: float) -> dict[str, list[int]]:
+def _split(queries: Sequence[Query]) -> dict[str, list[int]]:
     lucks = [stable_integer(0, "split", query.subset, query.id) / 2**64 for query in queries]
-    train = {n for n, q in enumerate(queries) if (q.place == "train" if q.listed else lucks[n] < train_share)}
+    train = {n for n, q in enumerate(queries) if (q.place == "train" if q.listed else lucks[n] < 0.5)}
     test = set(range(len(queries))) - train
     order = sorted(range(len(queries)), key=lambda number: (lucks[number], number))
-    # a handful of queries may all fall on one side; neither split is left empty where both were asked for
-    if 0 < train_share < 1 and len(queries) > 1:
+    # a handful of queries may all fall on one side; neither split is left empty
+    if len(queries) > 1:
         if not train:
             train, test = {order[0]}, test - {order[0]}
         elif not test:

@@ -7,8 +7,7 @@ twice) can be followed. Outcomes are shared by the size levels; what a level cha
 
 In the `.npz` (no pickles): `meta` (JSON: format, version, seed, weights hash, names, idf), `image` (15, 100, 65) int16 in
 1/20000, `text` (6, 15, 100, 65) uint16 in 1/20000 for the outputs `OUTPUTS[1:]`, `reader` (3, 15, 100, 65) uint32 text
-numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numbers, `texts` the UTF-8 texts, one a line; where
-another measure than ours scores texts, `pairs` (m, 3) int32: text, true text and score in 1/20000.
+numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numbers, `texts` the UTF-8 texts, one a line.
 """
 
 from __future__ import annotations
@@ -89,10 +88,6 @@ class OutcomeTable:
         self._idf: dict[str, float] = self.meta["idf"]
         self._rarest = max(self._idf.values(), default=1.0)
         self._output = {name: i for i, name in enumerate(OUTPUTS)}
-        pairs = arrays.get("pairs")
-        self._scored: dict[tuple[int, int], float] | None = (
-            None if pairs is None else {(text, truth): n / SCALE for text, truth, n in pairs.tolist()}
-        )
         self._pairs: dict[tuple[int, int], float] = {}
 
     @cached_property
@@ -104,8 +99,6 @@ class OutcomeTable:
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
         state.update("\n".join(self.texts).encode())
-        if self._scored is not None:
-            state.update(repr(sorted(self._scored.items())).encode())
         return state.hexdigest()[:16]
 
     @classmethod
@@ -165,10 +158,6 @@ class OutcomeTable:
             raise UnknownName("wanted text", wanted, WANTED)
         text = self._follow(degradation, sample, chain, route)
         truth = int(self._wanted[WANTED.index(wanted), self._sample(sample)])
-        if self._scored is not None:
-            if (text, truth) not in self._scored:
-                raise DataError("outcome table", f"holds no score of {self.texts[text]!r:.60}; build the table again", "pairs")
-            return self._scored[text, truth]
         found = self._pairs.get((text, truth))
         if found is None:
             score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)

@@ -18,9 +18,7 @@ from ...files import write_atomically
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
 from ..scenes import degrade
 from ..scenes import scene as scenes
-from ..scenes.own_images import OwnImage, images_digest, with_german
 from . import similarity
-from .scorers import OURS, ImageScorer, OwnImages, OwnTexts, TextScorer
 from .table import CHAINS, FORMAT, OUTPUTS, READER_OF, SAMPLES, SCALE, WANTED, wanted_texts
 
 Progress = Callable[[str], None]
@@ -28,8 +26,7 @@ Progress = Callable[[str], None]
 
 def build_table(
     out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, weights: str = "",
-    progress: Progress | None = None, *, images: Sequence[OwnImage] | None = None, image_scorer: ImageScorer | None = None,
-    text_scorer: TextScorer | None = None,
+    progress: Progress | None = None,
 ) -> Path:  # fmt: skip
     """Execute every chain and reader on every degraded scene and write the table, whole or not at all.
 
@@ -43,36 +40,25 @@ def build_table(
         samples: Scenes per degradation.
         weights: Hash of the weights, kept in the table's `meta`; default: that of the back-end's folder, where it has one.
         progress: Called with one line per degradation.
-        images: Images of one's own instead of generated scenes; `samples` is then their number. Where they have no German
-            texts, the back-end translates the English ones.
-        image_scorer, text_scorer: Score the outputs; None for our own.
     """
     out, say = Path(out), progress or (lambda _: None)
     weights = weights or _hash_of(backend)
-    world: Sequence[Any] = scenes.make_scenes(seed, range(samples)) if images is None else images
-    if images is not None:
-        world = with_german(list(images), lambda texts: run_texts(backend, "machine_translation", texts))
-    by_image, by_text = image_scorer or OwnImages(), text_scorer or OwnTexts(None if images is None else _idf_of(world))
+    world = scenes.make_scenes(seed, range(samples))
     origin: dict[str, Any] = {
         "format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights
     }  # fmt: skip
-    if images is not None:
-        origin["images"] = images_digest(world)  # type: ignore[arg-type]
-    if (by_image.name, by_text.name) != (OURS, OURS):
-        origin["scorers"] = {"image": by_image.name, "text": by_text.name}
     clean = np.stack([s.image for s in world])
-    features = by_image.features(clean)
+    features = similarity.image_features(clean)
     parts = []
     for d, name in enumerate(degrade.NAMES):
         part = out.with_name(out.name + ".parts") / f"{d}.npz"
         if not _usable(part, origin):
-            _write(part, _outcomes(backend, by_image, clean, features, d, seed), origin)
+            _write(part, _outcomes(backend, clean, features, d, seed), origin)
         with np.load(part, allow_pickle=False) as file:
             parts.append({k: file[k] for k in file.files})
         say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
-    merged = _merge(backend, by_text, parts, world)
-    idf = dict(by_text.idf if isinstance(by_text, OwnTexts) else similarity.scene_idf())
-    _write(out, merged, {**origin, "chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": idf})
+    described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
+    _write(out, _merge(backend, parts, world), {**origin, **described})
     for d in range(len(degrade.NAMES)):
         (out.with_name(out.name + ".parts") / f"{d}.npz").unlink()
     out.with_name(out.name + ".parts").rmdir()
@@ -118,17 +104,10 @@ def degraded(clean: Images, d: int, seed: int) -> Images:
     return np.stack([degrade.degrade(image, d, seed, i) for i, image in enumerate(clean)])
 
 
-def _idf_of(world: Sequence[Any]) -> dict[str, float]:
-    """The idf weights of the true texts of images of one's own."""
-    return similarity.idf_weights(text for each in world for text in wanted_texts(each))
-
-
-def _outcomes(
-    backend: Backend, scorer: ImageScorer, clean: Images, features: similarity.Features, d: int, seed: int
-) -> dict[str, NDArray[Any]]:
+def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d: int, seed: int) -> dict[str, NDArray[Any]]:
     """Compute one degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
     states = _restored(backend, clean, d, seed)
-    image = np.stack([(scorer.features(states[c]) * features).sum(1) for c in CHAINS], 1)
+    image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
     return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), **_read(backend, states)}
 
 
@@ -160,9 +139,7 @@ def _read(backend: Backend, states: dict[tuple[str, ...], Images]) -> dict[str, 
     return {"reader": reader, "texts": _lines(list(numbers))}
 
 
-def _merge(
-    backend: Backend, scorer: TextScorer, parts: list[dict[str, NDArray[Any]]], world: Sequence[Any]
-) -> dict[str, NDArray[Any]]:
+def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequence[scenes.Scene]) -> dict[str, NDArray[Any]]:
     numbers: dict[str, int] = {}
     reader = np.empty((len(READERS), len(parts), len(world), len(CHAINS)), np.uint32)
     for d, part in enumerate(parts):
@@ -175,15 +152,13 @@ def _merge(
     for k, name in enumerate(TEXT_TOOLS):
         filled[k, list(tool[name])] = list(tool[name].values())
     texts = list(numbers)
-    others = {} if scorer.name == OURS else {"pairs": _pairs(scorer, reader, filled, wanted, texts)}
     return {
         "image": np.stack([p["image"] for p in parts]),
-        "text": _text_scores(scorer, reader, filled, wanted, texts),
+        "text": _text_scores(reader, filled, wanted, texts),
         "reader": reader,
         "tool": filled,
         "wanted": wanted,
         "texts": _lines(texts),
-        **others,
     }
 
 
@@ -205,28 +180,10 @@ def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[
     return made
 
 
-def _pairs(
-    scorer: TextScorer, reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str]
-) -> NDArray[np.int32]:
-    """Score every text that a sample's routes can end with against its true texts: rows of text, truth and score.
-
-    Look-ups score by our own measure what a table does not hold, so that a table of another measure holds all of it.
-    """
-    found: dict[tuple[int, int], int] = {}
-    for s in range(reader.shape[2]):
-        reached = {int(n) for n in np.unique(reader[:, :, s])}
-        for _ in TEXT_TOOLS:
-            reached |= {int(n) for row in tool for n in row[sorted(reached)] if n >= 0}
-        made = sorted(reached)
-        for truth in np.unique(wanted[:, s]).tolist():
-            for text, score in zip(made, scorer.scores([texts[n] for n in made], texts[truth]), strict=True):
-                found[text, truth] = round(score * SCALE)
-    return np.array([(*key, score) for key, score in sorted(found.items())], np.int32).reshape(-1, 3)
-
-
 def _text_scores(
-    scorer: TextScorer, reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str]
+    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str]
 ) -> NDArray[np.uint16]:
+    idf = similarity.scene_idf()
     translated = tool[TEXT_TOOLS.index("machine_translation")]
     out = np.empty((len(WANTED), *reader.shape[1:]), np.uint16)
     for k, name in enumerate(WANTED):
@@ -235,6 +192,6 @@ def _text_scores(
         for s in range(reader.shape[2]):
             unique, inverse = np.unique(produced[:, s], return_inverse=True)
             truth = texts[int(wanted[k, s])]
-            scores = [round(score * SCALE) for score in scorer.scores([texts[int(u)] for u in unique], truth)]
+            scores = [round(similarity.text_score(texts[int(u)], truth, idf) * SCALE) for u in unique]
             out[k, :, s] = np.array(scores, np.uint16)[inverse.reshape(produced[:, s].shape)]
     return out

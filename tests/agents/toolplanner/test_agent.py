@@ -116,7 +116,7 @@ def test_parts_can_be_left_out() -> None:
 
 
 def test_the_simulated_planner_is_the_simulated_model_where_nothing_is_named() -> None:
-    env = chat(level="statement")
+    env = chat(level=None)
     for number in range(10):
         plain = play(env, LlmAgent(Simulated(), Dfsdt()), number)
         assert play(env, LlmAgent(SimulatedToolPlanner(), Dfsdt()), number) == plain

@@ -24,6 +24,7 @@ TRACKS = {
     "zoo:deer": "decisions",
     "zoo:lagrangian": "numbers",
     "zoo:ppo": "numbers",
+    "zoo:sessions": "sessions",
     "zoo:toolplanner": "text",
 }
 
@@ -37,7 +38,9 @@ def test_every_trained_system_ships() -> None:
 def test_the_card_is_that_of_the_run(name: str) -> None:
     card, folder = read_card(name), zoo_folder(name)
     config = json.loads((folder / "config.json").read_text())
-    assert card.seed == config["settings"]["seed"] and card.command.startswith(f"costgym train {config['trainer']} ")
+    trainer = config["trainer"]
+    assert card.command.startswith((f"costgym train {trainer} ", f"python benchmarks/learning/{trainer}.py train "))
+    assert card.seed == config["settings"]["seed"]
     assert card.figures and card.processor_minutes > 0
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert there == {*card.files, "card.json"}

@@ -190,7 +190,7 @@ def test_a_step_before_a_reset_and_arguments_that_make_no_sense_say_what_is_wron
         compiled.step(0)
     with pytest.raises(Exception, match="reset"):
         compiled.action_masks()
-    with pytest.raises(ConfigError, match=r"compiled.*true or false, got 1"):
+    with pytest.raises(ConfigError, match=r"compiled.*true, false or .auto., got 1"):
         MarketplaceEnv(compiled=1)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"compiled.*one scenario"):
         MarketplaceEnv(compiled=True, scenario=["marketplace", "storm"])

@@ -14,9 +14,9 @@ import costgym
 from costgym.agents import Agent, make_agent
 from costgym.experiments.board.reruns import process_agent
 from costgym.experiments.board.reruns.rerun import rerun
-from costgym.experiments.board.submissions.submission import add, pack
+from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
-from costgym.experiments.leaderboard import make_run_config, run
+from costgym.experiments.leaderboard import add, make_run_config, run
 from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.trajectories.format import shown_crash
 from costgym.simulators.errors import InfrastructureError
@@ -185,7 +185,36 @@ def test_an_honest_run_with_void_episodes_verifies(tmp_path: Path, monkeypatch: 
             "\n".join(line.replace(old, new) if line == void else line for line in lines) + "\n"
         )
         assert not verify(place).verified
+    (place / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    # handed in, it verifies as well; but whoever hands in says that it is void, so it counts as a failure there
+    packed = pack(place, tmp_path / "packed", "A", "a@example.org", ["greedy"])
+    assert validate(packed).verified and verify(packed).verified
+    assert json.loads((packed / "manifest.json").read_text())["files"][0]["void"] == {"1": "server down"}
+    base = run(board("cheapest", episodes=6), tmp_path / "base").folder
+    [added] = add(base, packed)
+    assert (added["void_episodes"], added["missing_episodes"], added["episodes"]) == (1, 1, 6)
+    assert added["pass_rate"] == pytest.approx(row["pass_rate"] * 5 / 6)
+    assert verify(base).verified and 'data-sort="void_episodes"' in (base / "index.html").read_text()
     # an episode that was played cannot be declared void afterwards: its record says otherwise
     good = next(line for line in lines if '"greedy"' in line and '"void":false' in line)
     (place / "episodes.jsonl").write_text("\n".join(lines).replace(good, good.replace('"void":false', '"void":true')) + "\n")
     assert not verify(place).verified
+
+
+def test_an_episode_that_a_back_end_broke_off_says_that_it_was_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from costgym.agents.classic import GreedyAgent
+
+    act, seen = GreedyAgent.act, list[int]()
+
+    def down(self: Any, observation: Any, info: dict[str, Any]) -> Any:
+        seen.append(1)
+        if len(seen) == 6:
+            raise InfrastructureError("server down")
+        return act(self, observation, info)
+
+    monkeypatch.setattr(GreedyAgent, "act", down)
+    [row] = run(board("greedy", episodes=6), tmp_path / "board").document["rows"]
+    monkeypatch.undo()
+    assert (row["retried"], row["void_episodes"]) == (1, 0) and verify(tmp_path / "board").verified

@@ -11,7 +11,6 @@ from costgym.experiments.board.conditions import CALM
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import validate_run
 from costgym.experiments.leaderboard import run
-from costgym.experiments.pages.findings import finding
 from costgym.simulators.marketplace.stress import Stress
 
 
@@ -58,4 +57,3 @@ def test_the_page_has_a_surface_and_opens_on_the_world_as_it_is(board):
     assert "What faults cost" in page and "Rate limits × 20" in page
     chosen = page[page.index('<select name="condition">') :].split("selected>", 1)[1].split("<", 1)[0]
     assert chosen.startswith("failures × 1, rate limits × 1, latency × 1")
-    assert "of the successes that greedy has without faults it keeps" in finding(document(board)).lower()

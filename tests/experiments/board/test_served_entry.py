@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,13 @@ def test_what_was_played_over_the_service_is_ranked_verified_packed_and_added(bo
             play(sessions)
         assert recorder.missing == 1
     assert not (mine / "leaderboard.json").exists()
-    with EntryRecorder(mine, config, ENV) as recorder:  # another server goes on with what is missing
-        sessions = open_sessions(recorder)
-        play(sessions)
+    with EntryRecorder(mine, config, ENV) as recorder:  # another server does not hand it out again
+        assert recorder.missing == 0
         with pytest.raises(Refused):
-            play(sessions)
+            play(open_sessions(recorder))
+    [row] = json.loads((mine / "leaderboard.json").read_text())["rows"]
+    assert row["crash_reasons"] == {"the client left this episode before its end": 1} and row["episodes"] == 3
+    assert (mine / "attempts.jsonl").read_text() == "0\n1\n2\n" and row["metered"] is False
     assert verify(mine).verified
     packed = pack(mine, tmp_path / "packed", "ours", "us@example.org")
     assert validate(packed).verified

@@ -74,7 +74,7 @@ def test_a_run_is_verified_as_it_lies_there(board: Path, packed: Path, tmp_path:
     lines = (mine / "episodes.jsonl").read_text().splitlines()
     forged = lines[4].replace('"tokens":', '"tokens":1')
     (mine / "episodes.jsonl").write_text("\n".join([*lines[:4], forged, *lines[5:]]) + "\n")
-    assert verify(mine).problems[0].startswith("episodes.jsonl, react episode 4: replay says")
+    assert verify(mine).problems[0].startswith("episodes.jsonl, cheapest episode 4: replay says")
 
 
 def test_the_shipped_schema_is_the_models() -> None:
@@ -93,7 +93,7 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     assert {row["agent"] for row in verified} == {"cheapest (Team A)", "react (Team A)"}
     about = {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
     assert verified[0]["submission"] == {**about, "manifest": verified[1]["submission"]["manifest"]}
-    assert "react (Team A)" in (mine / "index.html").read_text()
+    assert "react (Team A)" in (mine / "text.html").read_text()
     before = (mine / "leaderboard.json").read_bytes()
     run(make_run_config("quick", **PLAN), mine)  # type: ignore[arg-type]
     assert (mine / "leaderboard.json").read_bytes() == before
@@ -129,7 +129,7 @@ def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -
 
 
 def reseal(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> None:
-    """Forge a record as one who knows the code would: seal and digest are made anew."""
+    """Forge a record as one who knows the code would: seal and digest are recomputed."""
     lines = path.read_text().splitlines()
     header = Header(**json.loads(lines[0]))
     document = json.loads(lines[line])
@@ -220,7 +220,7 @@ def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
         (put(url="javascript:alert(1)"), "manifest.json, url:"),
         (put(extra=1), "manifest.json, extra:"),
         (lambda d: d["files"][0].update(path="trajectories/../../x.jsonl"), "manifest.json, files.0.path:"),
-        (lambda d: d["files"][0].update(path="trajectories/text/none.jsonl"), "is not the file of react"),
+        (lambda d: d["files"][0].update(path="trajectories/text/none.jsonl"), "is not the file of cheapest"),
         (lambda d: d["files"][0].update(agent="nobody"), "the run has no such agent"),
         (lambda d: d["files"][0].update(condition=9), "the run has no such agent or condition"),
         (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file is not the one"),
@@ -263,7 +263,7 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     assert invoke(*told, "--agents", "react").exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
-    assert "claims to use GPT-9" in (mine / "index.html").read_text()
+    assert "claims to use GPT-9" in (mine / "text.html").read_text()
     assert verify(mine).verified
 
 
@@ -320,13 +320,13 @@ def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, j
     verdict = validate(packed, engine=Local(jobs))
     assert [problem.partition(": ")[2][:40] for problem in verdict.problems] == [
         "digest: the file is not the one that the",
+        "4 of 8 episodes agree with replay",
+        "there is no such file",
+        "digest: the file is not the one that the",
         "line 4, episode 2: final: price: replay ",
         "line 6, episode 4: agent: expected ('rea",
         "line 7, episode 5: number and seed: epis",
         f"{packed}/trajectories/text/react.price=10.jsonl"[:40],
-        "digest: the file is not the one that the",
-        "4 of 8 episodes agree with replay",
-        "there is no such file",
     ]
     assert verdict.episodes == 4 + 0 + 4 + 8 and len(verdict.rows) == 1
     assert verify(packed, engine=Local(jobs)).problems == verdict.problems

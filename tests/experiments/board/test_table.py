@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from costgym.experiments.pages.table import print_table
+from costgym.experiments.pages.table import markdown_of, print_table
 
 
 def row(agent, limit, passed, cost, model="simulated", **more):
@@ -41,9 +41,9 @@ ROWS = (
 )
 
 
-def printed(*rows, width=100, styled=False):
+def printed(*rows, width=100, styled=False, wide=False):
     out = io.StringIO()
-    print_table(board(*rows), Console(file=out, width=width, force_terminal=styled, color_system=None))
+    print_table(board(*rows), Console(file=out, width=width, force_terminal=styled, color_system=None), wide)
     return out.getvalue()
 
 
@@ -57,7 +57,8 @@ def test_rows_are_grouped_by_budget_best_first_and_the_oracle_has_no_rank():
     lines = [line.split() for line in printed(*ROWS).splitlines()]
     starts = [line[:2] for line in lines if line and line[0] in ("1", "2", "–", "10", "20")]
     assert starts == [
-        ["10", "credits"], ["1", "react"], ["20", "credits"], ["–", "oracle"], ["1", "tot-dfs+ecoact+btp"], ["2", "react"],
+        ["20", "credits:"], ["10", "credits"], ["1", "react"], ["20", "credits"], ["–", "oracle"], ["1", "tot-dfs+ecoact+btp"],
+        ["2", "react"],
     ]  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def heading(width):
 def test_rates_are_percent_with_one_decimal_and_prices_have_two():
     names = ["Pass %", "Cost per success", "Over budget %", "Cost", "Plan score", "Regret", "Time, s", "Tokens"]
     assert re.split(r"  +", heading(200).strip()) == ["#", "Agent", *names, "Tool errors %"]
-    line = next(line for line in printed(*ROWS, width=200).splitlines() if "tot-dfs" in line)
+    line = next(line for line in printed(*ROWS, width=200).splitlines() if "tot-dfs" in line and line.startswith(" 1"))
     assert line.split() == [
         "1",
         "tot-dfs+ecoact+btp",
@@ -106,6 +107,23 @@ def test_a_wider_terminal_shows_more_columns():
     assert counts == sorted(set(counts))
 
 
+def test_a_line_above_the_table_says_who_is_best_and_at_what_cost():
+    assert "\n20 credits: tot-dfs+ecoact+btp, Pass % 60.0, 13.33 credits a success.\n" in printed(*ROWS, width=200)
+    assert "20 credits: greedy, Pass % 50.0, 4.00 credits a success." in printed(row("greedy", 20, 0.5, 2.0, model=None), *ROWS)
+
+
+def test_a_wide_table_has_every_column_however_narrow_the_terminal_is():
+    lines = printed(*ROWS, width=40, wide=True).splitlines()
+    assert next(line for line in lines if "Agent" in line) == heading(200)
+
+
+def test_markdown_has_a_table_for_each_condition_and_escapes_names():
+    text = markdown_of(board(*ROWS, row("a|b *c*", 10, 0.75, 1.0)))
+    assert text.count("| # | Agent | Pass % | Cost per success | Over budget % |") == 2
+    assert "| 1 | a\\|b \\*c\\* † | **75.0** | **1.33** | 0.0 |" in text
+    assert "| – | oracle | 90.0 |" in text and "Tokens" not in text and "Tokens" in markdown_of(board(*ROWS), wide=True)
+
+
 def test_a_pipe_gets_plain_text():
     text = printed(*ROWS, width=80)
     assert "\x1b" not in text and "─" not in text
@@ -120,7 +138,7 @@ def test_the_best_competitor_is_bold_and_the_oracle_never():
 
 def test_the_judge_grading_ranks_by_the_judged_rates():
     judged = [{**r, "grading": "judge"} for r in ROWS]
-    assert names(printed(*judged)) == ["react", "react", "tot-dfs+ecoact+btp", "oracle"]
+    assert names(printed(*judged)) == ["react", "oracle", "react", "tot-dfs+ecoact+btp"]
     assert "judge (a seeded stand-in) grading" in printed(*judged)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import re
 import shutil
@@ -12,10 +13,10 @@ from html.parser import HTMLParser
 import pytest
 
 from costgym.experiments.board.conditions import budget_label
-from costgym.experiments.board.rows import columns_of
-from costgym.experiments.pages.leaderboard_page import page_of
+from costgym.experiments.board.rows import BY_EPISODE, columns_of
+from costgym.experiments.pages.leaderboard_page import COLUMNS, csv_of, page_of
 from costgym.experiments.play.metric_registry import REGISTRY, written
-from costgym.experiments.play.metrics import summarise
+from costgym.experiments.play.metrics import episode_figures, summarise
 from costgym.experiments.play.results import EpisodeResult
 
 VOID_TAGS = {"meta", "input", "br", "link", "img"}
@@ -65,7 +66,9 @@ def board(names=AGENTS, limits=(10, 20, 40), episodes=12):
                 )
                 for i, price in enumerate(prices)
             ]  # fmt: skip
-            rows.append(summarise(results))
+            keys = ("pass_rate_under_budget", "judged_pass_rate_under_budget")
+            by_episode = {key: episode_figures(results, key, episodes) for key in keys}
+            rows.append({**summarise(results), BY_EPISODE: by_episode})
     return {
         "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict",
         "scenario": {"name": "marketplace", "description": "A market.", "currency": "credits"}, "rows": rows,
@@ -105,7 +108,7 @@ def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
     text = Document(page).all("body")[0]["text"]
     for word in ("quick", "marketplace", "A market.", "12 episodes each", "0.1.0", "costgym/MarketplaceChat-v0"):
         assert word in text
-    without_namespace = page.replace("http://www.w3.org/2000/svg", "").replace('<a href="https://arxiv.org/abs/', "")
+    without_namespace = page.replace('<a href="https://arxiv.org/abs/', "")
     assert not re.search(r"https?://|//cdn|@import|url\(|<link|<img|<iframe|fetch\(|XMLHttp", without_namespace)
     assert "default-src 'none'" in page
     assert "innerHTML" not in page and "eval(" not in page
@@ -139,7 +142,7 @@ def test_a_hostile_name_stays_text(name):
     found = Document(page)
     assert [e["tag"] for e in found.elements] == [e["tag"] for e in harmless.elements]
     assert not any(key.startswith("on") for element in found.elements for key in element)
-    assert embedded(page)["series"][0]["label"] == "".join(c if c.isprintable() else "�" for c in name)
+    assert embedded(page)["rows"][0]["agent"] == "".join(c if c.isprintable() else "�" for c in name)
 
 
 def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
@@ -150,16 +153,24 @@ def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
             assert "simulated model" in line["text"]
         if "oracle" in line["text"]:
             assert "bound, not ranked" in line["text"] and line["class"] == "reference"
-    series = {s["label"]: s for s in embedded(page)["series"]}
-    assert series["react"]["simulated"] and not series["random"]["simulated"]
-    assert series["oracle"]["reference"] and not series["react"]["reference"]
-    assert page.count("† simulated language model") == 2
+    kinds = {place["name"]: place["kind"] for place in embedded(page)["places"]}
+    assert kinds == {"oracle": "bound", "react": "simulated", "react+btp": "simulated", "random": "played"}
+    assert "Language models marked † are simulated" in page
+
+
+def test_simulated_rows_stand_below_a_heading_of_their_own_and_are_ranked_among_themselves():
+    document = Document(page_of(board()))
+    found = [e["text"] for e in document.elements if e.get("class") in ("name", "heading", "rank")]
+    heading = next(place for place, text in enumerate(found) if text.startswith("With a simulated language model"))
+    assert set(found[2:heading:2]) == {"oracle", "random"}
+    assert found[heading + 2 :: 2] == ["react+btp", "react"] * 3
+    assert [rank[0] for rank in found[heading + 1 :: 2]] == ["1", "2"] * 3
 
 
 def test_figures_of_a_real_model_bear_its_name_and_no_simulated_mark():
     page = page_of(board({"react": ("gpt-x", 6, 1)}))
     assert "gpt-x" in page
-    assert "† simulated language model" not in page
+    assert "†" not in Document(page).all("body")[0]["text"].split("\n{")[0]
 
 
 def test_every_column_is_explained_and_every_heading_is_a_button():
@@ -167,9 +178,12 @@ def test_every_column_is_explained_and_every_heading_is_a_button():
     heads = [head for head in document.all("th", scope="col") if "data-sort" in head]
     shown = columns_of(board())
     assert {metric.key for metric in shown} < REGISTRY.keys()
-    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *(metric.key for metric in shown)]
-    assert len(document.all("button", type="button")) == len(heads) + 1
-    assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{metric.key}" for metric in shown]
+    early = ["pass_rate_under_budget", "cost_per_success", "budget_failure_rate", "average_cost"]
+    keys = [metric.key for metric in shown if metric.key not in early]
+    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *early, *keys]
+    assert len(document.all("button", type="button")) == len(heads) + 2  # theme and all columns
+    assert sum("more" not in head["class"] for head in heads) == 3 + COLUMNS
+    assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{key}" for key in (*early, *keys)]
     ids = {e["id"] for e in document.elements if "id" in e}
     assert {e["aria-describedby"] for e in document.elements if "aria-describedby" in e} <= ids
     assert {e["aria-labelledby"] for e in document.elements if "aria-labelledby" in e} <= ids
@@ -234,11 +248,17 @@ PROBE = """
 <script>
 addEventListener("load", () => setTimeout(() => {
   const q = (s) => [...document.querySelectorAll(s)];
-  const shown = () => q("#board tbody tr").filter((r) => !r.hidden).map((r) => r.querySelector(".name").textContent);
+  const text = (s) => q(s)[0].textContent;
+  const shown = () => q("#board tr[data-row]").filter((r) => !r.hidden).map((r) => r.querySelector(".name").textContent);
   const press = (sort) => q("th").find((h) => h.dataset.sort === sort).querySelector("button").click();
-  const choose = (name, value) => q(`input[name=${name}]`).find((i) => i.value === value).click();
-  const marks = (id) => q(`#${id} .series .mark`).length;
-  const out = { first: shown(), lines: marks("lines"), points: marks("scatter") };
+  const choose = (name, value) => q(`input[name=${name}]`).find((i) => i.value === value)?.click();
+  const type = (s, value) => { q(s)[0].value = value; q(s)[0].dispatchEvent(new Event("input", { bubbles: true })); };
+  const dots = () => q("#plot > i").filter((i) => !i.hidden).length;
+  const out = { first: shown(), dots: dots(), front: q("#front")[0].getAttribute("points") };
+  out.cards = q(".card").map((c) => c.innerText.replace(/\\s+/g, " "));
+  out.columns = q("thead th").filter((h) => h.offsetParent).length;
+  q("#more")[0].click();
+  out.more = q("thead th").filter((h) => h.offsetParent).length;
   press("average_cost");
   out.cheapest = shown();
   out.sorted = q("th[aria-sort]").map((h) => [h.dataset.sort, h.getAttribute("aria-sort")]);
@@ -246,17 +266,23 @@ addEventListener("load", () => setTimeout(() => {
   out.dearest = shown();
   choose("condition", "all");
   out.all = shown().length;
-  out.allPoints = marks("scatter");
-  const before = q("#lines polyline").map((p) => p.getAttribute("points")).join();
+  out.status = text("#status");
   choose("grading", "judge");
-  out.moved = before !== q("#lines polyline").map((p) => p.getAttribute("points")).join();
+  out.judged = text("#card-best [data-slot=figure]");
   out.visible = getComputedStyle(q("td .of-judge")[0]).display + " " + getComputedStyle(q("td .of-strict")[0]).display;
-  q("#legend button")[0].click();
-  out.hidden = marks("lines");
+  type("input[type=search]", "REACT+");
+  out.found = shown();
+  type("#budget", "0");
+  out.poor = text("#card-best");
+  type("#budget", "1000");
+  out.rich = text("#card-best .who") + text("#card-next");
+  choose("kind", "simulated");
+  type("#budget", "1000");
+  out.simulated = text("#card-best .who");
+  out.address = location.hash;
   q("#theme")[0].click(); q("#theme")[0].click();
   out.dark = getComputedStyle(document.body).backgroundColor;
   out.wide = document.documentElement.scrollWidth - innerWidth;
-  out.status = q("#status")[0].textContent;
   const pre = document.createElement("pre");
   pre.id = "probe";
   pre.textContent = JSON.stringify(out);
@@ -266,33 +292,94 @@ addEventListener("load", () => setTimeout(() => {
 </body>"""
 
 
-def browse(tmp_path, page, width=1280):
+def browse(tmp_path, page, width=1280, address=""):
     path = tmp_path / "index.html"
     path.write_text(page, encoding="utf-8")
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000",
-        "--enable-logging=stderr", f"--window-size={width},1600", f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
+        "--enable-logging=stderr", f"--window-size={width},1600", f"--user-data-dir={tmp_path / 'profile'}",
+        path.as_uri() + address,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
+def as_seen(page):
+    """The cards and the frontier of a page, as they stand in its text."""
+    document = Document(page)
+    cards = [" ".join(card["text"].split()) for card in document.all("article")]
+    (front,) = document.all("polyline")
+    return cards, front["points"]
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
-def test_a_browser_draws_sorts_and_filters_without_an_error(tmp_path):
-    dom, console = browse(tmp_path, page_of(board()).replace("</body>", PROBE))
+def test_a_browser_answers_sorts_and_filters_without_an_error(tmp_path):
+    page = page_of(board())
+    dom, console = browse(tmp_path, page.replace("</body>", PROBE))
     assert console == []
     seen = json.loads(Document(dom).all("pre", id="probe")[0]["text"])
-    assert seen["first"] == ["oracle", "react+btp", "react", "random"]
-    assert (seen["lines"], seen["points"]) == (12, 4)
-    assert seen["cheapest"] == ["oracle", "react+btp", "react", "random"]
-    assert seen["dearest"] == seen["cheapest"][::-1]
+    assert (seen["cards"], seen["front"]) == as_seen(page)  # the script changes nothing at first
+    assert seen["first"] == ["oracle", "random", "react+btp", "react"]
+    assert seen["dots"] == 12
+    assert (seen["columns"], seen["more"]) == (2 + COLUMNS, len(columns_of(board())) + 2)
+    assert seen["cheapest"] == ["oracle", "random", "react+btp", "react"]
+    assert seen["dearest"] == ["random", "oracle", "react", "react+btp"]
     assert seen["sorted"] == [["average_cost", "ascending"]]
-    assert (seen["all"], seen["allPoints"]) == (12, 12)
-    assert seen["moved"]
-    assert seen["visible"] == "inline none"
-    assert seen["hidden"] == 9
-    assert seen["dark"] == "rgb(19, 21, 24)"
+    assert seen["all"] == 12
     assert seen["status"] == "12 rows, sorted by Cost, descending"
+    assert seen["visible"] == "inline none"
+    assert seen["found"] == ["react+btp"] * 3
+    assert "No agent that passes stays within this budget." in seen["poor"]
+    assert seen["rich"].startswith("random") and "No agent is better, whatever the budget." in seen["rich"]
+    assert seen["simulated"] == "react+btp"
+    address = dict(pair.split("=") for pair in seen["address"][1:].split("&"))
+    assert address.pop("budget")
+    assert address == {
+        "kind": "simulated", "grading": "judge", "condition": "all", "search": "REACT%2B", "columns": "all",
+        "sort": "average_cost.down",
+    }  # fmt: skip
+    assert seen["dark"] == "rgb(19, 21, 24)"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
+def test_an_address_opens_the_page_with_its_choices_and_nonsense_in_it_changes_nothing(tmp_path):
+    page = page_of(board())
+    address = "#kind=simulated&budget=40&condition=2&search=btp&columns=all&sort=average_cost.down"
+    dom, console = browse(tmp_path, page, address=address)
+    assert console == []
+    document = Document(dom)
+    (best,) = document.all("article", id="card-best")
+    assert "react+btp" in best["text"]
+    shown = [line for line in document.all("tr") if "data-row" in line and "hidden" not in line]
+    assert len(shown) == 1 and "react+btp" in shown[0]["text"]
+    nonsense = "#kind=<b>&budget=x&by=constructor&world=-1&grading=1&sort=__proto__&condition=99&search=&theme=1"
+    dom, console = browse(tmp_path, page, address=nonsense)
+    assert console == []
+    assert [" ".join(card["text"].split()) for card in Document(dom).all("article")] == as_seen(page)[0]
+
+
+def test_the_chart_has_labelled_axes_a_caption_and_a_name_for_those_who_do_not_see_it():
+    for names, kind in ((AGENTS, True), ({"react": ("gpt-x", 6, 1)}, False)):
+        document = Document(page_of(board(names)))
+        (plot,) = document.all("div", role="img")
+        assert plot["aria-label"].startswith("Pass % against the mean cost of an episode")
+        texts = {e["text"] for e in document.elements if e["tag"] == "p"}
+        assert {"Pass %", "Mean cost of an episode, credits"} <= texts
+        assert [e["text"] for e in document.all("em")] == ["0", "20", "40", "60", "80", "100"]
+        assert len(document.all("div", **{"class": "axis-x", "data-by": "price"})[0]["text"].split()) >= 4
+        (caption,) = document.all("figcaption")
+        assert ("Rings have a simulated language model." in caption["text"]) == kind
+
+
+def test_the_table_for_spreadsheets_holds_every_figure_and_no_formula():
+    leaderboard = board({**AGENTS, "=1+1": ("gpt", 6, 1)})
+    lines = list(csv.DictReader(csv_of(leaderboard).splitlines()))
+    assert len(lines) == len(leaderboard["rows"])
+    assert {line["agent"] for line in lines} == {*AGENTS, "'=1+1"}
+    row = next(r for r in leaderboard["rows"] if r["agent"] == "react" and r["budget"] == {"price": 20})
+    line = next(each for each in lines if each["agent"] == "react" and each["budget_price"] == "20.0")
+    assert float(line["pass_rate_under_budget"]) == row["pass_rate_under_budget"]
+    assert [float(line[f"average_cost_{end}"]) for end in ("low", "high")] == row["ci95"]["average_cost"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")

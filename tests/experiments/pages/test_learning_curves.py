@@ -161,7 +161,7 @@ def test_the_curve_is_there_for_tensorboard_too(tmp_path: Path) -> None:
 
     put(tmp_path, [{"step": 1, "loss": 2.0}, {"step": 5, "loss": 1.5}])
     publish(tmp_path)
-    assert publish(tmp_path) == tmp_path / "curves.html"  # a second time writes them anew, not beside
+    assert publish(tmp_path) == tmp_path / "curves.html"  # a second time replaces them
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 2.0), (5, 1.5)]

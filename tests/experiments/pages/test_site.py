@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_names_and_messages_stay_text_on_every_page(site: Path) -> None:
         assert not any(tag in ("img", "b", "iframe") and "onerror" in attributes for tag, attributes in tags)
         assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
         assert all(
-            attributes.get("src") or tag != "script" or page.name in ("index.html", "numbers.html") for tag, attributes in tags
+            attributes.get("src") or tag != "script" or page.name in ("index.html", "text.html") for tag, attributes in tags
         )
         assert HOSTILE not in page.read_text(encoding="utf-8")
     assert not [path for path in (site / "data").iterdir() if not path.read_bytes().isascii()]
@@ -225,9 +226,32 @@ def test_comparisons_are_paired_and_adjusted_after_holm() -> None:
     for key, pair in pairs.items():
         assert pair.episodes == expected[key].episodes == 80
         assert (pair.ahead, *pair.ci95) == pytest.approx((expected[key].difference, *expected[key].ci95), abs=1e-12)
-    raw = sorted(expected[a.id, b.id].p_value for place, a in enumerate(group) for b in group[place + 1 :])
+    passed = {entry.id: [each.strict and each.within_budget for each in results[entry.id]] for entry in group}
+    raw = []
+    for place, a in enumerate(group):
+        for b in group[place + 1 :]:
+            won = sum(one > other for one, other in zip(passed[a.id], passed[b.id], strict=True))
+            lost = sum(one < other for one, other in zip(passed[a.id], passed[b.id], strict=True))
+            # McNemar's test with its continuity correction
+            raw.append(math.erfc(max(0, abs(won - lost) - 1) / math.sqrt(2 * (won + lost))))
+    raw.sort()
     holm = [min(1.0, max(factor * p for factor, p in zip((3, 2, 1)[: k + 1], raw, strict=False))) for k in range(3)]
     assert sorted({pair.adjusted_p for pair in pairs.values()}) == pytest.approx(sorted(set(holm)))
+
+
+def test_episodes_of_one_task_are_one_trial_of_the_test() -> None:
+    """Each passes all episodes of 10 tasks that the other fails, or none: 10 trials, however many seeds a task has."""
+    board = imagined(agents=2, episodes=40)
+    a, b = [entry for entry in board.entries if entry.row["budget"] == {"price": 10.0}]
+    lead = {
+        entry.id: [dataclasses.replace(each, strict=entry is a, price=0.0) for each in own]
+        for entry in (a, b)
+        for own in [[r for e, r in board.results() if e == entry.id]]
+    }
+    for seeds in (1, 4):
+        trials = 40 // seeds
+        p = math.erfc((trials - 1) / math.sqrt(2 * trials))
+        assert compare([a, b], lead, "strict", 0, seeds)[a.id, b.id].adjusted_p == pytest.approx(p)
 
 
 def test_an_entry_that_met_other_worlds_is_not_compared() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def press(driver: Any, *keys: str) -> None:
 def addresses(site: Path, run: Run) -> list[tuple[str, str, str]]:
     agent = next(path.name for path in sorted(site.glob("agent-*.html")))
     return [
-        ("index.html", "", "document.querySelector('#sliders .lane')"),
+        ("index.html", "", "!document.getElementById('controls').hidden"),
         ("episodes.html", "", READY),
         ("episode.html", f"#entry={entry_of(run, 'hasty', 10.0)}&at=1", READY),
         ("episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY),
@@ -131,6 +132,12 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
         charge[2] > 0 for charge in episode["charges"]
     )
     assert texts(driver, "#query") == [episode["query"]]
+    assert texts(driver, "#why") == [episode["why"]] and episode["why"].startswith("It failed because ")
+    named = texts(driver, "#why a")
+    assert named and all(re.fullmatch(r"call \d+", text) for text in named)
+    click(driver, "#why a")
+    assert texts(driver, "#call-table .chosen th") == [named[0].removeprefix("call ")]
+    assert "entry=" in driver.current_url  # the link to a call does not take the place of the episode's address
 
 
 @pytest.mark.slow
@@ -234,24 +241,8 @@ def test_the_list_filters_sorts_and_remembers(driver: Any, site: Path, run: Run)
     )
 
 
-def test_sliders_count_passes_within_tighter_limits(driver: Any, board: Path) -> None:
-    visit(driver, board / "index.html", "", "document.querySelector('#sliders .lane')")
-    lanes = dict(zip(texts(driver, ".lane a"), texts(driver, ".lane > :last-child"), strict=True))
-    results = [each for _, each in imagined().results() if each.budget == {"price": 20.0}]
-    for name, shown in lanes.items():
-        own = [each.strict and each.within_budget for each in results if each.agent == name]
-        assert shown.startswith(f"{100 * sum(own) / len(own):.1f} %")
-    move = "const s = document.querySelector('.sliders input'); s.value = 60; s.dispatchEvent(new Event('input'));"
-    driver.execute_script(move)
-    limit = sorted(each.price for each in results)[int(0.98 * len(results))] * 60 / 200
-    lanes = dict(zip(texts(driver, ".lane a"), texts(driver, ".lane > :last-child"), strict=True))
-    for name, shown in lanes.items():
-        own = [each.strict and each.within_budget and each.price <= limit for each in results if each.agent == name]
-        assert shown.startswith(f"{100 * sum(own) / len(own):.1f} %")
-
-
 def test_the_choice_of_a_budget_holds_for_every_table(driver: Any, board: Path) -> None:
-    visit(driver, board / "index.html", "", "document.querySelector('#sliders .lane')")
+    visit(driver, board / "index.html", "", "!document.getElementById('controls').hidden")
     assert texts(driver, "[data-of-condition] h3") == ["20 credits"]
     click(driver, "input[name=condition][value='0']")
     assert texts(driver, "[data-of-condition] h3") == ["10 credits"]
@@ -276,6 +267,6 @@ def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: 
     wait(driver, "document.getElementById('count').textContent.includes('of 220 that fit')")
     longest = driver.execute_script("return window.longest")
     print(f"10,000 episodes: shown after {took:.0f} ms, longest task {longest:.0f} ms")
-    visit(driver, tmp_path / "site" / "index.html", "", "document.querySelector('#sliders .lane')")
+    visit(driver, tmp_path / "site" / "index.html", "", "!document.getElementById('controls').hidden")
     print(f"ranking of them: longest task {driver.execute_script('return window.longest'):.0f} ms")
     assert complaints(driver) == []

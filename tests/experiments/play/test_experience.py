@@ -96,8 +96,8 @@ def test_only_what_changes_calls_makes_other_experience():
 def test_the_default_worlds_experience_comes_with_the_package_and_is_what_playing_gives():
     path = SHIPPED / f"{experience_key(load_scenario('marketplace'), ExperienceSettings())}.jsonl.xz"
     lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    anew = collect_experience(load_scenario("marketplace"), ExperienceSettings(uses=0.05)).to_jsonl().splitlines(keepends=True)
-    assert anew == lines[: len(anew)] and len(anew) > 10
+    again = collect_experience(load_scenario("marketplace"), ExperienceSettings(uses=0.05)).to_jsonl().splitlines(keepends=True)
+    assert again == lines[: len(again)] and len(again) > 10
     assert path.stat().st_size < 800_000
 
 

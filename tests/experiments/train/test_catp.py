@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ pytest.importorskip("safetensors", reason="the train extra is not installed")
 from costgym.agents.catp import CatpPlanner  # noqa: E402
 from costgym.agents.opencatp.base import Situation  # noqa: E402
 from costgym.agents.registry import make_planner  # noqa: E402
-from costgym.experiments.train.catp.measure import measure, plans_of  # noqa: E402
+from costgym.experiments.train.catp.measure import measure  # noqa: E402
 from costgym.experiments.train.catp.pools import pool_data, pool_names  # noqa: E402
 from costgym.experiments.train.catp.train import train_catp  # noqa: E402
 from costgym.experiments.train.curve import read_curve  # noqa: E402
@@ -202,6 +203,7 @@ def test_a_small_policy_learns_to_plan_for_unseen_tasks(tmp_path: Path) -> None:
         learning_rate=2e-3,
     )
     planner = CatpPlanner(tmp_path / "run")
+    plans_of = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "learning" / "catp.py"))["plans_of"]
     unseen = tasks("sequential", "test")
     trained = measure(plans_of(planner, evaluator), unseen, "test", evaluator)
     informed = measure(plans_of(make_planner("oracle-informed"), evaluator), unseen, "test", evaluator)

@@ -1,4 +1,4 @@
-"""Documents of strangers: each gives a sentence or a safe world, in bounded time and memory."""
+"""Untrusted documents: each gives a sentence or a safe world, in bounded time and memory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.marketplace.tasks import TaskRules
 from costgym.simulators.marketplace.vocabulary import vocabulary
-from costgym.simulators.tasks import LEVELS, fact_in, normalise
+from costgym.simulators.tasks import fact_in, normalise
 
 DIGEST = """
 import hashlib, json
@@ -117,17 +117,6 @@ def test_an_alternative_asks_the_same_tools_for_something_else():
                 assert need.alternative.arguments != need.arguments
                 assert need.alternative.fact != need.fact
     assert found > 200
-
-
-def test_the_five_instructions_grow_from_the_query():
-    m = market()
-    for task in m.tasks:
-        assert tuple(task.instructions) == LEVELS
-        assert task.instructions["statement"] == task.query
-        assert all(text.startswith(task.query) for text in task.instructions.values())
-        assert all(any(m.catalog.get(n).title in task.instructions["api"] for n in need.tools) for need in task.needs)
-        assert all(any(m.catalog.get(n).provider in task.instructions["tool"] for n in need.tools) for need in task.needs)
-        assert not any(fact_in(need.fact, normalise(text)) for need in task.needs for text in task.instructions.values())
 
 
 @settings(max_examples=150, deadline=None)

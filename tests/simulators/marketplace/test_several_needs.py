@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.agents import make_agent
+from costgym.simulators.errors import CostGymError
 from costgym.simulators.oracle.optimum import optimum
 from costgym.simulators.scenario import parse_scenario
 
@@ -94,3 +96,64 @@ def test_the_batch_aims_calls_as_the_world_does() -> None:
                 continue
             _, reward, *_ = env.step(int(actions[i]))
             assert reward == rewards[i]
+
+
+def journey(**changes: Any) -> dict[str, Any]:
+    """A journey by air or, more cheaply, by rail."""
+    reliable = {"latency_s": 1, "reliability": 1.0}
+    tools = [
+        {"name": "flights", "capability": "flight", "parameters": {"goal": "string"}, "profile": {"fee": 5, **reliable}},
+        {"name": "trains", "capability": "train", "parameters": {"goal": "string"}, "profile": {"fee": 1, **reliable}},
+        {"name": "hotels", "capability": "room", "parameters": {"goal": "string"}, "profile": {"fee": 2, **reliable}},
+    ]
+    way = {
+        "capability": "flight",
+        "arguments": {"goal": "Bergen"},
+        "fact": "SK251",
+        "alternatives": [{"capability": "train", "fact": "R41"}],
+    }
+    needs = [{**way, **changes}, {"capability": "room", "arguments": {"goal": "Bergen"}, "fact": "1200"}]
+    tasks = [{"query": "How do I get to Bergen, and what is a room there?", "needs": needs}]
+    return {
+        "name": "way",
+        "failures": {"slip": 0.0, "kinds": {"server_error": 1.0}},
+        "source": {"kind": "own", "tools": tools, "tasks": tasks},
+    }
+
+
+def test_any_of_a_needs_alternatives_serves_it_and_the_optimum_takes_the_cheapest() -> None:
+    world = parse_scenario(journey()).build()
+    plan = optimum(world, 0, 0)
+    assert (plan.plan, plan.price, plan.exact) == ((1, 2), 3.0, True)
+    for slot, fact in ((0, "SK251"), (1, "R41")):
+        episode = world.episode(0)
+        call = episode.call(slot, {"goal": "Bergen"})
+        assert call.need == 0 and call.answer is not None and fact in call.answer
+        episode.call(2, {"goal": "Bergen"})
+        assert episode.finish(f"Take {fact}; a room is 1200.").strict
+
+
+def test_the_simulated_model_knows_a_need_by_any_of_its_alternatives() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario=journey())
+    results = costgym.rollout(env, make_agent("react"), episodes=20, seed=0)
+    assert sum(result.strict for result in results) > 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"alternatives": [{"capability": "ship", "fact": "R41"}]}, "unknown capability of source.tasks.0.needs.0"),
+        ({"alternatives": [{"capability": "train"}]}, "fact"),
+        ({"alternatives": [{"capability": "room", "fact": "9"}]}, "the same arguments must give the same fact"),
+    ],
+)
+def test_a_wrong_alternative_is_named_with_its_place(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(CostGymError, match=said):
+        parse_scenario(journey(**changes)).build()
+
+
+def test_the_fact_of_a_need_with_alternatives_is_no_argument() -> None:
+    changed = journey()
+    changed["source"]["tasks"][0]["needs"][1]["arguments"] = {"goal": "{0}"}
+    with pytest.raises(CostGymError, match=r"needs\.0\.alternatives.*neither writes nor gives an argument"):
+        parse_scenario(changed).build()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.marketplace.loaders.documents import ApiDocument
 from costgym.simulators.marketplace.loaders.names import (
     change_name,
@@ -83,8 +83,6 @@ def test_a_query_keeps_its_split_whatever_else_is_loaded(tmp_path):
     train = {both.tasks[number].id for number in both.tasks.numbers("train")}
     assert {one.tasks[number].id for number in one.tasks.numbers("train")} == {i for i in train if i.startswith("G2")}
     assert 40 < len(train) < 78
-    assert len(load_toolbench(tmp_path, train_share=0.0).tasks.numbers("train")) == 0
-    assert len(load_toolbench(tmp_path, train_share=1.0).tasks.numbers("test")) == 0
 
 
 def test_training_queries_are_split_by_the_listed_test_ids(tmp_path):
@@ -368,8 +366,6 @@ def test_missing_folders_and_files_are_named(folder, tmp_path):
         load_toolbench(folder, anytool_unsolvable=tmp_path / "ids.json")
     with pytest.raises(UnknownName, match="unknown subset 'G1_tol'; nearest: G1_tool"):
         load_toolbench(folder, subsets=["G1_tol"])
-    with pytest.raises(ConfigError, match="train_share"):
-        load_toolbench(folder, train_share=1.5)
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costgym.experiments.fit.retrieval import retrieval_quality, score
 from costgym.simulators.errors import DataError
 from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.tasks import Need, Task
-from tests.helpers.command_line import invoke
 
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "retrieval.py"
 SMALL = {"kind": "marketplace", "tools": 120, "providers": 24, "categories": 6, "train": 20, "test": 20}
 
 
@@ -104,13 +103,15 @@ def test_events_reach_tools_that_are_found_later() -> None:
 
 
 def test_scores_of_a_search() -> None:
+    score = runpy.run_path(str(BENCHMARK))["score"]
     task = Task("t", 0, "", (Need("1", ("a", "b")), Need("2", ("c",))), ())
     assert score(("a", "x", "c"), task) == (1.0, pytest.approx(1.5 / (1 + 0.6309297536 + 0.5)), 1.0)
     assert score(("x",), task) == (0.0, 0.0, 0.0)
 
 
 def test_deeper_searches_and_better_retrievers_find_more() -> None:
-    rows = retrieval_quality(parse_scenario({"name": "s", "source": SMALL}), ("bm25", "oracle"), (1, 5, 20))
+    measure = runpy.run_path(str(BENCHMARK))["retrieval_quality"]
+    rows = measure(parse_scenario({"name": "s", "source": SMALL}), ("bm25", "oracle"), (1, 5, 20))
     bm25, oracle = [row["recall"] for row in rows[:3]], [row["recall"] for row in rows[3:]]
     assert bm25 == sorted(bm25) and all(a <= b for a, b in zip(bm25, oracle, strict=True))
     assert all(row["ndcg"] == 1.0 for row in rows[3:]) and rows[0]["tasks"] == 20
@@ -135,12 +136,3 @@ def test_settings_are_checked_and_enter_the_digest() -> None:
         with pytest.raises(DataError):
             parse_scenario({"name": "d", "source": {**SMALL, "candidates": wrong}})
     assert "retriev" not in str(load_scenario("marketplace").model_dump(mode="json"))
-
-
-def test_the_command_prints_what_it_writes(tmp_path: Path) -> None:
-    file = tmp_path / "found.json"
-    asked = invoke("retrieval", "--retrievers", "oracle", "--tasks", "5", "--depths", "1,5", "--json", str(file))
-    assert asked.exit_code == 0 and "oracle" in asked.output
-    assert [row["k"] for row in json.loads(file.read_text())] == [1, 5]
-    for wrong in (("--retrievers", "guess"), ("--depths", "few"), ("--depths", "0"), ("--level", "none")):
-        assert invoke("retrieval", "--tasks", "1", *wrong).exit_code == 2

@@ -208,9 +208,9 @@ def test_a_fork_has_the_effects_and_the_future_of_its_episode_and_changes_nothin
         return repr(episode.store.records), repr(calls), repr(episode.ledger.price)
 
     present = play(episode, before)
-    twin, stranger = episode.fork(), episode.fork()
+    twin, other_fork = episode.fork(), episode.fork()
     assert play(twin, []) == present
-    play(stranger, other)
+    play(other_fork, other)
     assert play(episode, []) == present
     assert play(twin, after) == play(episode, after)
     assert twin.write_figures() == episode.write_figures()

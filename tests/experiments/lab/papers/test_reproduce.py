@@ -16,7 +16,7 @@ from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, toolplanner_effects
+from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, effect, toolplanner_effects, two_sided
 from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.lab.papers.decisions import ACCURACIES
 from costgym.experiments.lab.papers.instructions import (
@@ -25,6 +25,7 @@ from costgym.experiments.lab.papers.instructions import (
     difference_rows,
     follow,
     instruction_rows,
+    of_group,
     tag_rows,
     wins,
 )
@@ -290,8 +291,7 @@ def test_extracted_tags_beat_the_retriever_where_names_are_given() -> None:
 
 
 def test_winning_is_antisymmetric() -> None:
-    ours = [f.result for f in follow("toolplanner", "tool", 25)]
-    theirs = [f.result for f in follow("dfsdt", "tool", 25)]
+    ours, theirs = follow("toolplanner", "tool", 25), follow("dfsdt", "tool", 25)
     assert all(wins(a, b) + wins(b, a) == 1.0 for a, b in zip(ours, theirs, strict=True))
     assert {wins(a, a) for a in ours} == {0.5}
 
@@ -310,7 +310,7 @@ def test_a_trained_planner_plays_with_its_own_model_whatever_its_name() -> None:
 
 def followed(matched: list[bool], meaningful: bool = True) -> list[Followed]:
     result = follow("dfsdt", "tool", 1)[0].result
-    return [Followed(replace(result, episode=n, price=n), flag, meaningful, None) for n, flag in enumerate(matched)]
+    return [Followed(replace(result, episode=n, price=n), flag, meaningful, 0.0, None) for n, flag in enumerate(matched)]
 
 
 def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() -> None:
@@ -375,3 +375,23 @@ def test_what_cannot_be_reproduced_is_a_clear_error() -> None:
         reproduce("btp", episodes=0)
     with pytest.raises(ConfigError, match="deer"):
         reproduce("btp", data="x")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "paper", "expected"),
+    [(-4, 8, 0, "same"), (11, 20, 0, "larger"), (-30, -11, 0, "smaller"), (5, 15, 0, "open"), (20, 40, 30, "same")],
+)
+def test_a_difference_is_compared_with_the_papers_on_both_sides(low: float, high: float, paper: float, expected: str) -> None:
+    assert two_sided(low, high, paper) == expected
+
+
+def test_a_claim_stands_beside_the_papers_level_where_the_paper_prints_it() -> None:
+    row = effect("tool: Match rises", "", True, points=(20.0, 15.0, 25.0), paper=35.0)
+    assert (row["paper"], row["distance"], row["two_sided"]) == (35.0, -15.0, "open")
+    assert "paper" not in effect("cost falls", "", True)
+
+
+def test_toolplanner_is_played_on_tasks_across_categories_alone() -> None:
+    world = load_scenario("marketplace").build()
+    numbers = of_group(world, world.tasks.numbers("test"), 12)
+    assert len(numbers) == 12 and {world.tasks[number].group for number in numbers} == {"G3"}

@@ -173,33 +173,6 @@ def test_what_the_world_cannot_do_is_named(tmp_path: Path) -> None:
     assert any(line.startswith("a: median latency of failures is 0.01 s in the log") for line in named)
 
 
-def test_lambda_reports_are_read_from_text_and_from_events(tmp_path: Path) -> None:
-    ids = [f"{i:08d}-0000-0000-0000-000000000000" for i in range(3)]
-    lines = [
-        f"2026-03-01T09:00:01.000Z {ids[0]} INFO hello",
-        f"2026-03-01T09:00:02.000Z REPORT RequestId: {ids[0]}\tDuration: 400.50 ms\tBilled Duration: 401 ms\t"
-        "Memory Size: 128 MB\tMax Memory Used: 40 MB\tInit Duration: 200.00 ms\t",
-        f"2026-03-01T09:00:05.000Z {ids[1]} Task timed out after 3.00 seconds",
-        f"2026-03-01T09:00:05.000Z REPORT RequestId: {ids[1]}\tDuration: 3000.00 ms\tMemory Size: 128 MB",
-        f"2026-03-01T09:00:09.000Z REPORT RequestId: {ids[2]}\tDuration: 10.00 ms\tMemory Size: 128 MB\tStatus: error\t"
-        "Error Type: Runtime.ExitError",
-    ]
-    path = tmp_path / "resize.log"
-    path.write_text("\n".join(lines))
-    wanted = [(0.6005, Status.OK, True), (3.0, Status.TIMEOUT, False), (0.01, Status.SERVER_ERROR, False)]
-    assert [(c.latency_s, c.status, c.cold) for c in read_log(path)] == [
-        (pytest.approx(s), status, cold) for s, status, cold in wanted
-    ]
-    assert {c.tool for c in read_log(path)} == {"resize"}
-    event = {
-        "time": "2026-03-01T09:00:02Z", "type": "platform.report", "logGroup": "/aws/lambda/thumbs",
-        "record": {"requestId": "1", "metrics": {"durationMs": 400.5, "initDurationMs": 200}, "status": "success"},
-    }  # fmt: skip
-    path.write_text(json.dumps(event) + "\n" + json.dumps({**event, "type": "platform.start"}))
-    (call,) = read_log(path)
-    assert (call.tool, call.latency_s, call.cold, call.started_s) == ("thumbs", pytest.approx(0.6005), True, START + 2 - 0.6005)
-
-
 def test_a_recognised_log_without_tools_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"run_type": "llm", "name": "chat"}))

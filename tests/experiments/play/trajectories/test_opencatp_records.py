@@ -260,7 +260,7 @@ def test_an_edited_header_is_found(collected: Path, tmp_path: Path, field: str) 
 
 
 def header_with(collected: Path, tmp_path: Path, **changed: Any) -> tuple[str, ...]:
-    """What verification says where the world was edited, and its digest and seal made anew."""
+    """What verification says where the world was edited, and its digest and seal recomputed."""
     lines = collected.read_text().splitlines()
     header = Header(**json.loads(lines[0]))
     scenario = {**header.scenario, **{name: value for name, value in changed.items() if name in header.scenario}}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import runpy
 import shlex
 import threading
 import time
@@ -176,9 +177,10 @@ def server(scenario):
 def test_trl_plays_a_servers_tasks_through_openenv(scenario, server):
     pytest.importorskip("openenv", reason="OpenEnv's client is not installed")
     from costgym.experiments.serve.adapters.trl import tools_of
-    from costgym.experiments.serve.adapters.trl_openenv import RemoteWorld
 
-    world = RemoteWorld(server, tasks=2, rounds=2)
+    world = runpy.run_path(str(Path(__file__).parents[4] / "examples" / "trl_openenv.py"))["RemoteWorld"](
+        server, tasks=2, rounds=2
+    )
     rows = world.rows()
     assert len(rows) == 4 and rows[0]["task"] != rows[1]["task"] and rows[0]["seed"] != rows[2]["seed"]
     number = next(row["task"] for row in task_rows(scenario, "test") if row["id"] == rows[0]["task"])

@@ -1,0 +1,86 @@
+"""`costgym twin`: a simulated model fitted to a real one's recorded episodes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...experiments.play.options import Data, Seed
+from ...simulators.bounds import Count, argument, option
+from ...simulators.errors import ConfigError
+from ..output import print_table
+
+
+def twin(
+    episodes: Annotated[Path, argument("Recorded episodes of `react`: a trajectory file, collection, run or submission.")],
+    out: Annotated[Path, option("Model file to write; `--model FILE:twin` plays it.", "FILE")] = Path("twin.yaml"),
+    data: Data = None,
+    hold_out: Annotated[
+        bool, option("Fit every second episode only, predict the others and compare.", "", "--hold-out")
+    ] = False,
+    predict: Annotated[tuple[str, ...], option("Agents whose runs with this model are predicted.", "NAME[,NAME ...]")] = (),
+    budgets: Annotated[str | None, option("Their budgets; those of the episodes by default.", "RESOURCE=LIMIT,...")] = None,
+    failures: Annotated[tuple[str, ...], option("Presets of failures that they are predicted under.", "NAME[,NAME ...]")] = (),
+    count: Annotated[Count, option("Episodes of a predicted run.", "N", "--episodes")] = 100,
+    seed: Seed = 0,
+    predictions: Annotated[Path, option("File of the predictions.", "FILE")] = Path("predictions.json"),
+) -> None:
+    """Fit the simulated model's rates to recorded episodes, and predict other runs of that model.
+
+    Predictions are written with their SHA-256, to be kept before the run that tests them.
+
+    Example: `costgym twin runs/react --out twin.yaml --predict react+btp --budgets price=10,40`
+    """
+    import yaml
+
+    from ...experiments.fit import twin as fitting
+    from ...experiments.play.files import json_text, write_atomically
+    from ...experiments.play.trajectories.format import read_trajectories
+    from ...experiments.play.trajectories.replay import trajectory_files
+    from ...simulators.ledger import Budget
+
+    if out.suffix not in (".yaml", ".yml"):
+        raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
+    files = trajectory_files(episodes)
+    if len(files) != 1:
+        names = ", ".join(sorted(file.name for file in files)[:6])
+        raise ConfigError("EPISODES", f"expected one trajectory file, got {len(files)} ({names}); name one of them")
+    (path,) = files
+    header, _ = read_trajectories(path)
+    if hold_out:
+        rows = fitting.held_out(path, data)
+        columns = ("figure", "recorded", "predicted", "low", "high", "hit")
+        print_table(columns, [[_cell(row[name]) for name in columns] for row in rows], ("figure",))
+    found = fitting.fit(fitting.read_evidence(path, data))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    document = found.document()
+    document["fit"]["episodes_sha256"] = digest
+    write_atomically(out, yaml.safe_dump(document, sort_keys=False, width=120))
+    if not hold_out:
+        cells = [
+            [name, *map(_cell, (rate.value, rate.low, rate.high)), str(rate.opportunities)]
+            for name, rate in found.rates.items()
+        ]
+        print_table(("rate", "value", "low", "high", "opportunities"), cells, ("rate",))
+    typer.echo(f"Kept at their defaults: {', '.join(found.kept)}. {out} says why.")
+    if not predict:
+        return
+    made: list[dict[str, Any]] = []
+    for agent in predict:
+        for limits in [header.settings["budget"]] if budgets is None else [each.as_dict() for each in Budget.parse(budgets)]:
+            for preset in failures or (None,):
+                figures = fitting.predict(found, header, agent, limits, preset, range(count), seed)
+                made.append({
+                    "agent": agent, "budget": limits, "failures": preset, "episodes": count, "seed": seed,
+                    "figures": {name: dict(zip(("value", "low", "high"), told, strict=True)) for name, told in figures.items()},
+                })  # fmt: skip
+    text = json_text({"format": "costgym.predictions/1", "fitted_to_sha256": digest, "interval": fitting.LEVEL, "runs": made})
+    write_atomically(predictions, text)
+    typer.echo(f"{predictions}: {len(made)} runs predicted, SHA-256 {hashlib.sha256(text.encode()).hexdigest()}")
+
+
+def _cell(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else value if isinstance(value, str) else f"{value:.4g}"

@@ -1,0 +1,277 @@
+"""The base of the session environments: how a session is drawn, begun, worth and recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic
+
+import gymnasium as gym
+
+from ...simulators.bounds import refuse
+from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.ledger import Budget, Enforcement
+from ...simulators.oracle.optimum import Optimum
+from ...simulators.sessions.episode import SessionEpisode, session_world
+from ...simulators.sessions.informed import value_bound
+from ...simulators.sessions.redraw import redraw_session
+from ...simulators.sessions.rules import SessionRules
+from ...simulators.tasks import Task
+from ..base import ActType, BaseEnv, ObsType, no_episode
+
+if TYPE_CHECKING:
+    from ..rendering.chart import Chart
+    from ..rendering.story import EpisodeStory
+
+REWARDS = ("value", "value-minus-price")
+SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
+"""Numbers of the sessions of each split."""
+
+
+class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
+    """Base of the session environments: `MarketplaceSession-v0` and `MarketplaceSessionChat-v0`.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `queries` | Queries of a session. |
+    | `tools` | Tools of its catalogue. |
+    | `capabilities` | Kinds of queries. |
+    | `providers` | Providers of the tools. |
+    | `drift` | Chance that a tool enters a new regime between two queries. |
+    | `price_drift` | Chance that a tool's price changes between two queries. |
+    | `repeat` | Chance that a query asks for a fact that an earlier one asked for. |
+    | `ttl_s` | Mean life of a fact, simulated seconds. |
+    | `outage_every_s` | Mean time between two outages of a provider, simulated seconds. |
+    | `outage_lasts_s` | Mean length of an outage, simulated seconds. |
+    | `budget_share` | Default limits, as a share of what the informed policy spends without limits. |
+    | `failures` | Rates of reliabilities, adverts and failures, as in a scenario. `None`: those of sessions. |
+    | `split` | Sessions that `reset` draws from: `"train"`, `"valid"` or `"test"`. |
+    | `reward` | `"value"` or `"value-minus-price"`. |
+    | `budget` | Limits, such as `{"price": 100}`. `None`: `budget_share`, computed for each session. `{}`: no limits. |
+    | `enforcement` | What a limit does: `"refuse"` (as `None`), `"terminate"` or `"record"`. |
+    | `success_share` | Share of the value from which a session counts as a success. |
+    | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
+    | `max_steps` | The number of steps after which an episode is truncated. `None`: 10 for each query. |
+    | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
+
+    A setting that makes no sense raises a `CostGymError` that names it.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
+    | `cost_price` | float | Money charged in this step. |
+    | `cost_seconds` | float | Simulated seconds that passed in this step. |
+    | `cost_tokens` | int | Tokens charged in this step: none. |
+    | `cost_calls` | int | Executed tool calls that ended in this step. |
+    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
+    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
+    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
+    | `budget_remaining_tokens` | float | Tokens left, likewise. |
+    | `budget_remaining_calls` | float | Executed calls left, likewise. |
+    | `at_s` | float | Simulated seconds since the session began. |
+    | `is_success` | bool | The session has ended with at least `success_share` of its value. |
+    | `status` | int | How the last call ended, or why the action was refused, as in `Status`; 0 is a success. |
+    | `query` | int | Number of the present query, from 0. |
+    | `value` | float | Value of the queries that passed so far. |
+    | `value_share` | float | The same as a share of the value of all queries. |
+    """
+
+    world_kind = "sessions"
+    computes_limits = True
+    WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
+
+    def __init__(
+        self,
+        queries: int = 100,
+        tools: int = 24,
+        capabilities: int = 4,
+        providers: int = 6,
+        drift: float = 0.003,
+        price_drift: float = 0.01,
+        repeat: float = 0.3,
+        ttl_s: float = 300.0,
+        outage_every_s: float = 400.0,
+        outage_lasts_s: float = 20.0,
+        budget_share: float = 0.4,
+        failures: Any = None,
+        split: str = "train",
+        reward: str = "value",
+        budget: dict[str, float] | str | float | None = None,
+        enforcement: Enforcement | None = None,
+        success_share: float = 0.5,
+        cost: str = "price",
+        max_steps: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        given = {
+            "queries": queries, "tools": tools, "capabilities": capabilities, "providers": providers, "drift": drift,
+            "price_drift": price_drift, "repeat": repeat, "ttl_s": ttl_s, "outage_every_s": outage_every_s,
+            "outage_lasts_s": outage_lasts_s, "budget_share": budget_share, "success_share": success_share,
+        }  # fmt: skip
+        self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
+        for what, name, known in (
+            ("split", split, SPLITS), ("reward", reward, REWARDS),
+            ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
+        ):  # fmt: skip
+            if name not in known:
+                raise UnknownName(what, str(name), known)
+        if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
+            raise ConfigError("max_steps", f"expected a positive whole number or None, got {max_steps!r}")
+        self._given_budget = None if budget is None else Budget.one(budget, "budget")
+        self._set_up(split, self._given_budget or Budget(), cost, render_mode)
+        self.numbers = SPLITS[split]
+        self.reward = reward
+        self.enforcement: Enforcement = enforcement or "refuse"
+        self.max_steps = max_steps or 10 * self.rules.queries
+        self._given_steps = max_steps
+        self.episode: SessionEpisode | None = None
+
+    # -- the episode ---------------------------------------------------------------------------------------------------------
+
+    def _choose_session(self, seed: int | None, options: dict[str, Any] | None) -> tuple[int, int]:
+        """The number and the seed of the next session."""
+        self._check_options(options)
+        gym.Env.reset(self, seed=seed)
+        draw = int(self.np_random.integers(1 << 62))
+        chosen = (options or {}).get("task")
+        number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
+        return number, draw if seed is None else seed
+
+    def _open(self, number: int, seed: int) -> SessionEpisode:
+        """Begin a session in the event-driven world."""
+        self.episode = episode = session_world(self.rules, number).episode(number, seed, self._given_budget, self.enforcement)
+        self._set_limits(episode.budget)
+        self.budget = self._given_budget or Budget()
+        self._spent = (0.0, 0.0, 0, 0)
+        self._steps, self._return = 0, 0.0
+        return episode
+
+    def _task_number(self, chosen: object) -> int:
+        """A session's number from `options["task"]`: the number, or ``session-NUMBER``."""
+        text = str(chosen).removeprefix("session-")
+        if isinstance(chosen, bool) or not text.isascii() or not text.isdigit():
+            raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
+        return int(text)
+
+    def _playing(self) -> SessionEpisode:
+        episode: SessionEpisode | None = self.episode
+        if episode is None:
+            raise no_episode()
+        return episode
+
+    def _reward(self, episode: SessionEpisode, value: float, price: float) -> float:
+        """What came since the session had brought this value and cost this price."""
+        reward = episode.value - value
+        if self.reward == "value-minus-price":
+            reward -= episode.ledger.price - price
+        self._return += reward
+        return reward
+
+    def _session_info(self, episode: SessionEpisode) -> dict[str, Any]:
+        ledger, now = episode.ledger, episode.now_s
+        info = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
+        info["at_s"] = now
+        info["is_success"] = self.succeeded
+        return info
+
+    @property
+    def succeeded(self) -> bool:
+        episode = self._playing()
+        return episode.grade is not None and episode.grade.strict
+
+    def quality(self) -> float:
+        """The return so far: value of the queries that passed, less the price where the reward subtracts it."""
+        self._playing()
+        return float(self._return)
+
+    def figures(self) -> dict[str, Any]:
+        """Value, its share of all, queries that passed, and the return."""
+        episode = self._playing()
+        return {
+            "value": float(episode.value),
+            "value_share": float(episode.value_share),
+            "queries_passed": int(sum(episode.passed)),
+            "quality_of_plan": float(self._return),
+        }
+
+    def optimum(self, budget: Budget | None = None) -> Optimum:
+        """A bound of the value that any policy has on average in this session; see `simulators.sessions.informed.value_bound`.
+
+        Args:
+            budget: limits to keep; None for those of the episode.
+        """
+        episode = self._playing()
+        limits = episode.budget if budget is None else budget
+        price, seconds = (float("inf") if limit is None else float(limit) for limit in (limits.price, limits.seconds))
+        return Optimum((), (), 0.0, 0.0, False, False, value_bound(episode.session, price, seconds), 0.0)
+
+    # -- records -------------------------------------------------------------------------------------------------------------
+
+    def world_document(self) -> dict[str, Any]:
+        return {"name": "session", "rules": self.rules.model_dump(mode="json")}
+
+    def world_settings(self) -> dict[str, Any]:
+        limits = {} if self._given_budget is None else {"budget": self._given_budget.as_dict()}
+        return {
+            **limits, "split": self.split, "reward": self.reward, "enforcement": self.enforcement,
+            "max_steps": self._given_steps,
+        }  # fmt: skip
+
+    @classmethod
+    def _rules(cls, document: Mapping[str, Any]) -> SessionRules:
+        from pydantic import ValidationError
+
+        try:
+            return SessionRules.model_validate(dict(document["rules"]))
+        except ValidationError as error:
+            refuse("header.world.rules", error)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError("header", f"expected the rules of a session, got {document!r:.60}") from error
+
+    @classmethod
+    def world_digest(cls, document: Mapping[str, Any]) -> str:
+        rules = cls._rules(document)
+        return hashlib.sha256(json.dumps(["session", rules.digest]).encode()).hexdigest()[:16]
+
+    @classmethod
+    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        rules = cls._rules(document)
+        about = f"Sessions of {rules.queries} queries over {rules.tools} tools that drift, under one budget."
+        return {"name": "session", "description": about, "currency": "credits"}
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        return {**settings, **cls._rules(document).model_dump(mode="json")}
+
+    @property
+    def task(self) -> Task:
+        """The session being played, as a task."""
+        return self._playing().task
+
+    def account(self) -> SessionEpisode:
+        return self._playing()
+
+    def give_up(self) -> None:
+        if not self._playing().over:
+            self._playing().finish("", gave_up=True)
+
+    def _redraw(self, seed: int) -> None:
+        if self.episode is not None:
+            redraw_session(self.episode, seed)
+
+    def chart(self) -> Chart:
+        from ..rendering.chart import chart_of
+
+        return chart_of(self._playing())
+
+    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
+        from ..rendering.story import tool_story
+
+        return tool_story(self._playing(), steps)

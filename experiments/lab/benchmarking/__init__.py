@@ -1,1 +1,0 @@
-"""Measure how fast the environments step."""

@@ -1,0 +1,91 @@
+"""The instructions of ToolPlanner's five levels: coarse ones keep the user's situation and drop the details of the query.
+
+| level | holds |
+| --- | --- |
+| statement | the situation alone |
+| category, tool, api | the situation and names of categories, providers or APIs; of what is wanted at most its topic |
+| hybrid | the whole query, with API and provider of each need |
+
+Source: ToolPlanner (arXiv 2409.14826), Sections 3.1 and 3.2, Tables 14 to 17 and Appendix B.3.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from ..tasks import Need
+from ..tools import Tool
+
+MOST_SITUATIONS = 2
+"""Sentences about the user's situation; a published statement has one or two clauses, 15 words on average."""
+_DETAILS = re.compile(
+    r"\s+(?:of|on|at|in|for|from|to|by|with|about|around|near|nearest to|between|as|after|before|who|that|called|whose)\s"
+)
+_EMPTY = re.compile(r"^the (?:id|code|name|number|worth|title)$")
+
+
+def instructions(query: str, statement: str, needs: Sequence[Need], gold: Sequence[Tool]) -> dict[str, str]:
+    """Return the query at each level.
+
+    Args:
+        query: The detailed query.
+        statement: The user's situation, without a request.
+        needs: What the query asks for.
+        gold: The tool that the instructions name for each need.
+    """
+    topics = f"the {_list([topic(need) for need in needs])}"
+    categories = [tool.category.replace("_", " ") for tool in gold]
+    kinds = "categories" if len(set(categories)) > 1 else "category"
+    apis = [tool.title for tool in gold]
+    hybrid = query
+    for need, tool in zip(needs, gold, strict=True):
+        how = f"with {tool.title} of {tool.provider}"
+        wished = f"{need.wish} {how}"
+        hybrid = hybrid.replace(need.wish, wished, 1) if need.wish in hybrid else f"{hybrid} Find {wished}."
+    return {
+        "statement": statement,
+        "category": f"{statement} Please find the information I need with tools from the {_list(categories)} {kinds}.",
+        "tool": f"{statement} Using {_list([tool.provider for tool in gold])}, find {topics}.",
+        "api": f"{statement} Using the {_list(apis)} {'APIs' if len(set(apis)) > 1 else 'API'}, find {topics}.",
+        "hybrid": hybrid,
+    }
+
+
+def topic(need: Need) -> str:
+    """Return what a need is about, without the details: `fare` of "the fare on route RT-51695K"."""
+    values = [str(value) for value in (need.arguments or {}).values()]
+    cuts = [at for text in (*values, " that ", '"') if (at := need.wish.find(text)) > 0]
+    if not cuts:
+        return need.wish.removeprefix("the ")
+    head = need.wish[: min(cuts)].rstrip() + " "
+    found = list(_DETAILS.finditer(head))
+    short = head[: found[-1].start()] if found else head.rstrip()
+    return (head.rstrip() if _EMPTY.match(short) else short).removeprefix("the ")
+
+
+def solved_with(tools: Iterable[Tool], uniform: Callable[[], float]) -> Tool:
+    """Return the tool that answers first on a path which tries the tools in their order, as a solved path would name it.
+
+    Args:
+        tools: Tools of one capability, in random order.
+        uniform: Draws a number in [0, 1).
+
+    Returns:
+        The first one that works within its time-out; where none does, the most reliable of them.
+
+    Source: ToolPlanner, Section 3.2: names are those of solved paths, and tasks without one are removed.
+    """
+    tried: list[tuple[float, Tool]] = []
+    for tool in tools:
+        profile = tool.profile
+        chance = profile.reliability if profile.latency_at(0) < profile.timeout_s else 0.0
+        if uniform() < chance:
+            return tool
+        tried.append((chance, tool))
+    return max(tried, key=lambda each: each[0])[1]
+
+
+def _list(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
