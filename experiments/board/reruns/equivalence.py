@@ -38,7 +38,7 @@ LEVEL = 0.01
 WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.
 
-`benchmarks/hostile/honest_entries.py` estimates it over 15 worlds of `quick`, pooled over agents: 0 of text (largest agent 0.011),
+`benchmarks/hostile/honest_entries.py`, over 15 worlds of `quick` and pooled over agents: 0 of text (largest agent 0.011),
 0.012 of numbers, 0.034 of decisions (largest 0.040). What is set is no smaller, and for text and decisions larger.
 """
 OTHER_WORLD_SD = 0.05  # of a track for which none is measured
