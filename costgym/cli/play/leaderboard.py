@@ -27,9 +27,6 @@ def leaderboard(
     place: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
     release: Annotated[str | None, option("Play this frozen release, or refuse; the results say so.", "NAME")] = None,
-    alpha: Annotated[
-        tuple[float, ...] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")
-    ] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
     rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
@@ -71,8 +68,6 @@ def leaderboard(
 
     judge = language.judge
     language.keep_replies(judge)
-    if alpha is not None:
-        asked = asked.model_copy(update={"vary": {"alpha": list(alpha)}})
     config = make_run_config(asked)
     if language.batch > 1:
         config = config.model_copy(update={"batch": language.batch})

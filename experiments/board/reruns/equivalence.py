@@ -38,8 +38,8 @@ LEVEL = 0.01
 WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.
 
-Measured over 15 worlds of `quick` by `benchmarks/hostile/honest_entries.py`, pooled over agents: 0 of text (no agent above
-0.011), 0.012 of numbers; of decisions the larger of two, whose references leave most.
+`benchmarks/hostile/honest_entries.py`, over 15 worlds of `quick` and pooled over agents: 0 of text (largest agent 0.011),
+0.012 of numbers, 0.034 of decisions (largest 0.040). What is set is no smaller, and for text and decisions larger.
 """
 OTHER_WORLD_SD = 0.05  # of a track for which none is measured
 MIN_TASKS = 10
