@@ -32,13 +32,13 @@ def understood(view: Any, everywhere: bool = False) -> Task:
     """Return the task as a reader of the query understands it: with the needs that the query states, and guesses.
 
     Args:
-        view: A text view in an episode. Where its query is the task's own, where it states all wishes, or where the world
+        view: A view in an episode. Where its query is the task's own, where it states all wishes, or where the world
             cannot say what another wish would bring, this is the task itself.
         everywhere: It knows the whole catalogue, and not only the tools on offer. One that sees these alone makes do with
             them, whatever the query names.
     """
     task: Task = view.task
-    query: str = view.query
+    query: str = getattr(view, "query", task.query)  # numbers show the needs themselves, and no words
     guess = getattr(view.world.answers, "guess", None)
     if guess is None or query == task.query or all(need.wish and need.wish in query for need in task.needs):
         return task

@@ -68,6 +68,14 @@ class RunOptions(Settings):
     play_zoo: Annotated[
         bool, option("Play the trained agents that ship (extra `train`) instead of replaying them.", "", "--play-zoo")
     ] = False
+    alpha: Annotated[Sequence[float] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _varied(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if given.get("alpha") is None:
+            return given
+        return {**given, "vary": {**(given.get("vary") or {}), "alpha": list(given["alpha"])}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
