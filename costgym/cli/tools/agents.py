@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from ..options import JsonFile
 from ..output import console, save_json
 
@@ -32,7 +30,10 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(f"{track.title} ({track.views[0]})", style="bold", highlight=False)
         screen.print(table)
         screen.print()
-    typer.echo("Trained agents, by the folder of their run: sb3:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.")
-    typer.echo("Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.")
-    typer.echo("Your own agent, by its file and class: FILE.py:CLASS.")
+    for hint in (
+        "Trained agents, by the folder of their run: sb3:RUN, sessions:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.",
+        "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.",
+        "Your own agent, by its file and class: FILE.py:CLASS.",
+    ):
+        screen.print(hint, markup=False, highlight=False)
     save_json(json_file, rows)
