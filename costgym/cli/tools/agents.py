@@ -31,7 +31,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(table)
         screen.print()
     for hint in (
-        "Trained agents, by the folder of their run: sb3:RUN, sessions:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.",
+        "Trained agents, by their run: sb3:RUN, sessions:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.",
         "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.",
         "Your own agent, by its file and class: FILE.py:CLASS.",
     ):
