@@ -88,6 +88,8 @@ class Settings(bounds.Settings):
             defaults = {"scenario": scenario, "budget": scenario.limits(), **own}
         if isinstance(data.get("budget"), str | Mapping):
             data["budget"] = Budget.one(data["budget"])
+        if isinstance(data.get("log"), str):
+            data["log"] = Path(data["log"])
         return {**defaults, **data, "scenario": scenario}
 
     @model_validator(mode="after")

@@ -109,7 +109,7 @@ def test_a_function_of_ones_own_may_still_fail(tmp_path: Path) -> None:
     def broken() -> None:
         raise KeyError("mine")
 
-    with Chaos([broken], scenario=None, log=tmp_path / "calls.jsonl") as chaos, pytest.raises(KeyError):
+    with Chaos([broken], scenario=None, log=str(tmp_path / "calls.jsonl")) as chaos, pytest.raises(KeyError):
         chaos.tools[0]()
     (run,) = read_runs([tmp_path / "calls.jsonl"])
     assert (run.calls[0]["status"], run.calls[0]["error"]) == ("server_error", "KeyError: 'mine'")
