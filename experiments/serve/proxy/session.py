@@ -2,7 +2,8 @@
 
 The run is an episode of a world whose tools are real (`world`). The episode decides the fate of each call before the tool is
 asked: refused, failed, spoilt or let through, after how long and at what price. So the faults are the simulated world's own,
-and the k-th call of a tool has the same one under the same seed. A call that fails or is refused never reaches the tool.
+and the k-th call of a tool has the same one under the same seed. A call that fails or is refused never reaches the tool, unless
+`happens` says so: then one that ends ambiguously may have been made, and its reply is lost.
 
 There are two clocks. With `calls`, only calls let the world's time pass, each as long as the world says, and a client that
 waits as long as a refusal told it to is let in, so a run repeats exactly. With `wall`, real time passes in the world too.
@@ -25,10 +26,11 @@ from pydantic import model_validator
 from ....simulators import bounds
 from ....simulators.bounds import option
 from ....simulators.calls import Call, ends_at
+from ....simulators.draws import CONTENT
 from ....simulators.errors import ConfigError
 from ....simulators.ledger import Budget, Enforcement
 from ....simulators.scenario import Scenario, load_scenario
-from ....simulators.status import LOOKS_OK, SILENT, Status
+from ....simulators.status import AMBIGUOUS, LOOKS_OK, SILENT, Status
 from ....simulators.tools import Tool
 from ....simulators.world import World
 from ...play.call_logs.formats import CALL_LOG
@@ -70,6 +72,10 @@ class Settings(bounds.Settings):
     time_scale: Annotated[
         float, option("Real seconds for each second of the world; 0 for no delays.", "FACTOR", ge=0, le=1000)
     ] = 1.0
+    happens: Annotated[
+        float,
+        option("Chance that a call which ends ambiguously (a time-out, a server's error) is made, its reply lost.", ge=0, le=1),
+    ] = 0.0
     log: Annotated[Path | None, option("File to which calls are appended, as JSON lines.", "FILE")] = None
     run: Annotated[str | None, option("Name of the run in the log; by default made from the time.", "NAME")] = None
     task: Annotated[str | None, option("Task of the run; repeated runs share it.", "NAME")] = None
@@ -250,9 +256,14 @@ class Session:
             if call.status is Status.RATE_LIMITED:
                 told_s = call.retry_after_s * self.settings.time_scale
                 self._waits[slot] = (now_s + told_s - EARLY_S, call.submitted_s + call.retry_after_s)
-            ticket.reaches = bool(call.k) and call.status in _REACHES
+            ticket.reaches = bool(call.k) and (call.status in _REACHES or self._happens(call))
             ticket.hold_s = (end_s - ticket.at_s) * self.settings.time_scale
             return ticket
+
+    def _happens(self, call: Call) -> bool:
+        """A call that ends ambiguously is made all the same, by the luck that decides it in the simulated world."""
+        luck = self.episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT]
+        return call.status in AMBIGUOUS and luck < self.settings.happens
 
     def _let_time_pass(self, slot: int, now_s: float) -> None:
         episode, scale = self.episode, self.settings.time_scale

@@ -91,6 +91,16 @@ def test_concurrent_sessions_are_each_the_session_played_locally(address: str, s
     assert (len(seconds), different) == (16 * 40, [])
 
 
+def test_tasks_that_change_the_world_are_served_with_their_figures() -> None:
+    sessions = local_sessions(4, 40, scenario="marketplace-writes", split="test", max_steps=400)
+    with served("--scenario", "marketplace-writes") as (address, _):
+        seconds, different = asyncio.run(replay_all(address, sessions))
+    assert (len(seconds), different) == (4 * 40, [])
+    last = [exchange.answer for exchanges in sessions for exchange in exchanges if exchange.answer["done"]]
+    assert any("state_correct" in json.dumps(answer) for answer in last)
+    assert any("money_lost" in json.dumps(answer) for answer in last)
+
+
 @pytest.mark.slow
 def test_64_sessions_of_200_steps_do_not_leak_into_each_other(address: str, scenario: Path) -> None:
     sessions = local_sessions(64, 200, scenario=str(scenario), split="test", max_steps=400)

@@ -16,7 +16,7 @@ from costgym.experiments.serve.proxy.world import tool_of, world_around
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario, parse_scenario
-from costgym.simulators.status import Status
+from costgym.simulators.status import AMBIGUOUS, SILENT, Status
 
 TOOLS = [tool_of("alpha"), tool_of("beta"), tool_of("gamma")]
 WORKS = Real('{"value": 12345}', Status.OK, 0.001)
@@ -72,6 +72,28 @@ def test_a_failed_call_never_reaches_the_tool() -> None:
         ticket = session.begin(TOOLS[number % 3].name, {})
         reply = session.end(ticket, WORKS if ticket.reaches else None)
         assert ticket.reaches == (reply.status in (Status.OK, Status.PARTIAL, Status.CORRUPT, Status.DRIFTED))
+
+
+def test_a_call_that_ends_ambiguously_may_have_been_made_and_its_reply_is_lost() -> None:
+    def own_value(number: int) -> int:
+        return 10_000 + number
+
+    def run(happens: float) -> list[tuple[Status, bool, str | None]]:
+        session = Session(world_around(TOOLS, load_scenario("storm")), settings(2, happens=happens))
+        tickets = [session.begin(TOOLS[number % 3].name, {"number": number}) for number in range(300)]
+        reals = [Real(f'{{"value": {own_value(number)}}}', Status.OK, 0.001) for number in range(300)]
+        replies = [session.end(ticket, real if ticket.reaches else None) for ticket, real in zip(tickets, reals, strict=True)]
+        return [(reply.status, ticket.reaches, reply.text) for reply, ticket in zip(replies, tickets, strict=True)]
+
+    plain, half, all_made = run(0.0), run(0.5), run(1.0)
+    assert [(status, text) for status, _, text in half] == [(status, text) for status, _, text in plain]
+    open_ended = [i for i, (status, _, _) in enumerate(plain) if status in AMBIGUOUS.difference(SILENT)]
+    assert len(open_ended) > 20
+    assert not any(plain[i][1] for i in open_ended) and all(all_made[i][1] for i in open_ended)
+    assert 0.3 < sum(half[i][1] for i in open_ended) / len(open_ended) < 0.7
+    assert all(str(own_value(i)) not in (half[i][2] or "") for i in open_ended)
+    closed = [i for i, (status, _, _) in enumerate(plain) if status not in AMBIGUOUS]
+    assert [half[i][1] for i in closed] == [plain[i][1] for i in closed]
 
 
 def test_the_budget_ends_the_run_and_says_so() -> None:
