@@ -45,7 +45,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """
         if compiled != "auto" and not isinstance(compiled, bool):
             raise ConfigError("compiled", f'expected true, false or "auto", got {compiled!r:.60}')
-        self._auto = compiled == "auto" and len(getattr(self, "scenarios", "1")) == 1
+        self._auto = compiled == "auto" and len(getattr(self, "scenarios", (None,))) == 1
         if compiled is True:
             self._compiled = self._single().CompiledEpisode(self)
 

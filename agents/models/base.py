@@ -30,7 +30,7 @@ RETRIED = "retried"
 """Times that an episode was broken off and played again because a back-end failed."""
 MISHAPS = (*OUTCOMES, RETRIED)
 REPLIES = (*MISHAPS, *FORMS, REQUESTS)
-"""What records count of an episode's replies: what went wrong, forms of calls, and requests."""
+"""Counts of an episode's replies in its record: what went wrong, the forms of calls, and requests."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode

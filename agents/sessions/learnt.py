@@ -32,7 +32,7 @@ class SessionAgent(Agent):
         name: As it stands on the leaderboard; ``sessions:`` and the path by default.
 
     Raises:
-        DataError: There is no checkpoint, or one of another environment, version or network.
+        DataError: There is no checkpoint, or it belongs to another environment, version or network.
         MissingExtra: torch is not installed.
     """
 

@@ -6,7 +6,7 @@ again. "call 3" in a sentence is the third call of the log; pages link it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -204,9 +204,9 @@ def _dearer(episode: Episode, play: Episode, name: str) -> str:
     """Say which call was the first that cost more than the optimum, called by a name, paid for the same; empty for none."""
     lost = {loss.call: loss for loss in _losses(episode) if loss.price > 0}
     # a call that failed is what its need cost too: a cheap tool that fails twice may be dearer than one that works
-    paid = Counter[int]()
+    paid: defaultdict[int, float] = defaultdict(float)
     for call in play.calls:
-        paid[call.aim] += call.price  # type: ignore[assignment]
+        paid[call.aim] += call.price
     for index, call in enumerate(episode.calls, 1):
         if index in lost:
             rest = [loss for loss in lost.values() if loss.call > index]

@@ -52,7 +52,7 @@ KEPT = {
     "skim": "told apart from a wrong tool only by chance",
     "search": "not counted",
     "repeat": "not counted",
-    "crowding": "one with wrong_tool, which is fitted for the default of this",
+    "crowding": "told apart from wrong_tool only by chance; that one is fitted with this at its default",
 }
 """Rates that `react` episodes do not identify, and why."""
 

@@ -126,7 +126,7 @@ def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: 
     if choose(sandbox) == "none":
         typer.echo(f"warning: no sandbox, entries with own code go on waiting: {why_not()}", err=True)
     bounds = options.most, options.minutes, sandbox
-    verdicts = judge_queue(options.queue, options.board, secret, *bounds, pages=pages_of, say=typer.echo)
+    verdicts = judge_queue(options.queue, options.board, secret, *bounds, pages=pages_of, say=typer.echo, worlds=options.worlds)
     if options.site is not None:
         site(run=[options.board], out=options.site, episodes=20, quiet=quiet)
     save_json(json_file, {name: verdict.model_dump() for name, verdict in verdicts.items()})

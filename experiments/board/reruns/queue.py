@@ -42,6 +42,7 @@ from ..board import SUBMISSIONS, PageMaker
 from ..run_config import read_run_config
 from ..submissions.manifest import CODE, Submission, read_manifest
 from ..submissions.submission import add, differences
+from .configuration import WORLDS
 from .record import commitment_of_text, read_secret
 from .rerun import rerun
 from .sandbox import NONE, choose
@@ -98,6 +99,7 @@ def judge_queue(
     sandbox: str = "auto",
     pages: PageMaker | None = None,
     say: Callable[[str], object] = lambda text: None,
+    worlds: int = WORLDS,
 ) -> dict[str, Verdict]:
     """Judge the entries that wait in a folder; accepted ones are added to a leaderboard, with their reruns.
 
@@ -113,6 +115,7 @@ def judge_queue(
         sandbox: of the agents, one of `sandbox.SANDBOXES`. Without one, entries with code of their own go on waiting.
         pages: renders the leaderboard's pages.
         say: called with a line about each entry.
+        worlds: secret worlds that every row is played in, where worlds are generated.
 
     Returns:
         The new verdicts, by the entries' names.
@@ -134,7 +137,7 @@ def judge_queue(
                 break
             if path.name.startswith(".") or not (path.is_dir() or path.is_symlink()):
                 continue
-            verdict = _judge(path, board, root, minutes, kind, pages, say)
+            verdict = _judge(path, board, root, minutes, kind, pages, say, worlds)
             if verdict is not None:
                 verdicts[path.name] = verdict
                 say(f"{plain(path.name)}: {verdict.words}")
@@ -146,7 +149,14 @@ def judge_queue(
 
 
 def _judge(
-    path: Path, board: Path, root: str, minutes: float, sandbox: str, pages: PageMaker | None, say: Callable[[str], object]
+    path: Path,
+    board: Path,
+    root: str,
+    minutes: float,
+    sandbox: str,
+    pages: PageMaker | None,
+    say: Callable[[str], object],
+    worlds: int,
 ) -> Verdict | None:
     """The verdict on an entry, once it is written; None for one that has its verdict, or goes on waiting."""
     title = os.fsencode(path.name)
@@ -186,7 +196,7 @@ def _judge(
                 return None
             write_atomically(work / "secret", secret)
             mine = before is not None and before.accepted and manifest is not None and before.name == manifest.name
-            outcome = _in_a_process(partial(_rerun, entry, board, work, sandbox, mine), minutes)
+            outcome = _in_a_process(partial(_rerun, entry, board, work, sandbox, mine, worlds), minutes)
         make_folder(work)
         content = json.dumps(outcome._asdict())
         write_atomically(told, f"{_seal(content, root, digest)}\n{content}")
@@ -238,7 +248,7 @@ def _begin(path: Path, digest: str, commitment: str) -> int:
     return read_lines(journal).count(line)
 
 
-def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool) -> _Outcome:
+def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _Outcome:
     """Check an entry and run its agents again; everything that is wrong with it is said in words."""
     name = ""
     try:
@@ -250,7 +260,8 @@ def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool) -> _O
         if problems:
             return _Outcome(False, problems, name)
         code = entry / CODE
-        rows = rerun(entry, work / "secret", work / "rerun", code=code if code.is_dir() else None, sandbox=sandbox)
+        own = code if code.is_dir() else None
+        rows = rerun(entry, work / "secret", work / "rerun", code=own, sandbox=sandbox, worlds=worlds)
         said = [f"{len(rows)} rows run again"]
         for row in rows:
             limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())

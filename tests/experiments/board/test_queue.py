@@ -112,8 +112,10 @@ def test_an_entry_that_changes_waits_again_and_no_other_folder_takes_its_name(
     waiting: Path, secret: Path, tmp_path: Path
 ) -> None:
     place = shutil.copytree(waiting, tmp_path / "place")
-    first = judge_queue(place / "queue", place / "board", secret)
+    first = judge_queue(place / "queue", place / "board", secret, worlds=2)
     assert [verdict.accepted for verdict in first.values()] == [True, True]
+    records = [path.read_text() for path in (place / "board/submissions").glob("*/rerun/rerun.json")]
+    assert [json.loads(text)["worlds"] for text in records] == [2, 2]
     assert judge_queue(place / "queue", place / "board", secret) == {}
     entry = place / "queue/00 honest"
     shutil.copytree(entry, place / "queue/02 thief")
