@@ -46,14 +46,9 @@ def save_checkpoint(
     """Write a checkpoint and remove the oldest ones; a crash leaves the one before it in place.
 
     Args:
-        run: folder of the run.
         step: how many steps were taken.
-        weights: the trained weights by name.
         training: tensors that training needs to go on, by name.
         state: numbers that it needs to go on, as JSON.
-
-    Returns:
-        The checkpoint's folder.
     """
     files = require("safetensors.torch", "train")
     whole = run / FOLDER / f"step-{step:08d}"

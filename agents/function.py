@@ -39,7 +39,6 @@ def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
 
     Args:
         agent: An agent, a name that `make_agent` takes, or a function ``(observation, info) -> action``.
-        env: The environment that it shall play in.
 
     Raises:
         UnknownName: No agent has that name there.

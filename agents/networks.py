@@ -18,9 +18,7 @@ def small_config(
     """Make the config of a small model.
 
     Args:
-        kind: of `SMALL_MODELS`.
         vocabulary: number of tokens.
-        hidden_size, layers, heads, positions: its sizes.
         mlp_size: width inside the layers of a llama.
         llama: other fields of a llama's config.
     """

@@ -237,13 +237,11 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
     """The choices that may follow, as bits.
 
     Args:
-        kind: Number of the kind.
         used: Tools in the plan, as bits.
         consumed: Those of them that others depend on, as bits.
         current: The tool whose dependencies are being named, or -1.
         deps: Its dependencies so far, as bits; the task's input is the highest.
         last: The last tool begun, or -1.
-        left: Tokens left.
     """
     legal = 0
     if current >= 0:

@@ -216,7 +216,6 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     A model whose thinking is `measured` makes the scenario's measured too.
 
     Args:
-        scenario: The scenario that it will play in.
         model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
         table: A price file, in which the model must be listed. None takes those that come with the package where the
             scenario prices no tokens itself; a model on this machine is free there unless it is listed.

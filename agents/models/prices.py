@@ -82,7 +82,6 @@ def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] |
     price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
 
     Args:
-        path: The JSON file.
         date: Day on which the file was fetched: neither format says it.
         models: Names of the models that are wanted; None for all.
 
@@ -133,7 +132,6 @@ def write_prices(table: PriceTable, source: str) -> str:
     """Return a table as YAML that `load_prices` reads.
 
     Args:
-        table: The prices.
         source: Where they are from, for the first line.
     """
     document = table.model_dump(mode="json", exclude_none=True)

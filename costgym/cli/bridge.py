@@ -169,7 +169,6 @@ def options_of(model: type[Settings], usual: Settings | None = None, without: Se
     """The options of a settings model: one for each field with a description.
 
     Args:
-        model: The settings.
         usual: Settings whose fields are the defaults; by default the model's own.
         without: Fields that are left out.
     """

@@ -76,11 +76,6 @@ class WorldOptions(Settings):
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
         """The arguments of an environment.
 
-        Args:
-            env_id: id of the environment.
-            model: name of the model whose tokens the world prices.
-            prices: table of real models' prices.
-
         Raises:
             ConfigError: the environment does not have an option that was given.
         """
@@ -187,7 +182,6 @@ class WorkerOptions(Settings):
         """Open the engine. Workers get the environment variables of the model.
 
         Args:
-            model: its name.
             concurrency: requests to a model server at once.
             batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
 

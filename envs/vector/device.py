@@ -24,7 +24,6 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     """Make a native vector environment that takes and returns tensors.
 
     Args:
-        env_id, num_envs, settings: as in `make_vec`.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:

@@ -136,11 +136,6 @@ def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
 def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
     """The figure that ranks the rows of a leaderboard, or of one of its tracks.
 
-    Args:
-        document: of the leaderboard.
-        grading: another one than the leaderboard's own.
-        track: the track's name.
-
     Raises:
         UnknownName: the grading is unknown.
     """
@@ -159,11 +154,6 @@ def rank_rows(
 
     Rows whose tokens nobody but the agent counted stand behind the others of their condition. A row without a figure, since
     the infrastructure broke all its episodes, comes last.
-
-    Args:
-        rows: in any order.
-        document: of the leaderboard: its conditions, grading and ranking figure.
-        grading: another one than the leaderboard's own.
 
     Raises:
         UnknownName: the grading is unknown.

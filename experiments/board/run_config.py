@@ -65,11 +65,6 @@ class TrackConfig(BaseModel):
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition.
 
-        Args:
-            env_id: a view of the track.
-            condition: one of the track's.
-            data: the folder or file that the world is read from, where it lies elsewhere now.
-
         Raises:
             ConfigError: the view belongs to another track.
             DataError: what is read there is another world.

@@ -39,9 +39,6 @@ def entry_config(board: Path, env_id: str, agent: str, budget: Mapping[str, floa
     """The configuration of an agent's run under one condition of a leaderboard.
 
     Args:
-        board: folder of the leaderboard's run.
-        env_id: the environment that is served.
-        agent: name of the agent.
         budget: limits of the condition; may be left out where the track has one condition.
 
     Raises:

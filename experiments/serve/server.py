@@ -154,7 +154,6 @@ def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[st
     """Run a server until a signal.
 
     Args:
-        server: the server.
         host, port: address to listen on; port 0 takes a free one.
         ready: called with the address once the server listens.
 

@@ -82,8 +82,6 @@ def optimise(
     """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 
     Args:
-        run: the run that stores checkpoints, learning curve and metrics.
-        learner: the learner to train.
         save_every: number of steps between checkpoints.
         check_every: number of steps between evaluations by `Learner.check`, which go into the learning curve; with 0 there is
             only the evaluation at the end, which goes into the metrics.
@@ -140,8 +138,6 @@ def take_step(
     """Take one step of an optimiser.
 
     Args:
-        optimizer: optimizer of the weights.
-        weights: the weights by name.
         loss: function that computes the loss.
         max_grad_norm: maximum norm of the gradients.
         step: number of the step, for the error message.

@@ -128,10 +128,7 @@ def open_run(
     """Open and lock the folder of a run; the folder is created if it does not exist.
 
     Args:
-        out: folder of the run.
-        config: settings of the run.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         files: names of further files that the trainer writes into the folder.
 
     Raises:

@@ -195,8 +195,6 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
     """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
 
     Args:
-        seed: Keys the choice.
-        catalog: All tools.
         seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
     """
     if seen + unseen > len(catalog):

@@ -283,9 +283,6 @@ def start_chain(
     """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
 
     Args:
-        draws, slot: Where the uniforms come from.
-        reliability: The tool's own.
-        model: The world's.
         kinds: Cumulative weights of the ways to fail.
         slip, persistence: The tool's own; by default the model's.
     """

@@ -59,8 +59,6 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
 
     Args:
         needs: The task's needs as they are now.
-        answer: The final text.
-        query: The user's query.
     """
     if any(need.fact_type == "words" for need in needs):
         text = normalise(answer)
@@ -89,7 +87,6 @@ def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None,
     """Read a final answer for its grade.
 
     Args:
-        needs, query: As in `read_answer`.
         known: For each need, whether its fact was found.
         answer: The final text; None for one that states every fact found and nothing else.
 

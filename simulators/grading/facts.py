@@ -62,7 +62,6 @@ def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
     """Prepare a fact.
 
     Args:
-        text: The fact.
         stated_type: Its type; empty for the one that its writing shows.
         tolerance: Of a number, in its own unit.
 
@@ -88,13 +87,7 @@ def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
 
 
 def spans_of(fact: Fact, text: str, values: Sequence[Value]) -> Iterator[Span]:
-    """The places of a cleaned text at which it states a fact.
-
-    Args:
-        fact: The fact.
-        text: The cleaned text.
-        values: The values in it.
-    """
+    """The places of a cleaned text at which it states a fact."""
     if fact.value is not None:
         for value in values:
             if same_value(fact.value, value, fact.tolerance):

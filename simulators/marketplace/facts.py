@@ -55,7 +55,6 @@ def make_fact(form: str, luck: int) -> str | int | float:
     Args:
         form: "decimal", "share" (four decimals, which no fact has), "money", "count", "person", "title", "phrase",
             "address", "day" or "moment".
-        luck: The integer.
     """
     match form:
         case "decimal":

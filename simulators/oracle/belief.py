@@ -154,7 +154,6 @@ def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures:
     """What the next call of a candidate costs on average, in the scenario's currency.
 
     Args:
-        spec: The candidate.
         belief: About its state.
         quote: Its price in the catalogue now.
         bill_failures: Calls that fail are billed too.

@@ -54,10 +54,8 @@ def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence
     probably fail are tried before money is spent on others.
 
     Args:
-        offers: Calls that may be made.
         missing: The needs whose facts are missing.
         ready: For each need whether its arguments are known.
-        left: Price that may still be spent.
         loss: What a unit of price costs beside a pass.
     """
     by_need: dict[int, list[Offer]] = {need: [] for need in missing}

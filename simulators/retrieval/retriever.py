@@ -38,8 +38,6 @@ class Retriever:
         """Numbers of all tools in the order in which a search finds them.
 
         Args:
-            query: What is looked for.
-            task: The task, which only the oracle reads.
             category, provider: Only their tools; "" for all.
         """
         order = best_first(self._ranking.scores(query))

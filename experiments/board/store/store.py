@@ -94,11 +94,7 @@ class Store:
         """Save a run in one transaction. A run that is stored already is updated.
 
         Args:
-            run: a finished run.
             verified: whether replay confirmed every entry.
-
-        Returns:
-            The run's id.
 
         Raises:
             InfrastructureError: the database failed; nothing of the run was changed.

@@ -74,12 +74,10 @@ def calibrate(
     """Fit a scenario to a log of real calls, or to a folder of StableToolBench's answers.
 
     Args:
-        log: see `calibration.log`.
         name: of the scenario; the file's by default.
         least_calls: fewest calls of a tool; tools with fewer are left out. By default 20, and 1 for answer trees.
         gap_s: if the log names no episodes, a pause of this length, seconds, ends one.
         token_price: USD per million input and output tokens, for calls without a price.
-        prices: price of a call by tool, for calls without a price.
         fields: where the log's fields are; see `calibration.expressions`.
         tasks: a YAML file with a list of tasks, as in a scenario's `source.tasks`; None for generated ones.
 

@@ -268,7 +268,6 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
     own. A tool also has its own slip and persistence where they explain its outcomes better (likelihood ratio, 1 %).
 
     Args:
-        tools: outcomes by tool and episode.
         slow: by tool, the share of its calls that are timeouts by their duration alone: no failures of the chain.
     """
     optimize = require("scipy.optimize", "train")

@@ -59,10 +59,7 @@ def build(
 
     Args:
         runs: at least one; with several, the first page lists them.
-        out: the site's folder: new, empty, or an older site.
-        data: folder of a ToolBench scenario, where it lies elsewhere now; its episodes are replayed from it.
         most: episodes of every entry that can be looked into; all by default.
-        progress: called with the numbers of finished and of all episodes.
 
     Returns:
         The first page.

@@ -58,10 +58,6 @@ def compare(
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
 
     Args:
-        group: entries under one budget.
-        results: every entry's episodes, in order.
-        grading: that ranks.
-        seed: of the bootstrap.
         seeds: episodes of one task in a row; they are one trial.
 
     Returns:

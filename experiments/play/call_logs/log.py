@@ -97,7 +97,6 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[Logged
     """Read the calls of a log or of a folder of answer trees, in the order in which they began.
 
     Args:
-        path: the file or folder.
         fields: expressions by field, for logs of another shape; they come before what the record says itself.
 
     Raises:

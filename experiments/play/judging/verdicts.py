@@ -222,9 +222,7 @@ def recordings_in(path: str | Path, episodes: int | None = None, data: str | Non
     """The recorded episodes of chat agents in a trajectory file or in a folder, by file and line.
 
     Args:
-        path: the file or folder.
         episodes: of each file, from its start; None for all.
-        data: folder or file that their world is read from, where it lies elsewhere now.
 
     Raises:
         DataError: no file has any, or the header of one is not to be trusted.
@@ -263,11 +261,6 @@ def ask(
     """Ask for verdicts, and keep each in `verdicts` and in a file as it comes.
 
     Args:
-        judge: who is asked.
-        recordings: the episodes.
-        engine: where they are replayed and the judge is asked.
-        verdicts: takes the verdicts.
-        store: takes a line each.
         limit_usd: the most that the judge may cost in all.
 
     Raises:

@@ -55,7 +55,6 @@ def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
     """Compute the figures of a named dataset that was built.
 
     Args:
-        dataset_id: its id.
         root: Minari's folder of datasets; None for Minari's default.
 
     Raises:

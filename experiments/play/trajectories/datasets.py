@@ -140,7 +140,6 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
 
     Args:
         path: a file or folder returned by `list_datasets`.
-        data: data folder of the scenario, if it has moved since the recording.
 
     Raises:
         DataError: the path is not a dataset of this package.

@@ -179,12 +179,7 @@ def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
 
 
 def check_header(header: Header, data: str | None = None) -> list[str]:
-    """List what is wrong with a header, in words.
-
-    Args:
-        header: of a file.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
-    """
+    """List what is wrong with a header, in words."""
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:

@@ -114,10 +114,6 @@ def is_trajectory_file(path: Path) -> bool:
 def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpisode]:
     """Replay the episodes of a file or folder one at a time, and check each against its recorded digests and rewards.
 
-    Args:
-        path: a trajectory file, or a folder of trajectory files.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
-
     Raises:
         DataError: a file cannot be read, or the replay of an episode differs from its record.
     """

@@ -55,12 +55,6 @@ def verify_file(
 ) -> Verdict:
     """Replay every episode of a trajectory file and compare every value.
 
-    Args:
-        path: a trajectory file, or the folder of a collection.
-        data: data folder or file of the scenario, if it has moved since the recording.
-        progress: called with the number of checked episodes.
-        engine: engine that replays the episodes; by default this process. The verdict does not depend on it.
-
     Raises:
         DataError: the file does not exist, or its header cannot be read.
     """
@@ -194,7 +188,6 @@ class Checker:
         """Check an episode: what is wrong, in words, or ""; and the episode as replay played it.
 
         Args:
-            recorded: the episode.
             line: as it stands in the file; it must be, to the last character, what this episode's record is written as.
         """
         for action in recorded.actions:

@@ -286,7 +286,6 @@ class Session:
         """Settle a call and record it.
 
         Args:
-            ticket: From `begin`.
             real: The tool's outcome, if the call reached it.
         """
         with self._lock:

@@ -68,7 +68,6 @@ def world_around(
     Args:
         tools: The real tools. Their order does not matter.
         scenario: The rules; None imposes nothing.
-        prices: Prices of calls by tool, in place of the profiles'.
         faults: Factor on the share of failing calls and on outages, as in `Stress`; 0 for none. None: as the scenario has it.
 
     Raises:

@@ -35,12 +35,8 @@ def train_btp(
     """Train the usefulness classifier; `Btp(usefulness=load_usefulness(out))` uses it.
 
     Args:
-        out: folder of the run.
-        scenario: scenario whose episodes give the examples.
-        seed: seed of the episodes.
         records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         settings: further fields of `UsefulnessSettings`.
 
     Returns:

@@ -119,7 +119,6 @@ def load_toolbench(
 
     Args:
         folder: The folder; see `find_layout`.
-        seed: Keys everything that the folder does not say.
         subsets: Names of query files; None for all.
         tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
