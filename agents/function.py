@@ -20,7 +20,6 @@ class FunctionAgent(Agent):
 
     Args:
         function: Chooses the actions; it should depend on its arguments alone.
-        env_id: The environment that it plays in.
     """
 
     def __init__(self, function: Policy, env_id: str) -> None:

@@ -73,7 +73,6 @@ class AgentEntry:
         name: The name that `make_agent` takes.
         summary: One line for lists.
         env_ids: The environments that it plays in, the usual one first.
-        make: Makes it.
         needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
         privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
         modules: Modules of the extra `train` that it plays with.

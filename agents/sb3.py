@@ -63,7 +63,6 @@ class Sb3Agent(Agent):
     As in training, it calls no tool whose quoted price is beyond what is left of the budget, whatever the environment enforces.
 
     Args:
-        path: the folder of the run.
         name: as it stands on the leaderboard; ``sb3:`` and the path by default.
 
     Raises:

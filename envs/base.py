@@ -66,7 +66,6 @@ class Instance(NamedTuple):
 
     Attributes:
         number: number of the task, for `options["task"]` of a reset.
-        seed: seed of the world's randomness.
         options: further options of the reset, as JSON.
     """
 

@@ -22,13 +22,7 @@ MAX_DEPTH = 40
 
 
 class Range(NamedTuple):
-    """A closed range of numbers.
-
-    Attributes:
-        low, high: its ends.
-        unit: the unit, for the documentation.
-        whole: only whole numbers.
-    """
+    """A closed range of numbers."""
 
     low: float
     high: float

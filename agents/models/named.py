@@ -74,8 +74,6 @@ class ModelName(NamedTuple):
 
     Attributes:
         kind: "openai" or "local".
-        model: The name on the server, or the folder or hub name.
-        settings: Settings after the name, by keyword.
     """
 
     kind: str

@@ -128,7 +128,6 @@ class OpenAIModel:
     """Chat completions of a server.
 
     Args:
-        model: The model's name on the server.
         url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
         key_variable: Environment variable that holds the key; a server on this machine needs none.
         settings: Fields of `OpenAISettings`.

@@ -49,7 +49,6 @@ class StageAgent(Agent):
     """The stochastic policy of a training run at one stage: it draws each action from the distribution that the run drew from.
 
     Args:
-        world: one of `WORLDS`.
         stage: number of the stage; 0 is the policy before training.
 
     Raises:

@@ -32,9 +32,7 @@ class Option(NamedTuple):
     """An option of the command line.
 
     Attributes:
-        name: The parameter's or field's name.
         annotation, field: Its type, and the description of it.
-        default: What holds where it is not given.
         model: The settings it belongs to; None for a parameter of its own.
     """
 

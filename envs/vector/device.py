@@ -94,7 +94,6 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     Args:
         native: the environment; its own arrays are not used after this.
-        device: the device.
     """
 
     def __init__(self, native: MarketplaceVectorEnv, device: Device) -> None:

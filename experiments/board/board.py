@@ -187,8 +187,6 @@ class Addition(NamedTuple):
     """A submission to add to a run.
 
     Attributes:
-        name: name of its folder.
-        rows: its rows on the leaderboard.
         fill: writes its files, except that of the rows, into an empty folder.
     """
 
@@ -422,7 +420,6 @@ class Entries:
     """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
 
     Args:
-        config: configuration of the run.
         experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
         model: the configuration's model, if it is loaded already; by default it is loaded by its name.
         journal: folder in which the model's replies are kept, each for its own row.

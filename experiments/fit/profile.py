@@ -58,8 +58,6 @@ class Measurement:
     """The measurements, and the reasons for missing ones.
 
     Attributes:
-        name, hardware, date, source: As in the profile.
-        loading: By tool.
         points: By tool and level.
         skipped: Why there is no point, by tool and level.
     """

@@ -52,14 +52,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Series(NamedTuple):
-    """A line or a set of marks in a chart.
-
-    Attributes:
-        name: beside it.
-        xs, ys: its points.
-        colour: number of its colour and mark.
-        dashed: the line is broken.
-    """
+    """A line or a set of marks in a chart."""
 
     name: str
     xs: Sequence[float]

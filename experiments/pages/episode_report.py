@@ -33,8 +33,6 @@ class EpisodeReport:
     """A recorded episode as text and chart.
 
     Attributes:
-        name: what it is.
-        text: all of it in words.
         chart: its calls in time.
         world: the environment that stands in the episode, for the images of an OpenCATP episode; None shows none.
     """

@@ -69,8 +69,6 @@ class Series(NamedTuple):
     """A figure over the training steps.
 
     Attributes:
-        name: as the curve has it.
-        steps, values: its points, by step.
         limit: what it is held under; None for nothing.
     """
 

@@ -22,7 +22,6 @@ class DecisionRecord(NamedTuple):
 
     Attributes:
         kind: of the example: NoSearch, NoCall or Call.
-        searched: the first decision.
         right_call: the second decision was right; None where it was not taken.
     """
 

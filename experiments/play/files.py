@@ -208,11 +208,7 @@ def keep_lines(path: Path, most: int) -> int:
 
 
 class LineFile:
-    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns.
-
-    Args:
-        path: the file, which ends with a whole line.
-    """
+    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

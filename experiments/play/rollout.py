@@ -33,7 +33,6 @@ class RolloutContext:
     """An environment and the agent that plays in it. Pickling keeps the agent and rebuilds the environment from its header.
 
     Args:
-        env: an environment of costgym.
         agent: for its view; what it is after a reset must not depend on the episodes before.
     """
 

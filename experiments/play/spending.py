@@ -39,7 +39,6 @@ class Spending:
     """The dollars that a run's model costs: those that are forecast, those that were spent, and their limit.
 
     Args:
-        model: The model's name.
         prices: The price table; None for the one that comes with the package.
         limit_usd: The most that may be spent; None for no limit.
         announce: Called with the forecast in a sentence.

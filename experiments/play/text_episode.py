@@ -40,7 +40,6 @@ class Answer(NamedTuple):
     """The response to a function call.
 
     Attributes:
-        text: the tool's result, or an error in words.
         failed: whether the caller sees that the call failed.
     """
 
@@ -61,12 +60,10 @@ class ToolEpisode:
     (True, False, True)
 
     Args:
-        task: the task's number or id.
         seed: keys the world's chance; the same task and seed give the same luck to everybody.
         scenario: name, YAML file or `Scenario`.
         budget: limits, as `"price=20"` or by resource; None for the scenario's.
         session: rules of a session, such as ``{"queries": 20}``, whose number is `task`; None for a task of a scenario.
-        settings: further arguments of the environment.
     """
 
     def __init__(
@@ -261,18 +258,15 @@ class TextWorld:
 
     Args:
         scenario: name, YAML file or `Scenario`.
-        split: split of the tasks.
         tasks: number of tasks from the start of the split; None for all.
         most_needs: maximum number of facts that a task may ask for; other tasks are excluded.
         rounds: number of rows per task, each with its own seed.
         budget: resource limits; None for the scenario's.
-        seed: base seed from which the rows' seeds are drawn.
         max_steps: number of calls after which an episode is truncated.
         documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
 
     Attributes:
         tasks: query of each task, by id.
-        numbers: number of each task, by id.
 
     Raises:
         ConfigError: a number is out of range.

@@ -38,17 +38,10 @@ class Service:
 
     Args:
         make: makes an environment; called once for every session.
-        env_id: id of the environment.
         description: description of the environment in one line.
-        limits: limits of clients.
-        seed: seed of the first session that gives none.
         hosts: host names of the server; None allows any.
         clock: a monotonic clock, seconds.
         recorder: where episodes that end are recorded; None for nowhere.
-
-    Attributes:
-        app: the ASGI application.
-        sessions: the open ones.
     """
 
     def __init__(

@@ -32,8 +32,6 @@ class Learner(ABC):
     """Base class of the models and losses that the training loop optimises.
 
     Attributes:
-        weights: the trained weights by name.
-        seed: seed of the run.
         adamw: arguments of AdamW other than the weights and the learning rate.
         max_grad_norm: maximum norm of the gradients.
         stage: name of the run's stage; "" if the run has a single stage.

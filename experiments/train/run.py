@@ -59,7 +59,6 @@ class TrainingResult:
     """The result of a training run.
 
     Attributes:
-        run: folder of the run.
         steps: total number of steps taken.
         metrics: final metrics by name; empty if the run was stopped.
         finished: whether the run reached its end.

@@ -26,11 +26,7 @@ Row = Any
 
 
 class Device(Protocol):
-    """Where the arrays of row functions lie, and where these run.
-
-    Attributes:
-        name: the name by which PyTorch knows the device.
-    """
+    """Where the arrays of row functions lie, and where these run."""
 
     name: str
 
@@ -88,9 +84,6 @@ class Cpu:
 
 class Gpu:
     """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order.
-
-    Args:
-        number: Number of the device.
 
     Raises:
         MissingExtra: PyTorch or numba-cuda is not installed.

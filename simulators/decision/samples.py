@@ -92,12 +92,9 @@ class DecisionCase:
     """A query and the right decisions about it.
 
     Attributes:
-        kind: One of `KINDS`.
-        query: What the user says.
         gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
         candidates: Names of the tools that a search brings.
         strategy: Strategy by which they were sampled.
-        arguments: Arguments of the right call.
     """
 
     kind: str

@@ -299,8 +299,6 @@ class BurstTimes:
     """The times at which the platform is down in an episode: exponential gaps and lengths from the world slot's own uniforms.
 
     Attributes:
-        model: How often outages begin and how long they last.
-        draws, slot: Where the uniforms come from.
         spans: Start and end of the outages known so far, simulated seconds, ascending.
     """
 

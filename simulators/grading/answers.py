@@ -31,7 +31,6 @@ class AnswerReading:
     Attributes:
         found: For each need, whether the answer states its fact.
         stated: Number of facts found that were asked for.
-        asked: Number of facts that were asked for.
         stray: Number of values that the answer states and nobody asked for.
     """
 

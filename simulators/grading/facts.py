@@ -26,8 +26,6 @@ class Fact:
     """A fact, ready to be looked for.
 
     Attributes:
-        text: The fact as it was written.
-        type: One of `FACT_TYPES`.
         tolerance: Difference at which a number still counts as the same, in the fact's own unit.
         value: The value of a number, date, time or moment.
         pattern: Finds an identifier, a name or a text in a cleaned text.

@@ -32,7 +32,6 @@ class Shape:
     """The shape of one tool's answers.
 
     Attributes:
-        path: Objects and lists around the record, from the outside in.
         key: Name of the fact.
         echo: The record repeats the arguments.
         as_text: Numbers are written as text.

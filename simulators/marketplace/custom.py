@@ -116,7 +116,6 @@ class CustomNeed(StrictModel):
         alternatives: Other capabilities that serve the need as well, such as a train for a flight, each with the fact that its
             tools give for the same arguments. Any one of them is enough.
         asked: The answer must state the fact. By default it must, unless another need of the task uses it as an argument.
-        optional: The answer may state it and need not.
         amount: Of a capability that is written, what the effect is worth: what is lost where it is there twice.
     """
 
@@ -139,7 +138,6 @@ class CustomTask(StrictModel):
     """A query and what its answer must hold.
 
     Attributes:
-        query: What the user says.
         needs: The facts wanted.
         tools: Names of the tools on offer; by default all.
         split: "train" or "test"; by default the task is in both.

@@ -21,7 +21,6 @@ class Database:
     """The facts of a marketplace.
 
     Args:
-        seed: The world's seed.
         kinds: Kinds of values by name.
         shares: Number of splits that divide the entities between them. Codes found from one split's entities belong to it too.
     """

@@ -227,7 +227,6 @@ class TaskWriter:
     """Writes a marketplace's tasks.
 
     Args:
-        seed: The world's seed.
         offers: The capabilities to choose from.
         answers: The tools' answers, and with them the facts.
         vocabulary: Openers of queries.
@@ -417,8 +416,6 @@ class LazyTaskSet(KeptTasks):
     behind all others. They share the entities of ``train``, never those of another split.
 
     Args:
-        writer: writes a task when it is asked for.
-        counts: number of tasks in each split.
         on_demand: the writer can write more tasks than are counted, so there is ``train-large``.
     """
 

@@ -43,7 +43,6 @@ class Belief:
 
     Args:
         states: Chances that the tool is alive, degraded and dead.
-        model: The world's failure model.
         slip, persistence: The tool's own; by default the model's.
         cut: Chance that a call which runs lasts longer than the time-out allows.
     """

@@ -33,10 +33,8 @@ class Offer(NamedTuple):
     """A call that could be made next.
 
     Attributes:
-        slot: Of the tool.
         need: Index of the need that it serves.
         quote: Price in the catalogue.
-        price: Expected price.
         chance: Chance that the call brings the fact.
     """
 
@@ -89,7 +87,6 @@ class ExpectedOptimumPolicy:
 
     Args:
         world: The world whose reliabilities, durations, limits and failure model are known.
-        number: The task.
         multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 

@@ -16,10 +16,6 @@ from .settings import Retrieval
 class Retriever:
     """A search engine over a catalogue.
 
-    Args:
-        settings: Which one, and how many tools a search brings.
-        catalog: The tools to search.
-
     Attributes:
         size: Number of tools.
         categories: The catalogue's categories in alphabetical order, which an agent may search in.

@@ -36,8 +36,6 @@ class Calibration:
     """The result of a calibration.
 
     Attributes:
-        scenario: the fitted world.
-        document: the scenario's YAML document, as plain data.
         report: quality of the fit.
         logged, simulated: each tool's calls by episode, in the log and in the written world; empty for logs without durations.
     """

@@ -31,8 +31,6 @@ class Comparison:
     """The lead of one entry over another under the same budget.
 
     Attributes:
-        a, b: the two.
-        episodes: in which both were compared.
         ahead: pass rate within the budget of `a` less that of `b`.
         ci95: paired bootstrap interval of it.
         adjusted_p: p-value of the sign-flip test, adjusted for all pairs under the budget.

@@ -71,14 +71,11 @@ class LoggedCall:
     """A call of a log; a field is None if the log does not have it.
 
     Attributes:
-        tool: its name.
         started_s: when it began, seconds from any fixed time.
         latency_s: how long it took.
         status: how it ended.
-        price: what it cost.
         tokens: input and output tokens.
         cold: it began with a cold start.
-        episode: what it was called for.
         about: capability, category and provider, where they are given.
     """
 

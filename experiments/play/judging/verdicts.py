@@ -40,8 +40,6 @@ class Case(NamedTuple):
 
     Attributes:
         key: names the episode in its run.
-        task: id of its task.
-        agent: who played.
         request: what the user asked.
         needs: of the task as the episode ended, for a user may change their mind.
         answer: the final text; None where there is none, or the agent gave up.

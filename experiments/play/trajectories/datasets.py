@@ -28,10 +28,7 @@ class Dataset:
     """Description of a dataset.
 
     Attributes:
-        path: file or folder of the dataset.
-        kind: one of `KINDS`.
         env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
-        agents: names of the agents.
         episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
         size_mb: size on disk, MB.
     """

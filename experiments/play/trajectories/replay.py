@@ -72,10 +72,7 @@ class ReplayedEpisode:
     """A replayed episode.
 
     Attributes:
-        header, recorded: header of the file and record of the episode.
-        env: the environment, in its state at the end of the episode.
         steps: the reset, then one step per recorded action.
-        episode: the finished episode with its ledger and calls.
         passed: whether it succeeded within its budget, by the grading of the file.
     """
 

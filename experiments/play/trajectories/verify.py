@@ -28,8 +28,6 @@ class Verdict:
     """The result of verifying a file by replay.
 
     Attributes:
-        path: path of the file.
-        episodes: number of episodes that agree with replay.
         problems: problems found, as text with their position in the file.
     """
 
@@ -116,9 +114,6 @@ class _Found(NamedTuple):
     """The result of checking a line by replay.
 
     Attributes:
-        line: line number.
-        agent, episode: agent and episode index of the record.
-        problem: the problem found, as text, or "".
         unreadable: whether the line is not a record, in which case the rest of the file is not checked.
     """
 
@@ -170,10 +165,6 @@ def checker_of(header: str, data: str | None) -> Checker:
 
 class Checker:
     """Checks the episodes of a file by replay.
-
-    Args:
-        header: header of the file, already checked.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
 
     Raises:
         CostGymError, TypeError, ValueError: the environment of the header cannot be created.

@@ -41,7 +41,6 @@ class Proxy:
 
     Attributes:
         target: The command of the server, or its address alone.
-        settings: Settings of each run.
         timeout_s: Real seconds after which a call of the server counts as timed out.
         tells: Replies have a last line with the call's price and the rest of the budget.
     """

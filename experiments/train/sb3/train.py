@@ -154,9 +154,7 @@ class Sb3Run:
     """A training run of Stable-Baselines3, divided into segments between checkpoints.
 
     Args:
-        run: the training run and its folder.
         algorithm: ``ppo`` or ``dqn``.
-        settings: settings of the algorithm.
         constraints: constraints on mean costs; empty for none.
         target_steps: number of decisions, or None.
         minutes: training time in minutes, used if `target_steps` is None.

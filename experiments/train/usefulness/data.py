@@ -20,7 +20,6 @@ class Labelled(NamedTuple):
     """A call's result and its label.
 
     Attributes:
-        tool: name of the tool.
         observed: input of a classifier.
         helpful: whether the result answers a need of the task.
     """

@@ -89,7 +89,6 @@ class JsonRecord:
     """An object in a file whose members are read with their types checked.
 
     Args:
-        value: The object.
         path, place: The file, and the place in it, for error messages.
     """
 

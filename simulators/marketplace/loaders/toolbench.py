@@ -34,7 +34,6 @@ class Layout:
     """The places of a data folder's parts.
 
     Attributes:
-        name: "stabletoolbench" or "toolbench".
         queries: Query file of each subset, by the subset's name.
         ids: File of the test ids of each subset, where there is one.
         tools, responses: Folders of tool documents and of example responses, where there are any.
