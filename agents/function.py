@@ -40,7 +40,6 @@ def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
         agent: An agent, a name that `make_agent` takes, or a function ``(observation, info) -> action``.
 
     Raises:
-        UnknownName: No agent has that name there.
         ConfigError: It is none of these, or an agent of another environment.
     """
     env_id = "" if env.spec is None else env.spec.id

@@ -75,11 +75,7 @@ def load_published(kind: Any, model: str, **options: Any) -> Any:
 
 
 def with_adapters(model: Any, config: Any) -> Any:
-    """Put LoRA adapters on a model.
-
-    Raises:
-        ConfigError: it has no layers that take them.
-    """
+    """Put LoRA adapters on a model."""
     try:
         return require("peft", "train").get_peft_model(model, config)
     except ValueError as error:

@@ -67,7 +67,6 @@ class Sb3Agent(Agent):
 
     Raises:
         DataError: there is no checkpoint, or one of another environment, version or network.
-        MissingExtra: torch is not installed.
     """
 
     env_id = NUMERIC

@@ -125,11 +125,7 @@ class TaskSet(Sequence[Task]):
         return iter(self._tasks)
 
     def numbers(self, split: str) -> Sequence[int]:
-        """Numbers of the tasks in a split.
-
-        Raises:
-            UnknownName: There is no such split.
-        """
+        """Numbers of the tasks in a split."""
         if split not in self._splits:
             from .errors import UnknownName
 

@@ -115,7 +115,6 @@ def full_name(name: str) -> str:
 
     Raises:
         DataError: The file cannot be read, or its entry makes no sense.
-        UnknownName: The file has no such entry.
     """
     file, colon, entry = name.rpartition(":")
     if not colon or not file.endswith(_FILE_ENDINGS):
@@ -160,7 +159,6 @@ def make_real_model(name: ModelName) -> LanguageModel:
 
     Raises:
         ConfigError: A key is missing, or the model cannot be loaded.
-        DataError: The cache's file is something else.
     """
     model: LanguageModel
     settings = dict(name.settings)

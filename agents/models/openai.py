@@ -134,7 +134,6 @@ class OpenAIModel:
 
     Raises:
         ConfigError: A setting or the URL is wrong, or a key is missing or would travel unencrypted.
-        MissingExtra: The OpenAI SDK is not installed.
     """
 
     def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:

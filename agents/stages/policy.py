@@ -37,11 +37,7 @@ def _read(world: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
 
 
 def run_of(world: str) -> dict[str, Any]:
-    """Return the training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`.
-
-    Raises:
-        UnknownName: there is no run in this world.
-    """
+    """Return the training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`."""
     return _read(world)[0]
 
 
@@ -50,10 +46,6 @@ class StageAgent(Agent):
 
     Args:
         stage: number of the stage; 0 is the policy before training.
-
-    Raises:
-        UnknownName: there is no run in this world.
-        ConfigError: the run has no such stage.
     """
 
     def __init__(self, world: str, stage: int) -> None:

@@ -117,11 +117,7 @@ class Option(NamedTuple):
             raise ConfigError(self.place, f"expected {what}, got {whole!r:.80}") from None
 
     def check(self, value: Any) -> Any:
-        """A value that is not part of a model, once it holds to its description.
-
-        Raises:
-            ConfigError: It does not.
-        """
+        """A value that is not part of a model, once it holds to its description."""
         try:
             return TypeAdapter(self.annotation).validate_python(self.read(value))
         except ValidationError as error:

@@ -118,9 +118,6 @@ class ModelOptions(Settings):
 
         Args:
             judge: Name of the model that judges, if any.
-
-        Raises:
-            ConfigError: neither model is a real one.
         """
         from ..agents.models.named import CACHE_VARIABLE, read_model_name
 
@@ -145,7 +142,6 @@ class SpendingOptions(ModelOptions):
 
         Raises:
             ConfigError: the limit is not above 0, or the model with a limit is not real.
-            DataError: the price table cannot be read.
         """
         from ..agents.models.named import read_model_name
         from ..experiments.play.spending import Spending

@@ -35,10 +35,6 @@ def make_player(
         usefulness: folder of a trained classifier that judges results for BTP.
         experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
         at_hand: what `model` names, where it is loaded already.
-
-    Raises:
-        UnknownName: no such agent, environment or scenario.
-        ConfigError: options that do not go together.
     """
     from ..agents.btp.experience import Experience
     from ..agents.btp.usefulness_model import load_usefulness

@@ -43,8 +43,6 @@ def entry_config(board: Path, env_id: str, agent: str, budget: Mapping[str, floa
 
     Raises:
         ConfigError: the folder holds no run, or the environment's track has no such condition.
-        DataError: the run's configuration cannot be read.
-        UnknownName: the leaderboard does not have the environment's track.
     """
     config = read_run_config(board)
     track = config.track(track_of(env_id))
@@ -67,7 +65,6 @@ class EntryRecorder:
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
-        DataError: the run in the folder cannot be read.
     """
 
     def __init__(self, folder: Path, config: RunConfig, env_id: str, pages: PageMaker | None = None) -> None:

@@ -23,7 +23,6 @@ def verify(
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
 
     Raises:
-        ConfigError: the run has not ended.
         DataError: there is nothing recorded, or what describes it cannot be read.
     """
     file = Path(path)

@@ -131,10 +131,7 @@ def measure(
         text_lengths: length of the input at each of the four levels, characters.
 
     Raises:
-        ConfigError, UnknownName: an argument is out of range or unknown.
         InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
-        DataError: the folder of weights does not exist.
-        MissingExtra: torch or transformers is not installed.
     """
     _check(settings)
     backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
@@ -182,7 +179,6 @@ def profile(
         out: the profile file; it is not written if levels are missing.
 
     Raises:
-        InvalidProfile: levels are missing.
         CostGymError: as :func:`measure`.
     """
     path = Path(out)

@@ -77,7 +77,6 @@ class ExperienceSettings(BaseModel):
 
         Raises:
             ConfigError: the number of uses is not a number of at least 0.
-            UnknownName: there is no such explorer.
         """
         explorer, colon, uses = text.partition(":")
         if not colon and text.replace(".", "", 1).isdigit():

@@ -43,7 +43,6 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
     Raises:
         ConfigError: it cannot be one; names the command's option.
-        DataError: the disk is full or fails.
     """
     try:
         missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
@@ -78,7 +77,6 @@ def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
 
     Raises:
         ConfigError: something stands there already, or its folder cannot be made.
-        DataError: the disk is full, or refuses the file.
     """
     with _finished(path, replace) as draft:
         yield draft

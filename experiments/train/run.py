@@ -132,7 +132,6 @@ def open_run(
 
     Raises:
         ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
-        DataError: the run in the folder cannot be read.
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)
@@ -170,11 +169,7 @@ def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files:
 
 
 def require_modules(*names: str, extra: str = "train") -> None:
-    """Check that optional dependencies are installed by importing them.
-
-    Raises:
-        MissingExtra: one of them is not installed.
-    """
+    """Check that optional dependencies are installed by importing them."""
     for name in names:
         require(name, extra)
 

@@ -51,7 +51,6 @@ def find_device(name: str) -> Device:
 
     Raises:
         ConfigError: the name is another one, or no such GPU is there.
-        MissingExtra: PyTorch or numba-cuda is not installed.
     """
     kind, _, number = name.partition(":")
     if kind == "cpu" and not number:
@@ -83,12 +82,7 @@ class Cpu:
 
 
 class Gpu:
-    """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order.
-
-    Raises:
-        MissingExtra: PyTorch or numba-cuda is not installed.
-        ConfigError: There is no such device.
-    """
+    """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order."""
 
     def __init__(self, number: int = 0) -> None:
         self._torch, self._cuda = require("torch", "train"), _numba_cuda()

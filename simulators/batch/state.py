@@ -132,10 +132,6 @@ class Batch:
         columns: Number of candidates that can be called; None for all.
         most: Most calls that an episode submits, where that is known; it bounds the memory.
         at_once: Most calls that are in flight at once or not reported yet, where that is known.
-
-    Raises:
-        MissingExtra: Numba is not installed.
-        ConfigError: The world is too large for the tables.
     """
 
     def __init__(

@@ -68,9 +68,6 @@ class CustomTool(StrictModel):
         Args:
             place: The tool's place in the file, for errors.
             written: Capabilities that some tool writes.
-
-        Raises:
-            DataError: The settings do not go together.
         """
         roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
         given = [(role, of) for role, of in roles.items() if of is not None]

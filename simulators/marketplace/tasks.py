@@ -189,9 +189,6 @@ class TaskRules:
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
         needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
         chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
-
-    Raises:
-        ConfigError: A number is out of range.
     """
 
     size_levels: Sequence[float] = SIZE_LEVELS

@@ -84,12 +84,7 @@ def as_written(folder: Path) -> Iterator[None]:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read.
-
-    Raises:
-        ConfigError: the folder does not hold a finished run.
-        DataError: a file in it cannot be read.
-    """
+    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read."""
     place = Path(folder)
     document, manifest = read_ended(place), read_json(place / "run.json")
     if not isinstance(manifest, dict):

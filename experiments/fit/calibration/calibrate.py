@@ -82,7 +82,6 @@ def calibrate(
     Raises:
         DataError: the log or the tasks cannot be read, or no tool in the log has enough calls.
         ConfigError: an argument is out of range, or a price is given for a tool that the log does not have.
-        MissingExtra: SciPy is not installed.
     """
     if least_calls is not None and least_calls < 1:
         raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")

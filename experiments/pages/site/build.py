@@ -66,7 +66,6 @@ def build(
 
     Raises:
         ConfigError: there is no run, or `out` holds something else.
-        DataError: a run's episodes cannot be read.
     """
     if not runs:
         raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")

@@ -72,9 +72,6 @@ def details(
     Args:
         most: only so many, the first.
         images: where the images of OpenCATP episodes are made and kept; None shows none.
-
-    Raises:
-        DataError: the file cannot be read.
     """
     header, episodes = read_trajectories(path)
     env, problem = _env(header, data)

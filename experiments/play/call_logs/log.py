@@ -98,7 +98,6 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[Logged
 
     Raises:
         DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
-        ConfigError: an expression cannot be read.
     """
     expressions = parse_fields(fields or {})
     if path.is_dir():

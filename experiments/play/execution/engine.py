@@ -160,9 +160,7 @@ def open_engine(
             reads. Processes of this machine inherit all of them.
 
     Raises:
-        UnknownName: the engine is unknown.
         ConfigError: the number of jobs is out of range, or an address is given without Ray.
-        MissingExtra: Ray is not installed.
         InfrastructureError: no cluster answers at the address.
     """
     if name not in ENGINES:

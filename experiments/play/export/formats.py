@@ -29,10 +29,8 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
             `only` (clean, passed, all). parquet and hf: `next_observation`.
 
     Raises:
-        UnknownName: the format is unknown.
         ConfigError: the format has no such option, or `out` exists.
         DataError: the trajectories cannot be read or do not replay.
-        MissingExtra: the format's library is not installed.
     """
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)

@@ -48,7 +48,6 @@ def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
 
     Raises:
         UnknownName: `only` is unknown.
-        ConfigError: the episodes are numeric, or none qualifies.
         DataError: the trajectories cannot be read or do not replay.
     """
     return _write_lines(_chat, path, Path(out), **options)

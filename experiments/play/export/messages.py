@@ -50,7 +50,6 @@ def to_messages(
 
     Raises:
         UnknownName: `kind` or `only` is unknown.
-        ConfigError: the episodes are numeric, or no episode qualifies.
         DataError: the trajectories cannot be read or do not replay.
     """
     if kind not in KINDS:

@@ -100,11 +100,7 @@ class Verdicts(BaseModel):
 
     @classmethod
     def of(cls, judge: str, prices: str | Path | None = None) -> Verdicts:
-        """No verdicts yet, of a judge whose tokens a table prices; by default the package's own.
-
-        Raises:
-            DataError: the table cannot be read.
-        """
+        """No verdicts yet, of a judge whose tokens a table prices; by default the package's own."""
         read = read_model_name(judge)
         name = judge if read is None else read.model
         table = shipped_prices(name) if prices is None else load_prices(prices)
@@ -173,10 +169,6 @@ class ModelJudge:
 
     Args:
         model: name of a real model, as `costgym leaderboard --model` takes it.
-
-    Raises:
-        ConfigError: the simulated model, which cannot read an answer.
-        UnknownName: there is no such model.
     """
 
     def __init__(self, model: str) -> None:

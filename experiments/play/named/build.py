@@ -63,11 +63,6 @@ def build(
         root: Minari's folder of datasets; None for Minari's default.
         episodes: only so many, for a trial; None for all.
         seed: seed of the episodes. Published figures are of seed 0.
-
-    Raises:
-        UnknownName: there is no named dataset of this name.
-        ConfigError: the dataset exists.
-        MissingExtra: Minari is not installed.
     """
     recipe = recipe_of(dataset_id)
     target = folder_of(dataset_id, root)

@@ -39,9 +39,6 @@ def collect(
         seed: seed of the run; the same seed gives the same bytes.
         engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
             episodes at a time, so killing this process loses the episodes in progress.
-
-    Raises:
-        ConfigError: the folder holds another collection.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")

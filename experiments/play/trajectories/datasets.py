@@ -44,11 +44,7 @@ class Dataset:
 
 
 def list_datasets(folder: str | Path) -> list[Dataset]:
-    """List the trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, sorted by path.
-
-    Raises:
-        DataError: the folder does not exist.
-    """
+    """List the trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, sorted by path."""
     root = Path(folder)
     if not root.exists():
         raise DataError(root, "there is no such folder")

@@ -54,11 +54,7 @@ class Header:
 
     @classmethod
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
-        """Create the header for episodes of an environment.
-
-        Raises:
-            ConfigError: episodes of this environment cannot be recorded.
-        """
+        """Create the header for episodes of an environment."""
         world = base_env(env)
         document, settings = world.world_document(), world.world_settings()
         header = cls(

@@ -85,11 +85,7 @@ class ReplayedEpisode:
 
 
 def trajectory_files(path: str | Path) -> list[Path]:
-    """List a trajectory file itself, or the trajectory files below a folder sorted by name.
-
-    Raises:
-        DataError: there is no trajectory file.
-    """
+    """List a trajectory file itself, or the trajectory files below a folder sorted by name."""
     place = Path(path)
     if place.is_file():
         return [place]

@@ -25,9 +25,6 @@ class CallLog:
 
     Args:
         path: The log; it is created where it is not there, and other runs in it stay.
-
-    Raises:
-        DataError: The file cannot be written.
     """
 
     def __init__(self, path: Path, run: str) -> None:

@@ -57,11 +57,7 @@ class Proxy:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[Any, Any]]:
-        """A connection to the server: a stream to read from and one to write to.
-
-        Raises:
-            ConfigError: The command cannot be started.
-        """
+        """A connection to the server: a stream to read from and one to write to."""
         if self.address is not None:
             async with _over_http(self.address) as streams:
                 yield streams

@@ -73,7 +73,6 @@ def world_around(
     Raises:
         ConfigError: There are no tools, or `faults` is out of range or has nothing to act on.
         UnknownName: A price is given for a tool that there is not.
-        DataError: Two tools share a name.
     """
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")

@@ -51,7 +51,6 @@ def train_sft(
     Raises:
         ConfigError: a setting is wrong, no episode fits, or the folder belongs to another run.
         TrainingFailed: the loss is not finite; the last checkpoint is kept.
-        MissingExtra: torch, transformers or peft is not installed.
     """
     require_modules("torch", "transformers", *(("peft",) if settings.get("lora_rank") else ()))
     chosen = SftSettings(**{"seed": seed, **settings})

@@ -69,7 +69,6 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
 
     Raises:
         DataError: The folder is missing, or holds no queries; says what was looked for.
-        UnknownName: There is no such subset.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -125,7 +124,6 @@ def load_toolbench(
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
-        UnknownName: No such subset.
     """
     folder = Path(folder)
     layout = find_layout(folder, subsets)
@@ -172,11 +170,7 @@ def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]
 
 
 def read_ids(path: Path) -> frozenset[str]:
-    """Read query ids from a file that holds a list of them, or an object whose keys they are.
-
-    Raises:
-        DataError: It is neither.
-    """
+    """Read query ids from a file that holds a list of them, or an object whose keys they are."""
     document = read_json(path)
     if not isinstance(document, list | dict):
         raise DataError(path, f"expected a list of query ids, got {describe(document)}")
