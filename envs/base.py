@@ -298,7 +298,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         Raises:
             EpisodeOver: no episode has begun.
         """
-        raise NotImplementedError
+        return self._playing()  # type: ignore[no-any-return]
 
     def _playing(self) -> Any:
         """What is being played; raises EpisodeOver before the first reset."""

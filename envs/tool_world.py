@@ -363,6 +363,3 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             return dict(document), rest
         whole = Stress.model_validate({**(document.get("stress") or {}), **stress})
         return {**document, "stress": whole.model_dump(mode="json")}, rest
-
-    def account(self) -> Episode:
-        return self._playing()

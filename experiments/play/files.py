@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +31,7 @@ from ...simulators.files import (
 __all__ = [
     "LOCK", "NEXT", "LineFile", "cannot_write", "change_together", "finish_change", "finished_file", "finished_folder",
     "has_tail", "iter_lines", "json_text", "keep_lines", "make_folder", "read_json", "read_lines", "reading", "remove",
-    "remove_drafts", "snapshot", "sole_writer", "sync", "write_atomically", "writing",
+    "remove_drafts", "snapshot", "sole_writer", "sync", "write_atomically", "write_lines", "writing",
 ]  # fmt: skip
 
 LONGEST_LINE = 64 * 2**20
@@ -100,6 +100,16 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
     make_folder(path.parent)
     with replacing(path) as draft:
         yield draft
+
+
+def write_lines(path: Path, documents: Iterable[object], progress: Callable[[int], None] | None = None) -> Path:
+    """Write a line of JSON for each document, and call `progress` with their number; errors as for `finished_file`."""
+    with finished_file(path) as draft, draft.open("w", encoding="utf-8") as store:
+        for count, document in enumerate(documents, 1):
+            store.write(json.dumps(document, ensure_ascii=False) + "\n")
+            if progress is not None:
+                progress(count)
+    return path
 
 
 NEXT = ".next"

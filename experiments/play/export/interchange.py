@@ -16,7 +16,7 @@ from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER
 from ....agents.prompts import COSTS, NEWS, REMAINING
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.status import Origin
-from ..files import finished_file, finished_folder
+from ..files import finished_folder, write_lines
 from ..trajectories.replay import ReplayedEpisode, replayed
 from .messages import conversation, need_text
 
@@ -33,7 +33,7 @@ def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
     """
     place = Path(out)
     if place.suffix == ".jsonl":
-        return _write_lines(_atif, path, place, **options)
+        return write_lines(place, _documents(_atif, path, **options))
     with finished_folder(place) as draft:
         for count, document in enumerate(_documents(_atif, path, **options)):
             (draft / f"{count:06}.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
@@ -50,19 +50,12 @@ def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
         UnknownName: `only` is unknown.
         DataError: the trajectories cannot be read or do not replay.
     """
-    return _write_lines(_chat, path, Path(out), **options)
+    return write_lines(Path(out), _documents(_chat, path, **options))
 
 
 def to_sharegpt(path: str | Path, out: str | Path, **options: Any) -> Path:
     """Export ShareGPT conversations with function calls, a JSON line for each episode; the rest as for `to_jsonl`."""
-    return _write_lines(_sharegpt, path, Path(out), **options)
-
-
-def _write_lines(convert: Callable[[ReplayedEpisode], Any], path: str | Path, out: Path, **options: Any) -> Path:
-    with finished_file(out) as draft, draft.open("w", encoding="utf-8") as store:
-        for document in _documents(convert, path, **options):
-            store.write(json.dumps(document, ensure_ascii=False) + "\n")
-    return out
+    return write_lines(Path(out), _documents(_sharegpt, path, **options))
 
 
 def _documents(

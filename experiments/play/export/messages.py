@@ -17,7 +17,7 @@ from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Functi
 from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import Action, read_action
 from ....simulators.errors import ConfigError, DataError, UnknownName, require
-from ..files import finished_file
+from ..files import write_lines
 from ..trajectories.format import Header, parse_header, parse_trajectory
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
 from .tables import save_dataset
@@ -62,12 +62,7 @@ def to_messages(
         wanted = "a task that was both passed and failed under one seed" if kind == "dpo" else "an episode that passed"
         raise ConfigError("--format", f"{path} does not hold {wanted}")
     if place.suffix == ".jsonl":
-        with finished_file(place) as draft, draft.open("w", encoding="utf-8") as store:
-            for count, row in enumerate(_rows(**given), 1):  # type: ignore[arg-type]
-                store.write(json.dumps(row, ensure_ascii=False) + "\n")
-                if progress is not None:
-                    progress(count)
-        return place
+        return write_lines(place, _rows(**given), progress)  # type: ignore[arg-type]
     datasets = require("datasets", "data")
 
     def load(cache: Path) -> Any:
