@@ -29,11 +29,7 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def newest(run: Path) -> Path:
-    """Find the newest checkpoint.
-
-    Raises:
-        DataError: there is none.
-    """
+    """Find the newest checkpoint."""
     found = checkpoints(run)
     if not found:
         raise DataError(run, "the run has no checkpoint; train it (again), or wait for its first one")
@@ -46,14 +42,9 @@ def save_checkpoint(
     """Write a checkpoint and remove the oldest ones; a crash leaves the one before it in place.
 
     Args:
-        run: folder of the run.
         step: how many steps were taken.
-        weights: the trained weights by name.
         training: tensors that training needs to go on, by name.
         state: numbers that it needs to go on, as JSON.
-
-    Returns:
-        The checkpoint's folder.
     """
     files = require("safetensors.torch", "train")
     whole = run / FOLDER / f"step-{step:08d}"
@@ -111,11 +102,7 @@ def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Read `step` and the other numbers of a checkpoint.
-
-    Raises:
-        DataError: they are missing or damaged.
-    """
+    """Read `step` and the other numbers of a checkpoint."""
     try:
         state: Any = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -126,12 +113,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Read a safetensors file.
-
-    Raises:
-        DataError: it is missing or damaged.
-        MissingExtra: safetensors is not installed.
-    """
+    """Read a safetensors file."""
     torch_files = require("safetensors.torch", "train")
     try:
         found: dict[str, Any] = torch_files.load_file(path)

@@ -24,11 +24,7 @@ _ROUNDING = 1e-5
 
 
 def numeric_seat(seat: Seat, agent: str) -> NumericSeat:
-    """Return the seat of an agent of the numeric view.
-
-    Raises:
-        ConfigError: The agent was put into another environment.
-    """
+    """Return the seat of an agent of the numeric view."""
     if not isinstance(seat, NumericSeat):
         raise ConfigError(f"agent {agent}", f"expected a seat in {NUMERIC}, got one in {seat.env_id}")
     return seat

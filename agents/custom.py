@@ -30,7 +30,6 @@ def custom_agent(name: str) -> Agent:
 
     Raises:
         DataError: The file cannot be read, or its code raises.
-        UnknownName: It has nothing of that name.
         ConfigError: What it makes is no `Agent`, or one that wants to be shown the world.
     """
     match = _NAME.fullmatch(name)

@@ -20,7 +20,6 @@ class FunctionAgent(Agent):
 
     Args:
         function: Chooses the actions; it should depend on its arguments alone.
-        env_id: The environment that it plays in.
     """
 
     def __init__(self, function: Policy, env_id: str) -> None:
@@ -39,10 +38,8 @@ def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
 
     Args:
         agent: An agent, a name that `make_agent` takes, or a function ``(observation, info) -> action``.
-        env: The environment that it shall play in.
 
     Raises:
-        UnknownName: No agent has that name there.
         ConfigError: It is none of these, or an agent of another environment.
     """
     env_id = "" if env.spec is None else env.spec.id

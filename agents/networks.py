@@ -18,9 +18,7 @@ def small_config(
     """Make the config of a small model.
 
     Args:
-        kind: of `SMALL_MODELS`.
         vocabulary: number of tokens.
-        hidden_size, layers, heads, positions: its sizes.
         mlp_size: width inside the layers of a llama.
         llama: other fields of a llama's config.
     """
@@ -77,11 +75,7 @@ def load_published(kind: Any, model: str, **options: Any) -> Any:
 
 
 def with_adapters(model: Any, config: Any) -> Any:
-    """Put LoRA adapters on a model.
-
-    Raises:
-        ConfigError: it has no layers that take them.
-    """
+    """Put LoRA adapters on a model."""
     try:
         return require("peft", "train").get_peft_model(model, config)
     except ValueError as error:

@@ -73,7 +73,6 @@ class AgentEntry:
         name: The name that `make_agent` takes.
         summary: One line for lists.
         env_ids: The environments that it plays in, the usual one first.
-        make: Makes it.
         needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
         privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
         modules: Modules of the extra `train` that it plays with.
@@ -326,7 +325,6 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
     Raises:
         UnknownName: There is no such agent in this environment; names the nearest.
-        ConfigError: A user's own agent plays in another environment.
         DataError: The file of a user's own agent cannot be read.
     """
     base, suffixes = read_agent_name(name, env_id)
@@ -347,7 +345,6 @@ def run_folder(name: str) -> Path:
     """Return the folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
 
     Raises:
-        UnknownName: No such agent ships.
         DataError: The files of one that ships are not those that its card names.
     """
     return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])

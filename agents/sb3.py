@@ -63,12 +63,10 @@ class Sb3Agent(Agent):
     As in training, it calls no tool whose quoted price is beyond what is left of the budget, whatever the environment enforces.
 
     Args:
-        path: the folder of the run.
         name: as it stands on the leaderboard; ``sb3:`` and the path by default.
 
     Raises:
         DataError: there is no checkpoint, or one of another environment, version or network.
-        MissingExtra: torch is not installed.
     """
 
     env_id = NUMERIC

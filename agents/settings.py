@@ -90,7 +90,6 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     """Read what a run's folder says of it.
 
     Args:
-        run: the folder.
         kind: the config of the policy that is expected.
 
     Raises:

@@ -37,7 +37,6 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     on where an environment cuts episodes.
 
     Args:
-        settings: the shape.
         writes: also read `roles` and `effects`, which worlds with writes show.
     """
 

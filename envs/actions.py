@@ -37,7 +37,6 @@ class Action(NamedTuple):
     Attributes:
         kind: "call", "finish", "wait" or "think".
         calls: the tool calls; several run concurrently.
-        answer: text of the answer of a `finish`.
         gave_up: whether a `finish` gives up.
         seconds: length of a `wait`, simulated seconds; 0 waits until the next call ends.
         usage: the model's tokens, if the action reports them.

@@ -66,7 +66,6 @@ class Instance(NamedTuple):
 
     Attributes:
         number: number of the task, for `options["task"]` of a reset.
-        seed: seed of the world's randomness.
         options: further options of the reset, as JSON.
     """
 
@@ -427,11 +426,7 @@ def no_episode() -> EpisodeOver:
 
 
 def base_env(env: gym.Env[Any, Any]) -> BaseEnv[Any, Any]:
-    """Unwrap the costgym environment inside wrappers.
-
-    Raises:
-        ConfigError: the innermost environment is not one of costgym.
-    """
+    """Unwrap the costgym environment inside wrappers."""
     world = env.unwrapped
     if not isinstance(world, BaseEnv):
         raise ConfigError("env", f"expected an environment of costgym, got {type(world).__name__}")

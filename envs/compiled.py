@@ -41,7 +41,6 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
         Raises:
             ConfigError: It is none of the three, or there are several scenarios to play in compiled code.
-            MissingExtra: Numba is asked for and not installed.
         """
         if compiled != "auto" and not isinstance(compiled, bool):
             raise ConfigError("compiled", f'expected true, false or "auto", got {compiled!r:.60}')

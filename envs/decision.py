@@ -48,7 +48,6 @@ class Template(NamedTuple):
     """The arrays of a task that are the same in all its episodes.
 
     Attributes:
-        query: (features,) the query's embedding.
         candidates: (k, 6 + features) the candidates as observed after a search.
     """
 

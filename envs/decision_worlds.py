@@ -16,7 +16,6 @@ def build_world(scenario: str, data: str | None, samples: str | None) -> World:
 
     Args:
         scenario: The scenario as JSON; one of kind `tooldeer` has its own samples.
-        data: A ToolDEER folder whose samples are played in the scenario's market, or None.
         samples: The fields of `DecisionSettings` as JSON, for generated samples.
     """
     settings = parse_scenario(json.loads(scenario))

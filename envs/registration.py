@@ -91,11 +91,7 @@ def make_vec(
 
 
 def parameters_of(env_id: str) -> dict[str, Any]:
-    """The arguments of an environment by name, with their defaults.
-
-    Raises:
-        UnknownName: the id is unknown.
-    """
+    """The arguments of an environment by name, with their defaults."""
     found: dict[str, Any] = {}
     for base in class_of(env_id).__mro__:
         if "__init__" in vars(base):
@@ -112,11 +108,7 @@ def describe(env_id: str) -> str:
 
 
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
-    """The class of an environment.
-
-    Raises:
-        UnknownName: the id is unknown.
-    """
+    """The class of an environment."""
     if env_id not in _known():
         raise UnknownName("environment", env_id, _known())
     entry = gym.spec(env_id).entry_point

@@ -23,8 +23,6 @@ def search_tools(
     categories, or one category's tools by provider, as in AnyTool's hierarchical search.
 
     Args:
-        retriever: The world's.
-        episode: The episode, of a world with a retriever.
         arguments: ``query``, ``category`` and ``provider``, all optional.
         card: what the agent is told of a tool on offer.
 

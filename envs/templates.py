@@ -41,7 +41,6 @@ class Template(NamedTuple):
         needs: (6, 3) `observation["needs"]`.
         mask: (actions,) what is allowed before prices, bans and needs are looked at.
         slots: the candidate of each row, by its index in the task.
-        rows: the row of each candidate.
         roles: (max_tools, 5) `observation["roles"]`, which only worlds with writes have.
         serves: (max_tools,) bits of the needs that a row serves; bit 6 for needs that observations do not show, 7 for none.
         phases: the task's `Phase`s that were computed so far, by what is known and how often each need has changed; None is

@@ -157,11 +157,7 @@ class TplState:
         return twin
 
     def push(self, action: int) -> int:
-        """Append a choice, and the SOD that follows a tool; return the number of tokens appended.
-
-        Raises:
-            InvalidPlan: the choice is not allowed here.
-        """
+        """Append a choice, and the SOD that follows a tool; return the number of tokens appended."""
         if not 0 <= action < N_ACTIONS or not self.legal >> action & 1:
             name = ACTION_NAMES[action] if 0 <= action < N_ACTIONS else action
             allowed = ", ".join(ACTION_NAMES[other] for other in self.actions()) or "nothing, the plan is finished"
@@ -209,11 +205,7 @@ class TplState:
         return self._current >= 0
 
     def plan(self) -> Plan:
-        """The plan, or the complete part of an unfinished one.
-
-        Raises:
-            InvalidPlan: nothing is complete yet.
-        """
+        """The plan, or the complete part of an unfinished one."""
         tokens = self.tokens
         if self._current >= 0:
             tokens = tokens[: len(tokens) - 1 - tokens[::-1].index(TOOL_TOKEN[TOOLS[self._current]])]
@@ -221,11 +213,7 @@ class TplState:
 
 
 def replay(kind: str, tokens: Sequence[int], max_tokens: int = MAX_TOKENS) -> TplState:
-    """Make the state after a sequence of official tokens.
-
-    Raises:
-        InvalidPlan: a token is not allowed at its place.
-    """
+    """Make the state after a sequence of official tokens."""
     state = TplState(kind, max_tokens)
     for token in tokens:
         state.push_token(token)
@@ -237,13 +225,11 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
     """The choices that may follow, as bits.
 
     Args:
-        kind: Number of the kind.
         used: Tools in the plan, as bits.
         consumed: Those of them that others depend on, as bits.
         current: The tool whose dependencies are being named, or -1.
         deps: Its dependencies so far, as bits; the task's input is the highest.
         last: The last tool begun, or -1.
-        left: Tokens left.
     """
     legal = 0
     if current >= 0:

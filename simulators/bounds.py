@@ -22,13 +22,7 @@ MAX_DEPTH = 40
 
 
 class Range(NamedTuple):
-    """A closed range of numbers.
-
-    Attributes:
-        low, high: its ends.
-        unit: the unit, for the documentation.
-        whole: only whole numbers.
-    """
+    """A closed range of numbers."""
 
     low: float
     high: float
@@ -212,7 +206,6 @@ def option(help: str, metavar: str = "", *names: str, **settings: Any) -> Any:
     """Describe a setting, as the command line's help and the tables of the documentation show it.
 
     Args:
-        help: A sentence.
         metavar: Stands for the value, with its unit if it has one; "" for the name of the type.
         names: Spellings on the command line; by default that of the field, and ``--no-...`` too where it is a switch.
         settings: Further arguments of `pydantic.Field`, such as `ge`.

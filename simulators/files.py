@@ -255,10 +255,6 @@ def _refused(problem: str, at: Any) -> yaml.YAMLError:
 def parse_yaml(text: str, name: object) -> Any:
     """Parse a YAML document of plain data.
 
-    Args:
-        text: the document.
-        name: its file, for messages.
-
     Raises:
         DataError: it is not valid YAML, gives a key twice, is too deep, or is too large with its aliases written out; names the
             line.

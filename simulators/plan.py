@@ -197,7 +197,6 @@ def longest_path(steps: Iterable[tuple[str, Sequence[str]]], seconds: Mapping[st
 
     Args:
         steps: Tools with their dependencies, each after what it depends on.
-        seconds: Duration of each tool.
     """
     # steps come after what they depend on, so one pass in the written order is enough
     end = {TASK_INPUT: 0.0}

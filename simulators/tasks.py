@@ -32,17 +32,14 @@ class Need:
 
     Attributes:
         fact: The text that shows it, distinctive enough to be looked for in an answer.
-        tools: Names of the tools that answer it.
         arguments: The right arguments; None where any that fit the schema will do (ToolBench tasks).
         after: Indices of the needs whose answers are among the arguments.
-        wish: The need in words.
         capability: The capability that it asks for; tools of this capability serve it.
         alternative: The need that replaces it when the user changes their mind; None where they cannot.
         fact_type: One of `grading.FACT_TYPES`; empty for the type that the fact's writing shows.
         tolerance: Difference at which a number in the answer still counts, in the fact's unit.
         accept: Other facts that an answer may state in its place.
         asked: The answer must state it; False where it only serves to find another need's fact.
-        optional: The answer may state it and need not.
         state: It wants an effect to be there once, which calls of its tools make; `fact` is what they return.
         amount: What such an effect is worth, in the scenario's currency: what is lost where it is there twice.
     """
@@ -128,11 +125,7 @@ class TaskSet(Sequence[Task]):
         return iter(self._tasks)
 
     def numbers(self, split: str) -> Sequence[int]:
-        """Numbers of the tasks in a split.
-
-        Raises:
-            UnknownName: There is no such split.
-        """
+        """Numbers of the tasks in a split."""
         if split not in self._splits:
             from .errors import UnknownName
 
@@ -258,8 +251,6 @@ class Judge:
     the share of facts. Giving up never passes. No model is asked; it is meant for the papers' protocols alone.
 
     Attributes:
-        all_facts: Chance to pass with every fact.
-        none: Chance to pass with no fact at all.
         curve: Exponent of the share in between; above 1 the judge is harder on partial answers.
         unsolvable: Chance that an answer to an unsolvable query passes.
 

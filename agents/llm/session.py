@@ -49,7 +49,6 @@ class LlmSession:
 
     Args:
         seat: What the agent may know.
-        model: The language model.
         access: The tool accesses, in order.
         functions: The candidates' documentation.
         info: What `env.reset` returned.

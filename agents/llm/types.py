@@ -30,7 +30,6 @@ class CallResult(NamedTuple):
 
     Attributes:
         call: The call as the model wrote it.
-        text: What the model reads.
         status: How the call ended.
         executed: It reached the tool and was billed.
     """
@@ -57,8 +56,6 @@ class Turn:
 
     Attributes:
         messages: The reply and the results of its calls, to be added to the history.
-        results: Results of its calls.
-        ending: The end of the search, if the reply ended it.
         nodes: Nodes that ToolBench's trees count for it: one for a thought, two for a call.
     """
 

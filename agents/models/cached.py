@@ -22,13 +22,9 @@ class Cached:
     n-th such request of its episode: a model that samples may answer its repetition otherwise.
 
     Args:
-        model: Asked where nothing is kept.
         path: An SQLite file, whose folder is made if need be; several processes may share it, those of several machines where
             its file system is theirs together and has locks.
         identity: Tells the model apart from others of its name, by its server and its settings.
-
-    Raises:
-        DataError: The file is something else.
     """
 
     def __init__(self, model: LanguageModel, path: str | Path, identity: str = "") -> None:

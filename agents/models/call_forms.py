@@ -27,7 +27,6 @@ def read_calls(text: str, lenient: bool = False) -> Read:
     """Return the text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
 
     Args:
-        text: Of the reply.
         lenient: A call may stand anywhere in the text, as a JSON object with a name and arguments.
 
     >>> read_calls('I look. <tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>')

@@ -22,9 +22,7 @@ class Decoder:
     """Rows of conversations, one a seat.
 
     Args:
-        model: a causal language model of transformers, whose layers attend to the whole context.
         end: token that ends a reply.
-        seats: number of rows.
         most: longest reply in tokens.
         choose: takes logits, (rows, vocabulary), and says a token for each row; by default the likeliest.
 

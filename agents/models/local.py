@@ -37,7 +37,6 @@ class LocalModel:
         temperature: Sampling temperature; 0 takes the likeliest token.
 
     Raises:
-        MissingExtra: Transformers or torch is not installed.
         ConfigError: The model cannot be loaded, or has no chat template.
     """
 

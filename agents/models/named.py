@@ -74,8 +74,6 @@ class ModelName(NamedTuple):
 
     Attributes:
         kind: "openai" or "local".
-        model: The name on the server, or the folder or hub name.
-        settings: Settings after the name, by keyword.
     """
 
     kind: str
@@ -117,7 +115,6 @@ def full_name(name: str) -> str:
 
     Raises:
         DataError: The file cannot be read, or its entry makes no sense.
-        UnknownName: The file has no such entry.
     """
     file, colon, entry = name.rpartition(":")
     if not colon or not file.endswith(_FILE_ENDINGS):
@@ -162,7 +159,6 @@ def make_real_model(name: ModelName) -> LanguageModel:
 
     Raises:
         ConfigError: A key is missing, or the model cannot be loaded.
-        DataError: The cache's file is something else.
     """
     model: LanguageModel
     settings = dict(name.settings)
@@ -216,7 +212,6 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     A model whose thinking is `measured` makes the scenario's measured too.
 
     Args:
-        scenario: The scenario that it will play in.
         model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
         table: A price file, in which the model must be listed. None takes those that come with the package where the
             scenario prices no tokens itself; a model on this machine is free there unless it is listed.

@@ -128,14 +128,12 @@ class OpenAIModel:
     """Chat completions of a server.
 
     Args:
-        model: The model's name on the server.
         url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
         key_variable: Environment variable that holds the key; a server on this machine needs none.
         settings: Fields of `OpenAISettings`.
 
     Raises:
         ConfigError: A setting or the URL is wrong, or a key is missing or would travel unencrypted.
-        MissingExtra: The OpenAI SDK is not installed.
     """
 
     def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:

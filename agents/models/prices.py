@@ -40,11 +40,7 @@ class PriceTable(BaseModel):
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
     def of(self, model: str) -> TokenPrices:
-        """Return the prices of a model, USD per million tokens.
-
-        Raises:
-            UnknownName: The table does not have it.
-        """
+        """Return the prices of a model, USD per million tokens."""
         if model not in self.models:
             raise UnknownName("model in the price table", model, self.models)
         return self.models[model]
@@ -53,7 +49,6 @@ class PriceTable(BaseModel):
         """Return the prices of a model in a scenario's currency; a scenario's `tokens`.
 
         Raises:
-            UnknownName: The table does not have the model.
             ConfigError: It does not say what a dollar is in that currency.
         """
         dollars = self.of(model)
@@ -82,7 +77,6 @@ def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] |
     price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
 
     Args:
-        path: The JSON file.
         date: Day on which the file was fetched: neither format says it.
         models: Names of the models that are wanted; None for all.
 
@@ -133,7 +127,6 @@ def write_prices(table: PriceTable, source: str) -> str:
     """Return a table as YAML that `load_prices` reads.
 
     Args:
-        table: The prices.
         source: Where they are from, for the first line.
     """
     document = table.model_dump(mode="json", exclude_none=True)

@@ -33,7 +33,6 @@ class Context:
         described: Names come with descriptions.
         costs: Prices of tools, where they are told.
         known: Wanted facts that a result shows, in the task's order.
-        open: The others.
         changed: Needs that the user has changed.
         used: Tools that were called.
         failed: Tools whose last result showed nothing wanted.
@@ -83,7 +82,6 @@ class _Known:
     """A reader's knowledge of a task before an episode begins.
 
     Attributes:
-        task: The task.
         facts: Number, short form and text of each fact. A fact's number is its need's; changed needs follow.
         need_of: The need that each tool serves.
         tools: The candidates by name.
@@ -133,7 +131,6 @@ class Reader:
 
     Args:
         catalog: The world's tools.
-        task: The task, with its needs and the tools that serve them.
     """
 
     def __init__(self, catalog: Catalog, task: Task) -> None:

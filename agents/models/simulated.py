@@ -120,7 +120,6 @@ def read_rates(name: str) -> SimulatedRates:
     """Return the rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
 
     Raises:
-        UnknownName: There is no such rate.
         ConfigError: A value is not a number from 0 to 1.
     """
     known = {spec.name for spec in fields(SimulatedRates)}

@@ -37,11 +37,7 @@ def _read(world: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
 
 
 def run_of(world: str) -> dict[str, Any]:
-    """Return the training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`.
-
-    Raises:
-        UnknownName: there is no run in this world.
-    """
+    """Return the training run of a world: `steps` and `returns` of its stages, `settings`, `seed` and `versions`."""
     return _read(world)[0]
 
 
@@ -49,12 +45,7 @@ class StageAgent(Agent):
     """The stochastic policy of a training run at one stage: it draws each action from the distribution that the run drew from.
 
     Args:
-        world: one of `WORLDS`.
         stage: number of the stage; 0 is the policy before training.
-
-    Raises:
-        UnknownName: there is no run in this world.
-        ConfigError: the run has no such stage.
     """
 
     def __init__(self, world: str, stage: int) -> None:

@@ -48,12 +48,7 @@ def is_zoo(name: str) -> bool:
 
 @lru_cache
 def read_card(name: str) -> Card:
-    """Read the card of an agent by its name.
-
-    Raises:
-        UnknownName: no such agent ships.
-        DataError: the card cannot be read.
-    """
+    """Read the card of an agent by its name."""
     if name not in zoo_names():
         raise UnknownName("agent of the zoo", name, zoo_names())
     path = FOLDER / name.removeprefix(ZOO) / CARD
@@ -68,7 +63,6 @@ def zoo_folder(name: str) -> Path:
     """Find the folder of an agent, after a check of every file against its card.
 
     Raises:
-        UnknownName: no such agent ships.
         DataError: a file is missing or differs from its digest.
     """
     card, folder = read_card(name), FOLDER / name.removeprefix(ZOO)

@@ -32,9 +32,7 @@ class Option(NamedTuple):
     """An option of the command line.
 
     Attributes:
-        name: The parameter's or field's name.
         annotation, field: Its type, and the description of it.
-        default: What holds where it is not given.
         model: The settings it belongs to; None for a parameter of its own.
     """
 
@@ -119,11 +117,7 @@ class Option(NamedTuple):
             raise ConfigError(self.place, f"expected {what}, got {whole!r:.80}") from None
 
     def check(self, value: Any) -> Any:
-        """A value that is not part of a model, once it holds to its description.
-
-        Raises:
-            ConfigError: It does not.
-        """
+        """A value that is not part of a model, once it holds to its description."""
         try:
             return TypeAdapter(self.annotation).validate_python(self.read(value))
         except ValidationError as error:
@@ -169,7 +163,6 @@ def options_of(model: type[Settings], usual: Settings | None = None, without: Se
     """The options of a settings model: one for each field with a description.
 
     Args:
-        model: The settings.
         usual: Settings whose fields are the defaults; by default the model's own.
         without: Fields that are left out.
     """

@@ -76,11 +76,6 @@ class WorldOptions(Settings):
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
         """The arguments of an environment.
 
-        Args:
-            env_id: id of the environment.
-            model: name of the model whose tokens the world prices.
-            prices: table of real models' prices.
-
         Raises:
             ConfigError: the environment does not have an option that was given.
         """
@@ -123,9 +118,6 @@ class ModelOptions(Settings):
 
         Args:
             judge: Name of the model that judges, if any.
-
-        Raises:
-            ConfigError: neither model is a real one.
         """
         from ..agents.models.named import CACHE_VARIABLE, read_model_name
 
@@ -150,7 +142,6 @@ class SpendingOptions(ModelOptions):
 
         Raises:
             ConfigError: the limit is not above 0, or the model with a limit is not real.
-            DataError: the price table cannot be read.
         """
         from ..agents.models.named import read_model_name
         from ..experiments.play.spending import Spending
@@ -187,7 +178,6 @@ class WorkerOptions(Settings):
         """Open the engine. Workers get the environment variables of the model.
 
         Args:
-            model: its name.
             concurrency: requests to a model server at once.
             batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
 

@@ -31,17 +31,10 @@ def make_player(
     Args:
         agent: a name of `costgym agents`.
         env: an environment's id, `costgym/` may be left out; by default the agent's own.
-        options: options about the world.
         seed: seed of the past uses that are collected for a trained classifier; others are shared by all seeds.
-        model: language model of agents that need one.
-        prices: table of real models' prices.
         usefulness: folder of a trained classifier that judges results for BTP.
         experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
         at_hand: what `model` names, where it is loaded already.
-
-    Raises:
-        UnknownName: no such agent, environment or scenario.
-        ConfigError: options that do not go together.
     """
     from ..agents.btp.experience import Experience
     from ..agents.btp.usefulness_model import load_usefulness

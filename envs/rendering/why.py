@@ -42,7 +42,6 @@ def why(world: BaseEnv[Any, Any], truncated: bool = False, crash: str = "") -> s
     """Return the sentence about the episode that has ended in an environment.
 
     Args:
-        world: the environment, standing where the episode ended.
         truncated: the limit of steps ended it.
         crash: the exception of the agent's code that ended it.
     """

@@ -24,7 +24,6 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     """Make a native vector environment that takes and returns tensors.
 
     Args:
-        env_id, num_envs, settings: as in `make_vec`.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
@@ -95,7 +94,6 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     Args:
         native: the environment; its own arrays are not used after this.
-        device: the device.
     """
 
     def __init__(self, native: MarketplaceVectorEnv, device: Device) -> None:

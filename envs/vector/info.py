@@ -41,7 +41,6 @@ def report(rules: Any, view: Any, out: Any, e: Any, i: int, before: Any) -> Any:
     Args:
         view: has the grade that counts (`judged`) and the resource of `cost_sum` (`resource`).
         out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
-        e: the episode.
         before: what it had spent before this step.
     """
     success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
@@ -83,7 +82,6 @@ def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     """The keys of the scalar environment's `info`, as arrays of N.
 
     Args:
-        out: the arrays of a step.
         cost: the resource that ``info["cost"]`` reports.
     """
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))

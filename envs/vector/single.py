@@ -132,10 +132,6 @@ class CompiledEpisode:
 
     Attributes:
         goes_on: Whether the next step is played here.
-
-    Raises:
-        MissingExtra: Numba is not installed.
-        ConfigError: There are several scenarios.
     """
 
     def __init__(self, env: Playable) -> None:

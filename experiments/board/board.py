@@ -187,8 +187,6 @@ class Addition(NamedTuple):
     """A submission to add to a run.
 
     Attributes:
-        name: name of its folder.
-        rows: its rows on the leaderboard.
         fill: writes its files, except that of the rows, into an empty folder.
     """
 
@@ -203,13 +201,9 @@ def publish(
     """Write `leaderboard.json` and the pages in one step, with the run's own rows and those of its submissions.
 
     Args:
-        folder: folder of the run.
         document: the leaderboard with the run's own rows; rows of submissions in it are ignored.
         added: a submission to add in the same step; one of the same name is replaced.
         pages: renders the pages; without it they are left unchanged.
-
-    Returns:
-        The content of `leaderboard.json`.
     """
     found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
     if added is not None:
@@ -237,12 +231,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """A leaderboard's content with its own rows and those of submissions, ranked.
-
-    Args:
-        document: rows of submissions in it are left out.
-        submitted: the rows of each submission.
-    """
+    """A leaderboard's content with its own rows and those of submissions, ranked."""
     rows = [row for row in document["rows"] if "submission" not in row]
     return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
 
@@ -253,10 +242,7 @@ def summarise_run(
     """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition.
 
     Args:
-        config: configuration of the run.
-        results: episodes of all rows.
         experience: what `experience_text` returns; the tracks whose agents plan from it say how much it is.
-        verdicts: of a model that judged the answers.
     """
     groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in with_verdicts(results, verdicts):
@@ -322,9 +308,6 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
     """Return the past uses of tools that agents with BTP plan from, as JSON lines; None if no agent needs them.
 
     Args:
-        config: configuration of the run.
-        engine: engine that collects them if they are neither shipped nor cached.
-        data: folder that the world is read from, if it has moved.
         keep: whether to cache what had to be collected.
     """
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
@@ -437,7 +420,6 @@ class Entries:
     """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
 
     Args:
-        config: configuration of the run.
         experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
         model: the configuration's model, if it is loaded already; by default it is loaded by its name.
         journal: folder in which the model's replies are kept, each for its own row.

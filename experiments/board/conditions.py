@@ -134,16 +134,7 @@ def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
 
 
 def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
-    """The figure that ranks the rows of a leaderboard, or of one of its tracks.
-
-    Args:
-        document: of the leaderboard.
-        grading: another one than the leaderboard's own.
-        track: the track's name.
-
-    Raises:
-        UnknownName: the grading is unknown.
-    """
+    """The figure that ranks the rows of a leaderboard, or of one of its tracks."""
     chosen = grading or document.get("grading") or GRADINGS[0]
     if chosen not in GRADINGS:
         raise UnknownName("grading", chosen, GRADINGS)
@@ -159,14 +150,6 @@ def rank_rows(
 
     Rows whose tokens nobody but the agent counted stand behind the others of their condition. A row without a figure, since
     the infrastructure broke all its episodes, comes last.
-
-    Args:
-        rows: in any order.
-        document: of the leaderboard: its conditions, grading and ranking figure.
-        grading: another one than the leaderboard's own.
-
-    Raises:
-        UnknownName: the grading is unknown.
     """
     places = condition_places({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}

@@ -27,7 +27,6 @@ def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[i
     """The best and the worst rank that each row may have.
 
     Args:
-        rows: of one condition.
         metric: the figure that ranks, which is better if higher.
         seeds: episodes of one task in a row; they are one trial.
 

@@ -63,17 +63,7 @@ class TrackConfig(BaseModel):
     settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
-        """The environment in which an agent plays under a condition.
-
-        Args:
-            env_id: a view of the track.
-            condition: one of the track's.
-            data: the folder or file that the world is read from, where it lies elsewhere now.
-
-        Raises:
-            ConfigError: the view belongs to another track.
-            DataError: what is read there is another world.
-        """
+        """The environment in which an agent plays under a condition."""
         if env_id not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
         kind = class_of(env_id)
@@ -226,12 +216,7 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
 
 
 def read_run_config(folder: Path) -> RunConfig:
-    """Read the configuration of the run in a folder.
-
-    Raises:
-        ConfigError: the folder does not hold a run.
-        DataError: the configuration cannot be read.
-    """
+    """Read the configuration of the run in a folder."""
     path = folder / "run.json"
     if not path.is_file():
         raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")

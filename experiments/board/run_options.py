@@ -31,8 +31,6 @@ class RunOptions(Settings):
     """What is run; an option that is None leaves the suite's own choice.
 
     Raises:
-        UnknownName: The grading is unknown.
-        ConfigError: A number is out of range.
         MissingExtra: The zoo is to be played, and PyTorch is not installed.
     """
 

@@ -39,15 +39,10 @@ def entry_config(board: Path, env_id: str, agent: str, budget: Mapping[str, floa
     """The configuration of an agent's run under one condition of a leaderboard.
 
     Args:
-        board: folder of the leaderboard's run.
-        env_id: the environment that is served.
-        agent: name of the agent.
         budget: limits of the condition; may be left out where the track has one condition.
 
     Raises:
         ConfigError: the folder holds no run, or the environment's track has no such condition.
-        DataError: the run's configuration cannot be read.
-        UnknownName: the leaderboard does not have the environment's track.
     """
     config = read_run_config(board)
     track = config.track(track_of(env_id))
@@ -70,7 +65,6 @@ class EntryRecorder:
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
-        DataError: the run in the folder cannot be read.
     """
 
     def __init__(self, folder: Path, config: RunConfig, env_id: str, pages: PageMaker | None = None) -> None:

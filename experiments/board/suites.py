@@ -47,14 +47,12 @@ class SuiteWorld:
     """A world of a suite, and who plays in it.
 
     Attributes:
-        env: the view in which agents' names are looked up first.
         agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
             user's, agents of the zoo play only if asked for; see `submissions.shipped`.
         tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
         budgets: in the text form of `--budgets`; empty for none.
         episodes: per agent and condition; None for every instance that the world has.
         seeds: episodes of one task in a row, each under the next seed.
-        scenario: the default scenario of a tool world.
         prices: the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free.
         settings: further arguments of the environments, by id; those of `*` are for all views.
         vary: settings that vary within the run, and their values.
@@ -92,7 +90,6 @@ class Suite:
     """A named leaderboard.
 
     Attributes:
-        name, description: one line.
         worlds: what is played; each of its tracks is ranked by itself.
     """
 

@@ -21,12 +21,8 @@ def verify(
 
     Args:
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
-        progress: called with the number of episodes looked at.
-        engine: where episodes are replayed; by default here. The verdict does not depend on it.
 
     Raises:
-        ConfigError: the run has not ended.
         DataError: there is nothing recorded, or what describes it cannot be read.
     """
     file = Path(path)

@@ -58,8 +58,6 @@ class Measurement:
     """The measurements, and the reasons for missing ones.
 
     Attributes:
-        name, hardware, date, source: As in the profile.
-        loading: By tool.
         points: By tool and level.
         skipped: Why there is no point, by tool and level.
     """
@@ -129,16 +127,11 @@ def measure(
 
     Args:
         settings: what is measured, and how. Where a level is missing, its figures can only be scaled from others.
-        date: date to write into the profile.
         image_sizes: (width, height) of the input at each of the four levels, px.
         text_lengths: length of the input at each of the four levels, characters.
-        progress: called with one line of text per figure.
 
     Raises:
-        ConfigError, UnknownName: an argument is out of range or unknown.
         InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
-        DataError: the folder of weights does not exist.
-        MissingExtra: torch or transformers is not installed.
     """
     _check(settings)
     backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
@@ -184,10 +177,8 @@ def profile(
 
     Args:
         out: the profile file; it is not written if levels are missing.
-        settings, date, progress: as for :func:`measure`.
 
     Raises:
-        InvalidProfile: levels are missing.
         CostGymError: as :func:`measure`.
     """
     path = Path(out)

@@ -45,11 +45,9 @@ class Entry:
     """A line of the table: an environment and its measurements.
 
     Attributes:
-        name: the environment's id.
         kind: "scalar", "default" (as `make` makes it), "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop
             over scalar ones), "native", or "in place" (native, with ``copy=False``).
         envs: number of environments that step at once.
-        env: the environment.
         actions: actions to play in turn, each an integer or an array of one integer per environment.
         rates: steps per second of each round.
         resets: resets per second.
@@ -69,7 +67,6 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
 
     Args:
         steps: smallest number of steps of each environment; fast ones and large batches take more.
-        seed: seed of the worlds and the actions.
 
     Returns:
         A JSON-able report without a date: machine, and one row per environment with its ratio to CartPole of the same kind and

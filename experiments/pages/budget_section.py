@@ -72,7 +72,6 @@ def steps(
     """Find which row leads within each budget.
 
     Args:
-        rows: those that may lead, by number.
         cost: the figure that the budget limits.
         score: of a row; the highest leads. A row without one never does.
         tied: says of a leader and other rows which of them are as good.
@@ -157,10 +156,7 @@ def budget_section(rows: Sequence[Row], leaderboard: Mapping[str, Any], first: R
     """Make the first screen of a track's page.
 
     Args:
-        rows: of the track, in the order of its table.
-        leaderboard: the track as a leaderboard.
         first: a row of the world that is shown first.
-        grading: that ranks.
     """
     view = _View(rows, leaderboard)
     start: dict[str, Any] = {

@@ -52,14 +52,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Series(NamedTuple):
-    """A line or a set of marks in a chart.
-
-    Attributes:
-        name: beside it.
-        xs, ys: its points.
-        colour: number of its colour and mark.
-        dashed: the line is broken.
-    """
+    """A line or a set of marks in a chart."""
 
     name: str
     xs: Sequence[float]
@@ -87,10 +80,6 @@ def lines(
     """Draw a line for each series, with its name at the right end.
 
     Args:
-        series: what is drawn.
-        name: what the chart shows, for those who do not see it.
-        x_label, y_label: of the axes.
-        ticks: of the x axis.
         bottom: of the y axis; lines that fall below leave the frame.
     """
     with _chart(x_label, y_label) as (figure, axes):
@@ -116,9 +105,7 @@ def curve(
     """Draw a learning curve: every value faint, their running mean strong.
 
     Args:
-        steps, values, mean: the points.
         span: of the y axis; values beyond it lie on its edge.
-        name: what the chart shows.
         limit: what the values must keep under; None for nothing.
     """
     low, high = span
@@ -152,8 +139,6 @@ def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) ->
 
     Args:
         curves: values, ascending and above 0.
-        name: what the chart shows.
-        x_label: of the axis.
     """
     with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
         for index, values in enumerate(curves):
@@ -193,8 +178,6 @@ def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> 
 
     Args:
         columns: the figures of all names, in the same order in each column; 0 or more.
-        name: what the chart shows, for those who do not see it.
-        titles: of the columns.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -222,11 +205,7 @@ def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> 
 
 
 def panels(grid: Sequence[Sequence[Panel]]) -> str:
-    """Draw line charts in rows and columns, as an SVG file of its own.
-
-    Args:
-        grid: the charts, row by row.
-    """
+    """Draw line charts in rows and columns, as an SVG file of its own."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -33,8 +33,6 @@ class EpisodeReport:
     """A recorded episode as text and chart.
 
     Attributes:
-        name: what it is.
-        text: all of it in words.
         chart: its calls in time.
         world: the environment that stands in the episode, for the images of an OpenCATP episode; None shows none.
     """
@@ -65,7 +63,6 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
         path: a trajectory file; or the folder of a collection, a leaderboard run or a submission.
         key: the episode's index or its task's id; where there are several files, after the name of one, or of its agent and
             parts of its condition, and a slash: ``react+btp.price=10/3``, ``oracle/nonsequential/3``. By default the first.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
 
     Raises:
         UnknownName: there is no such episode; says which indices, tasks or files there are.

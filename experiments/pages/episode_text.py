@@ -28,7 +28,6 @@ def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str 
     Args:
         world: the environment, standing where the last step left it.
         steps: what was done and seen, the reset first.
-        settings: a line about the environment.
         crash: the exception of the agent's code that ended it.
     """
     told, account = world.describe_episode(steps), world.account()

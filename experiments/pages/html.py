@@ -24,7 +24,6 @@ def render(template: str, **values: Any) -> str:
 
     Args:
         template: its file's name.
-        values: what it shows.
     """
     return _environment().get_template(template).render(**values)
 

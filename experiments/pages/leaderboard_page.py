@@ -115,9 +115,6 @@ def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
     and all rows as a table for spreadsheets.
 
     The pages show the learning curves of trained agents whose training runs are still there.
-
-    Args:
-        leaderboard: the content of `leaderboard.json`.
     """
     names, context = track_files(leaderboard), PageContext()
     return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}

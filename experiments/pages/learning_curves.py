@@ -69,8 +69,6 @@ class Series(NamedTuple):
     """A figure over the training steps.
 
     Attributes:
-        name: as the curve has it.
-        steps, values: its points, by step.
         limit: what it is held under; None for nothing.
     """
 
@@ -99,11 +97,7 @@ def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
     It needs the rules of `curves.css`, and the colours that the leaderboard's page has.
 
     Args:
-        run: the folder.
         only: names of the figures that are wanted; None for all.
-
-    Returns:
-        Empty where none of them is there.
 
     Raises:
         DataError: there is no curve, or it cannot be read.
@@ -145,9 +139,6 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
 def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
     """Draw the curves of all trained agents of a leaderboard as a section of its page, the style included; empty
     without any.
-
-    Args:
-        rows: of the leaderboard.
     """
     agents = {str(row.get("agent")): row for row in rows}
     learnt = [(agent, figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]

@@ -20,11 +20,7 @@ Row = Mapping[str, Any]
 
 
 def plan_figures(document: Mapping[str, Any]) -> Markup:
-    """Draw the figures of a leaderboard whose rows are planners, as a section of its page; empty for any other.
-
-    Args:
-        document: the leaderboard, or one of its tracks.
-    """
+    """Draw the figures of a leaderboard whose rows are planners, as a section of its page; empty for any other."""
     rows = [row for row in document.get("rows") or () if "alpha" in row and row["agent"] not in _NOT_DRAWN]
     if not rows:
         return Markup("")

@@ -44,9 +44,7 @@ class Artefact(NamedTuple):
 
     Attributes:
         title: what it is, such as a tool's name.
-        about: where it comes from.
         image: key of the image among those of its scene; empty for a text, and where the image cannot be made.
-        alt: the image in words.
         text: the text; empty for an image.
     """
 

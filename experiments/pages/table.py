@@ -117,7 +117,6 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
 
     Args:
         row: as `play.metrics.summarise` makes it.
-        console: the console to print to.
         world: the world's document, for its name and currency.
     """
     currency = str(world.get("currency") or "USD")
@@ -142,7 +141,6 @@ def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = F
     Args:
         leaderboard: the content of `leaderboard.json`, or one of its tracks as `track_documents` gives it.
         console: the console to print to; its width determines the columns.
-        wide: all columns, however wide the console is.
     """
     rows = leaderboard.get("rows") or []
     grading = _grading(rows)

@@ -22,7 +22,6 @@ class DecisionRecord(NamedTuple):
 
     Attributes:
         kind: of the example: NoSearch, NoCall or Call.
-        searched: the first decision.
         right_call: the second decision was right; None where it was not taken.
     """
 
@@ -60,9 +59,6 @@ def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: 
     """Ask a decider about examples, one after the other.
 
     Args:
-        decider: the decider to score.
-        known: the examples.
-        seed: of the decider's own chance.
         forced: ask for a choice among the candidates of every example that needs a tool, as in the paper. Without it, ask only
             after the decider chose to search, as in an episode.
     """

@@ -77,7 +77,6 @@ class ExperienceSettings(BaseModel):
 
         Raises:
             ConfigError: the number of uses is not a number of at least 0.
-            UnknownName: there is no such explorer.
         """
         explorer, colon, uses = text.partition(":")
         if not colon and text.replace(".", "", 1).isdigit():
@@ -97,8 +96,6 @@ def play_split(
     """Play episodes on the tasks of a split in turn, in the text view, and yield the environment after each episode.
 
     Args:
-        scenario: the scenario to play.
-        split: split of the tasks.
         episodes: indices of the episodes; each pass over the tasks uses another seed.
         seed: base seed of the world and of the agent; combined with `key`.
         key: purpose of the episodes, which makes them differ from evaluation episodes with the same seed.
@@ -124,11 +121,7 @@ def collect_experience(
     Nothing is read from or written to the cache; `past_uses` does that.
 
     Args:
-        scenario: the scenario to play.
-        settings: explorer, number of uses and seed.
-        engine: engine that plays; by default this process. The result does not depend on it.
         usefulness: judges whether a result helped; by default rule-based.
-        progress: called with the number of uses so far and the number wanted.
     """
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
@@ -149,10 +142,6 @@ def past_uses(
 
     Args:
         scenario: the world; what does not change which calls succeed, such as budgets or prices of tokens, does not matter.
-        settings: explorer, number of uses and seed.
-        engine: engine that collects what is missing; by default this process.
-        progress: called with the number of uses so far and the number wanted, while they are collected.
-        keep: in the cache, what had to be collected.
     """
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)

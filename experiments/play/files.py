@@ -43,7 +43,6 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
     Raises:
         ConfigError: it cannot be one; names the command's option.
-        DataError: the disk is full or fails.
     """
     try:
         missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
@@ -74,12 +73,10 @@ def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
     """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
 
     Args:
-        path: the finished file.
         replace: take the place of what stands there, instead of refusing.
 
     Raises:
         ConfigError: something stands there already, or its folder cannot be made.
-        DataError: the disk is full, or refuses the file.
     """
     with _finished(path, replace) as draft:
         yield draft
@@ -209,11 +206,7 @@ def keep_lines(path: Path, most: int) -> int:
 
 
 class LineFile:
-    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns.
-
-    Args:
-        path: the file, which ends with a whole line.
-    """
+    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -260,7 +253,6 @@ def snapshot(folder: Path, copy: Path | None = None) -> str:
     """Hash a folder of somebody else's within bounds, and copy it.
 
     Args:
-        folder: the folder.
         copy: where to copy what was hashed; None for nowhere.
 
     Returns:

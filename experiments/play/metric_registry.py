@@ -21,13 +21,10 @@ class Metric:
 
     Attributes:
         key: its name in `leaderboard.json`.
-        name: its display name, without the unit.
         unit: ``%``, ``s``, `CURRENCY`, or "" for a plain number.
         kind: the number format: `rate` (a share from 0 to 1, shown in percent), `number` (two decimals, or three digits below
             1), `signed` (three decimals) or `count` (whole).
-        meaning: one sentence.
         judge: the key of the same figure under the grading `judge`; "" where the grading does not matter.
-        higher_is_better: or lower.
         compares: the best value may be set in bold: an agent that achieves nothing does not win here.
     """
 

@@ -100,7 +100,6 @@ def summarise(
         episodes: how many were asked for, numbered from 0; by default exactly those recorded.
         seeds: episodes of one task in a row; they are resampled together, and `pass_hat_k` says how often k of them pass.
         seed: of the bootstrap. Rows over the same episodes share its resamples, whoever played them.
-        resamples: of the bootstrap.
 
     Raises:
         ConfigError: there are no records, two of one episode, some of different agents or budgets, or one beyond `episodes`.
@@ -200,7 +199,6 @@ def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str
 
     Args:
         results: every task's episodes in a row; None for one without a record, which failed.
-        seeds: episodes of a task.
         grading: what passes, within the budget.
 
     Source: tau-bench (arXiv 2406.12045), section 4 (pass^k).
@@ -266,11 +264,6 @@ def with_fault_robustness(
     Both are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any
     success in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share
     of the successes without faults.
-
-    Args:
-        row: of the agent in the world with faults.
-        faulty, calm: its episodes there, and in the same world without faults.
-        seed, seeds, resamples: as in `summarise`.
     """
     left, right = _by_episode(faulty), _by_episode(calm)
     common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
@@ -301,7 +294,6 @@ def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int
     """A figure of each episode of a row, with which anyone can compare rows episode by episode.
 
     Args:
-        results: records of the row.
         metric: a share of episodes, or one of the world's or of an episode's figures.
         episodes: how many there are; one without a record counts 0.
 
@@ -353,14 +345,10 @@ def paired_difference(
     The p-value comes from exchanging the two records within episodes at random, which for a mean is the sign-flip test.
 
     Args:
-        a, b: results of the two.
-        metric: one of `METRICS`.
-        seed: of bootstrap and permutations.
         resamples: how many of each.
         seeds: episodes of one task in a row, which the bootstrap draws together.
 
     Raises:
-        UnknownName: no such metric.
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
     if metric not in METRICS:

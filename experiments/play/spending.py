@@ -39,7 +39,6 @@ class Spending:
     """The dollars that a run's model costs: those that are forecast, those that were spent, and their limit.
 
     Args:
-        model: The model's name.
         prices: The price table; None for the one that comes with the package.
         limit_usd: The most that may be spent; None for no limit.
         announce: Called with the forecast in a sentence.
@@ -69,11 +68,7 @@ class Spending:
         self._met: set[Hashable] = set()  # rows of which the model itself has played an episode
 
     def usd_per_unit(self, world: Mapping[str, Any]) -> float | None:
-        """The worth of a unit of a world's currency; None where its tokens are not priced by the table.
-
-        Args:
-            world: The world's document, with its currency and token prices.
-        """
+        """The worth of a unit of a world's currency; None where its tokens are not priced by the table."""
         tokens, currency = world.get("tokens"), world.get("currency")
         if tokens is None or self._name not in self._table.models or currency not in self._table.per_dollar:
             return None
@@ -85,7 +80,6 @@ class Spending:
         """Add a row's episodes to the forecast.
 
         Args:
-            row: Names the row.
             usd_per_unit: Worth of a unit of its currency.
             sample: Episodes of the row that the simulated model played.
             left: Number of the row's episodes that are still to be played.
@@ -143,11 +137,6 @@ class Spending:
 
         An episode begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its
         row so far, be it forecast or played. The first episode of a row is played alone, since a forecast may be far off.
-
-        Args:
-            engine, work, shared: As `Engine.stream` takes them; `work` makes one item a task.
-            tasks: The row of each task, and the task.
-            result_of: The result of the episode that an item holds.
         """
         waiting = deque(tasks)
         under_way: deque[tuple[Hashable, float]] = deque()
@@ -174,12 +163,7 @@ class Spending:
                 yield item
 
     def check(self, played: int, episodes: int) -> None:
-        """Raise SpendLimitReached where `stream` stopped at the limit.
-
-        Args:
-            played: Number of episodes that were played.
-            episodes: Number of all episodes of the run.
-        """
+        """Raise SpendLimitReached where `stream` stopped at the limit."""
         if self.stopped_before is not None and self.limit_usd is not None:
             following = self._dearest_usd[self.stopped_before]
             raise SpendLimitReached(self.spent_usd, self.limit_usd, following, played, episodes)

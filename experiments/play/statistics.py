@@ -31,8 +31,6 @@ def intervals(
 
     Args:
         numerators, denominators: (n_episodes, n_figures).
-        episodes: their indices.
-        seed: of the resampling.
         resamples: how many.
         difference: with two columns, the interval of the first figure less the second.
         group: consecutive episodes that are drawn together, since they are of one task.
@@ -110,8 +108,6 @@ def swap_p_value(
 
     Args:
         a, b: numerators and denominators, (n_episodes,) each.
-        episodes: their indices.
-        seed: of the permutations.
         permutations: how many; the smallest p-value is 1 / (permutations + 1).
     """
     rng = _rng("swap", tuple(episodes), seed)

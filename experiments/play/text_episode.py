@@ -40,7 +40,6 @@ class Answer(NamedTuple):
     """The response to a function call.
 
     Attributes:
-        text: the tool's result, or an error in words.
         failed: whether the caller sees that the call failed.
     """
 
@@ -61,12 +60,10 @@ class ToolEpisode:
     (True, False, True)
 
     Args:
-        task: the task's number or id.
         seed: keys the world's chance; the same task and seed give the same luck to everybody.
         scenario: name, YAML file or `Scenario`.
         budget: limits, as `"price=20"` or by resource; None for the scenario's.
         session: rules of a session, such as ``{"queries": 20}``, whose number is `task`; None for a task of a scenario.
-        settings: further arguments of the environment.
     """
 
     def __init__(
@@ -139,7 +136,6 @@ class ToolEpisode:
         """Call a function, `finish` included.
 
         Args:
-            name: its name.
             arguments: an object, or JSON text that holds one.
             usage: tokens that the model reports for this turn; by default they are counted, one for each four characters.
 
@@ -187,10 +183,6 @@ class ToolEpisode:
         """Play a reply of a model and return the messages that respond to it.
 
         A reply without a call costs its tokens and is answered with a reminder; it is not taken for the final answer.
-
-        Args:
-            text: text of the reply besides its calls.
-            calls: function calls of the reply.
         """
         if calls:
             answers = self.turn(calls)
@@ -266,21 +258,15 @@ class TextWorld:
 
     Args:
         scenario: name, YAML file or `Scenario`.
-        split: split of the tasks.
         tasks: number of tasks from the start of the split; None for all.
         most_needs: maximum number of facts that a task may ask for; other tasks are excluded.
         rounds: number of rows per task, each with its own seed.
         budget: resource limits; None for the scenario's.
-        seed: base seed from which the rows' seeds are drawn.
         max_steps: number of calls after which an episode is truncated.
         documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
 
     Attributes:
         tasks: query of each task, by id.
-        numbers: number of each task, by id.
-
-    Raises:
-        ConfigError: a number is out of range.
     """
 
     def __init__(
@@ -320,11 +306,7 @@ class TextWorld:
 
     @property
     def train_dataset(self) -> Any:
-        """The rows as a `datasets.Dataset`.
-
-        Raises:
-            MissingExtra: datasets is not installed.
-        """
+        """The rows as a `datasets.Dataset`."""
         return require("datasets", "train").Dataset.from_list(self.rows())
 
     def begin(self, task: str, seed: int) -> ToolEpisode:
@@ -361,7 +343,6 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
 
     Args:
         scenario: as for `ToolEpisode`.
-        split: of the tasks.
         tasks: number of tasks from the start of the split; None for all.
     """
     env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), split=split))

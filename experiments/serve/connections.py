@@ -95,7 +95,6 @@ class Gate:
 
     Args:
         app: the wrapped ASGI application.
-        limits: largest size and longest duration of a request.
         hosts: host names of the server; None allows any. The check prevents DNS rebinding, by which a page in a browser could
             reach a server on this machine under a name of its own. A page of another site is never answered.
     """

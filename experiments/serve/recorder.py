@@ -45,9 +45,6 @@ class Recorder:
 
     Args:
         folder: where to write; locked until `close`.
-        env: an environment like those of the sessions.
-        env_id: its id.
-        agent: the name under which the episodes are recorded.
 
     Raises:
         ConfigError: the folder holds a collection of another world, another process writes to it, or no file can hold the name.
@@ -85,7 +82,6 @@ class Tape:
     """The actions, rewards and digests of observations of an episode in progress.
 
     Args:
-        observation: the first.
         assigned: what the episode has to be, if its recorder says so.
     """
 

@@ -38,17 +38,10 @@ class Service:
 
     Args:
         make: makes an environment; called once for every session.
-        env_id: id of the environment.
         description: description of the environment in one line.
-        limits: limits of clients.
-        seed: seed of the first session that gives none.
         hosts: host names of the server; None allows any.
         clock: a monotonic clock, seconds.
         recorder: where episodes that end are recorded; None for nowhere.
-
-    Attributes:
-        app: the ASGI application.
-        sessions: the open ones.
     """
 
     def __init__(
@@ -154,7 +147,6 @@ def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[st
     """Run a server until a signal.
 
     Args:
-        server: the server.
         host, port: address to listen on; port 0 takes a free one.
         ready: called with the address once the server listens.
 

@@ -32,8 +32,6 @@ class Learner(ABC):
     """Base class of the models and losses that the training loop optimises.
 
     Attributes:
-        weights: the trained weights by name.
-        seed: seed of the run.
         adamw: arguments of AdamW other than the weights and the learning rate.
         max_grad_norm: maximum norm of the gradients.
         stage: name of the run's stage; "" if the run has a single stage.
@@ -82,8 +80,6 @@ def optimise(
     """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 
     Args:
-        run: the run that stores checkpoints, learning curve and metrics.
-        learner: the learner to train.
         save_every: number of steps between checkpoints.
         check_every: number of steps between evaluations by `Learner.check`, which go into the learning curve; with 0 there is
             only the evaluation at the end, which goes into the metrics.
@@ -140,8 +136,6 @@ def take_step(
     """Take one step of an optimiser.
 
     Args:
-        optimizer: optimizer of the weights.
-        weights: the weights by name.
         loss: function that computes the loss.
         max_grad_norm: maximum norm of the gradients.
         step: number of the step, for the error message.
@@ -186,11 +180,7 @@ def moments(weights: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
 
 
 def load_moments(tensors: Mapping[str, Any], weights: Mapping[str, Any], optimizer: Any, source: Path) -> None:
-    """Restore an optimizer's state that `moments` collected.
-
-    Raises:
-        DataError: the state belongs to other weights.
-    """
+    """Restore an optimizer's state that `moments` collected."""
     numbers = {name: number for number, name in enumerate(weights)}
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():

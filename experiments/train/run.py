@@ -59,7 +59,6 @@ class TrainingResult:
     """The result of a training run.
 
     Attributes:
-        run: folder of the run.
         steps: total number of steps taken.
         metrics: final metrics by name; empty if the run was stopped.
         finished: whether the run reached its end.
@@ -128,15 +127,11 @@ def open_run(
     """Open and lock the folder of a run; the folder is created if it does not exist.
 
     Args:
-        out: folder of the run.
-        config: settings of the run.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         files: names of further files that the trainer writes into the folder.
 
     Raises:
         ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
-        DataError: the run in the folder cannot be read.
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)
@@ -174,11 +169,7 @@ def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files:
 
 
 def require_modules(*names: str, extra: str = "train") -> None:
-    """Check that optional dependencies are installed by importing them.
-
-    Raises:
-        MissingExtra: one of them is not installed.
-    """
+    """Check that optional dependencies are installed by importing them."""
     for name in names:
         require(name, extra)
 

@@ -26,11 +26,7 @@ Row = Any
 
 
 class Device(Protocol):
-    """Where the arrays of row functions lie, and where these run.
-
-    Attributes:
-        name: the name by which PyTorch knows the device.
-    """
+    """Where the arrays of row functions lie, and where these run."""
 
     name: str
 
@@ -55,7 +51,6 @@ def find_device(name: str) -> Device:
 
     Raises:
         ConfigError: the name is another one, or no such GPU is there.
-        MissingExtra: PyTorch or numba-cuda is not installed.
     """
     kind, _, number = name.partition(":")
     if kind == "cpu" and not number:
@@ -87,15 +82,7 @@ class Cpu:
 
 
 class Gpu:
-    """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order.
-
-    Args:
-        number: Number of the device.
-
-    Raises:
-        MissingExtra: PyTorch or numba-cuda is not installed.
-        ConfigError: There is no such device.
-    """
+    """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order."""
 
     def __init__(self, number: int = 0) -> None:
         self._torch, self._cuda = require("torch", "train"), _numba_cuda()

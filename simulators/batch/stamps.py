@@ -26,10 +26,6 @@ def perhaps_stored(module: Path, kernel: str) -> bool:
 
     It takes a millisecond or two, once in a process. Whether the form that is needed is there, and fits the processor, only
     `rng.stored` can tell, which imports Numba.
-
-    Args:
-        module: Source of the kernel.
-        kernel: Its name.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return False

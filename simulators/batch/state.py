@@ -45,7 +45,6 @@ class Records(NamedTuple):
             of calls in its rate window, its latent chain, and the last outcome that a view shows.
         call: A call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was
             submitted and started, its status, the need whose fact it brings, the one that it is for, and the one it changes.
-        number: A candidate's number.
         news: A completion or an event, coded as `kernels.wait` returns it.
     """
 
@@ -129,15 +128,10 @@ class Batch:
     Args:
         world: The world that they play in.
         numbers: The tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
-        count: N.
         budget, enforcement: See `World.episode`; they hold for all episodes.
         columns: Number of candidates that can be called; None for all.
         most: Most calls that an episode submits, where that is known; it bounds the memory.
         at_once: Most calls that are in flight at once or not reported yet, where that is known.
-
-    Raises:
-        MissingExtra: Numba is not installed.
-        ConfigError: The world is too large for the tables.
     """
 
     def __init__(

@@ -118,7 +118,6 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bo
     """The scalars of a world under a budget.
 
     Args:
-        world, budget, enforcement: As for `World.episode`.
         alone: Calls run one at a time, each to its end.
     """
     inf = float("inf")
@@ -153,8 +152,6 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     """Make the tables of some tasks of a world, in the order of `numbers`.
 
     Args:
-        world: The world that the tasks are played in.
-        numbers: Numbers of the tasks.
         columns: Number of candidates that can be called; None for the most that any task has.
         beside: Tables of other tasks, to which these will be added.
 

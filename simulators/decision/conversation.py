@@ -84,7 +84,6 @@ def reword(wish: str, luck: Luck) -> str:
 
     Args:
         wish: A noun phrase; what stands in braces is left alone.
-        luck: What to choose with.
     """
 
     def other(match: re.Match[str]) -> str:

@@ -48,8 +48,6 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
 
     Args:
         world: The world whose rules, prices and failures hold.
-        seed: Keys those random tools.
-        folder: The files' folder, or the repository's.
 
     Raises:
         DataError: The folder holds no samples, or a file is malformed; names it.

@@ -92,12 +92,9 @@ class DecisionCase:
     """A query and the right decisions about it.
 
     Attributes:
-        kind: One of `KINDS`.
-        query: What the user says.
         gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
         candidates: Names of the tools that a search brings.
         strategy: Strategy by which they were sampled.
-        arguments: Arguments of the right call.
     """
 
     kind: str
@@ -195,8 +192,6 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
     """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
 
     Args:
-        seed: Keys the choice.
-        catalog: All tools.
         seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
     """
     if seen + unseen > len(catalog):

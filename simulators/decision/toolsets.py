@@ -140,12 +140,7 @@ class CandidateSampler:
 
 
 def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
-    """The strategies of one round of a mixture, each as often as its part says, so that every round has the exact shares.
-
-    Raises:
-        ConfigError: A part is negative, or all are zero.
-        UnknownName: No such strategy.
-    """
+    """The strategies of one round of a mixture, each as often as its part says, so that every round has the exact shares."""
     for name, part in parts.items():
         if name not in STRATEGIES:
             raise UnknownName("sampling strategy", name, STRATEGIES)

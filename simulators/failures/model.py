@@ -283,9 +283,6 @@ def start_chain(
     """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
 
     Args:
-        draws, slot: Where the uniforms come from.
-        reliability: The tool's own.
-        model: The world's.
         kinds: Cumulative weights of the ways to fail.
         slip, persistence: The tool's own; by default the model's.
     """
@@ -302,8 +299,6 @@ class BurstTimes:
     """The times at which the platform is down in an episode: exponential gaps and lengths from the world slot's own uniforms.
 
     Attributes:
-        model: How often outages begin and how long they last.
-        draws, slot: Where the uniforms come from.
         spans: Start and end of the outages known so far, simulated seconds, ascending.
     """
 

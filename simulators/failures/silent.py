@@ -22,9 +22,6 @@ def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
     """An answer with a silent fault; no fact that the task wants stands in it.
 
     Args:
-        text: The right answer.
-        status: The fault, one of `status.SILENT`.
-        task: The task, for its facts.
         luck: Uniform in [0, 1) that decides where the fault lies.
     """
     needs = [*task.needs, *(need.alternative for need in task.needs if need.alternative is not None)]

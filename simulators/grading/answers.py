@@ -31,7 +31,6 @@ class AnswerReading:
     Attributes:
         found: For each need, whether the answer states its fact.
         stated: Number of facts found that were asked for.
-        asked: Number of facts that were asked for.
         stray: Number of values that the answer states and nobody asked for.
     """
 
@@ -59,8 +58,6 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
 
     Args:
         needs: The task's needs as they are now.
-        answer: The final text.
-        query: The user's query.
     """
     if any(need.fact_type == "words" for need in needs):
         text = normalise(answer)
@@ -89,7 +86,6 @@ def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None,
     """Read a final answer for its grade.
 
     Args:
-        needs, query: As in `read_answer`.
         known: For each need, whether its fact was found.
         answer: The final text; None for one that states every fact found and nothing else.
 

@@ -26,8 +26,6 @@ class Fact:
     """A fact, ready to be looked for.
 
     Attributes:
-        text: The fact as it was written.
-        type: One of `FACT_TYPES`.
         tolerance: Difference at which a number still counts as the same, in the fact's own unit.
         value: The value of a number, date, time or moment.
         pattern: Finds an identifier, a name or a text in a cleaned text.
@@ -62,7 +60,6 @@ def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
     """Prepare a fact.
 
     Args:
-        text: The fact.
         stated_type: Its type; empty for the one that its writing shows.
         tolerance: Of a number, in its own unit.
 
@@ -88,13 +85,7 @@ def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
 
 
 def spans_of(fact: Fact, text: str, values: Sequence[Value]) -> Iterator[Span]:
-    """The places of a cleaned text at which it states a fact.
-
-    Args:
-        fact: The fact.
-        text: The cleaned text.
-        values: The values in it.
-    """
+    """The places of a cleaned text at which it states a fact."""
     if fact.value is not None:
         for value in values:
             if same_value(fact.value, value, fact.tolerance):

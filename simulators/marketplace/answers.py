@@ -32,7 +32,6 @@ class Shape:
     """The shape of one tool's answers.
 
     Attributes:
-        path: Objects and lists around the record, from the outside in.
         key: Name of the fact.
         echo: The record repeats the arguments.
         as_text: Numbers are written as text.
@@ -132,8 +131,6 @@ class GeneratedAnswers:
         """Return a need that a user may have had in mind: something that these tools answer, for values drawn.
 
         Args:
-            tool: One of the tools.
-            task: The task in which it is guessed.
             tools: Names of the tools of its capability.
             fitting: Arguments that fit the tool's schema and name nothing.
             uniform: Draws a number in [0, 1).

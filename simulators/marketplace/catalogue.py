@@ -218,7 +218,6 @@ def draw_profile(
     Args:
         failures: Shares of unreliable, rate-limited and quota-bound tools.
         rules: Ranges that the other figures are drawn from.
-        gpu: The tool runs on a GPU.
         latency_s, success, popularity: Telemetry of the tool, where a data set has it: its average duration in seconds, the
             share of successful calls from 0 to 1, and its popularity from 0 to 10.
     """

@@ -68,9 +68,6 @@ class CustomTool(StrictModel):
         Args:
             place: The tool's place in the file, for errors.
             written: Capabilities that some tool writes.
-
-        Raises:
-            DataError: The settings do not go together.
         """
         roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
         given = [(role, of) for role, of in roles.items() if of is not None]
@@ -116,7 +113,6 @@ class CustomNeed(StrictModel):
         alternatives: Other capabilities that serve the need as well, such as a train for a flight, each with the fact that its
             tools give for the same arguments. Any one of them is enough.
         asked: The answer must state the fact. By default it must, unless another need of the task uses it as an argument.
-        optional: The answer may state it and need not.
         amount: Of a capability that is written, what the effect is worth: what is lost where it is there twice.
     """
 
@@ -139,7 +135,6 @@ class CustomTask(StrictModel):
     """A query and what its answer must hold.
 
     Attributes:
-        query: What the user says.
         needs: The facts wanted.
         tools: Names of the tools on offer; by default all.
         split: "train" or "test"; by default the task is in both.

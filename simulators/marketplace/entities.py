@@ -65,7 +65,6 @@ class Kind:
     """A kind of argument value.
 
     Attributes:
-        name: Its name, which is also the parameter's.
         form: "name", "code", "integer", "date" or "enum".
         noun: The noun for what a code identifies.
         prefix: First letters of a code.

@@ -21,7 +21,6 @@ class Database:
     """The facts of a marketplace.
 
     Args:
-        seed: The world's seed.
         kinds: Kinds of values by name.
         shares: Number of splits that divide the entities between them. Codes found from one split's entities belong to it too.
     """
@@ -55,7 +54,6 @@ def make_fact(form: str, luck: int) -> str | int | float:
     Args:
         form: "decimal", "share" (four decimals, which no fact has), "money", "count", "person", "title", "phrase",
             "address", "day" or "moment".
-        luck: The integer.
     """
     match form:
         case "decimal":

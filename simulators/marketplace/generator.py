@@ -31,7 +31,6 @@ def generate_marketplace(
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
     Args:
-        seed: Keys everything that is drawn.
         tools, providers, categories: Its size; by default 1,432 tools of 240 providers in 36 categories, as in ToolPlanner.
         tasks: Number of tasks in each split; by default 400 each in `train` and `test`. No two splits name the same entity.
         candidates: Number of tools on offer in a task, or its lowest and highest value; at most the whole catalog.

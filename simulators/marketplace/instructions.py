@@ -29,10 +29,7 @@ def instructions(query: str, statement: str, needs: Sequence[Need], gold: Sequen
     """Return the query at each level.
 
     Args:
-        query: The detailed query.
         statement: The user's situation, without a request.
-        needs: What the query asks for.
-        gold: The tool that the instructions name for each need.
     """
     topics = f"the {_list([topic(need) for need in needs])}"
     categories = [tool.category.replace("_", " ") for tool in gold]

@@ -189,9 +189,6 @@ class TaskRules:
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
         needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
         chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
-
-    Raises:
-        ConfigError: A number is out of range.
     """
 
     size_levels: Sequence[float] = SIZE_LEVELS
@@ -227,7 +224,6 @@ class TaskWriter:
     """Writes a marketplace's tasks.
 
     Args:
-        seed: The world's seed.
         offers: The capabilities to choose from.
         answers: The tools' answers, and with them the facts.
         vocabulary: Openers of queries.
@@ -417,8 +413,6 @@ class LazyTaskSet(KeptTasks):
     behind all others. They share the entities of ``train``, never those of another split.
 
     Args:
-        writer: writes a task when it is asked for.
-        counts: number of tasks in each split.
         on_demand: the writer can write more tasks than are counted, so there is ``train-large``.
     """
 

@@ -23,7 +23,6 @@ class Capability:
     """Something that several providers can do.
 
     Attributes:
-        name: Its name, unique in the vocabulary.
         category: Field of business.
         wish: The fact that it gives, as a noun phrase with placeholders.
         parameters: Kinds of its arguments.

@@ -17,7 +17,6 @@ class Line:
     """A line of business.
 
     Attributes:
-        name: Its category.
         lookup, write: Capabilities of the tools that find what is wanted, and of those that write.
         prefix: First letters of the codes that a write returns.
         code: First letters of the codes that the look-up returns.

@@ -43,7 +43,6 @@ class Belief:
 
     Args:
         states: Chances that the tool is alive, degraded and dead.
-        model: The world's failure model.
         slip, persistence: The tool's own; by default the model's.
         cut: Chance that a call which runs lasts longer than the time-out allows.
     """
@@ -154,7 +153,6 @@ def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures:
     """What the next call of a candidate costs on average, in the scenario's currency.
 
     Args:
-        spec: The candidate.
         belief: About its state.
         quote: Its price in the catalogue now.
         bill_failures: Calls that fail are billed too.

@@ -33,10 +33,8 @@ class Offer(NamedTuple):
     """A call that could be made next.
 
     Attributes:
-        slot: Of the tool.
         need: Index of the need that it serves.
         quote: Price in the catalogue.
-        price: Expected price.
         chance: Chance that the call brings the fact.
     """
 
@@ -54,10 +52,8 @@ def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence
     probably fail are tried before money is spent on others.
 
     Args:
-        offers: Calls that may be made.
         missing: The needs whose facts are missing.
         ready: For each need whether its arguments are known.
-        left: Price that may still be spent.
         loss: What a unit of price costs beside a pass.
     """
     by_need: dict[int, list[Offer]] = {need: [] for need in missing}
@@ -91,7 +87,6 @@ class ExpectedOptimumPolicy:
 
     Args:
         world: The world whose reliabilities, durations, limits and failure model are known.
-        number: The task.
         multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 

@@ -100,8 +100,6 @@ def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, ro
     Args:
         points: Shape (points, features).
         clusters: Number of clusters; at most the number of points.
-        seed: Keys the starting centres.
-        restarts: Starts to choose from.
         rounds: Most iterations of each.
 
     Returns:

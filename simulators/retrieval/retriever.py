@@ -16,10 +16,6 @@ from .settings import Retrieval
 class Retriever:
     """A search engine over a catalogue.
 
-    Args:
-        settings: Which one, and how many tools a search brings.
-        catalog: The tools to search.
-
     Attributes:
         size: Number of tools.
         categories: The catalogue's categories in alphabetical order, which an agent may search in.
@@ -38,8 +34,6 @@ class Retriever:
         """Numbers of all tools in the order in which a search finds them.
 
         Args:
-            query: What is looked for.
-            task: The task, which only the oracle reads.
             category, provider: Only their tools; "" for all.
         """
         order = best_first(self._ranking.scores(query))

@@ -48,7 +48,6 @@ class Record:
         seen: Effects that the agent has been told of.
         perhaps: A call has ended ambiguously since the agent last checked.
         duplicates: Effects made beside one that was there.
-        amount: What one is worth.
     """
 
     count: int = 0

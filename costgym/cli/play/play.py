@@ -37,11 +37,7 @@ HELP = """\
 
 
 class Human(Agent):
-    """A person at a terminal, or whatever writes to standard input. Each text that was shown counts as read once.
-
-    Args:
-        currency: of the prices.
-    """
+    """A person at a terminal, or whatever writes to standard input. Each text that was shown counts as read once."""
 
     name = "human"
     env_id = TEXT

@@ -29,7 +29,6 @@ class RunEntry:
 
     Attributes:
         id: short digest, the same wherever the entry is read from.
-        row: the row of `leaderboard.json`.
         file: path of its trajectories below the run's folder; empty without trajectories.
         verified: whether replay confirmed all of its episodes.
     """
@@ -50,7 +49,6 @@ class Run:
         document: the content of `leaderboard.json`.
         folder: folder of the run's trajectories, or None if it is unknown.
         entries: one entry per row of the document, in its order.
-        results: function that iterates over the episodes, each with its entry's id.
     """
 
     id: str
@@ -86,12 +84,7 @@ def as_written(folder: Path) -> Iterator[None]:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read.
-
-    Raises:
-        ConfigError: the folder does not hold a finished run.
-        DataError: a file in it cannot be read.
-    """
+    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read."""
     place = Path(folder)
     document, manifest = read_ended(place), read_json(place / "run.json")
     if not isinstance(manifest, dict):

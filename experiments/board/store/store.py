@@ -42,10 +42,7 @@ class Store:
         create: False raises an error for a database without the tables instead.
 
     Raises:
-        ConfigError: the URL is invalid.
         InfrastructureError: the database cannot be reached.
-        DataError: the tables are of another version, or missing.
-        MissingExtra: SQLAlchemy or psycopg is not installed.
     """
 
     def __init__(self, url: str, create: bool = True) -> None:
@@ -94,11 +91,7 @@ class Store:
         """Save a run in one transaction. A run that is stored already is updated.
 
         Args:
-            run: a finished run.
             verified: whether replay confirmed every entry.
-
-        Returns:
-            The run's id.
 
         Raises:
             InfrastructureError: the database failed; nothing of the run was changed.

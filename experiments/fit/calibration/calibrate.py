@@ -36,8 +36,6 @@ class Calibration:
     """The result of a calibration.
 
     Attributes:
-        scenario: the fitted world.
-        document: the scenario's YAML document, as plain data.
         report: quality of the fit.
         logged, simulated: each tool's calls by episode, in the log and in the written world; empty for logs without durations.
     """
@@ -74,19 +72,16 @@ def calibrate(
     """Fit a scenario to a log of real calls, or to a folder of StableToolBench's answers.
 
     Args:
-        log: see `calibration.log`.
         name: of the scenario; the file's by default.
         least_calls: fewest calls of a tool; tools with fewer are left out. By default 20, and 1 for answer trees.
         gap_s: if the log names no episodes, a pause of this length, seconds, ends one.
         token_price: USD per million input and output tokens, for calls without a price.
-        prices: price of a call by tool, for calls without a price.
         fields: where the log's fields are; see `calibration.expressions`.
         tasks: a YAML file with a list of tasks, as in a scenario's `source.tasks`; None for generated ones.
 
     Raises:
         DataError: the log or the tasks cannot be read, or no tool in the log has enough calls.
         ConfigError: an argument is out of range, or a price is given for a tool that the log does not have.
-        MissingExtra: SciPy is not installed.
     """
     if least_calls is not None and least_calls < 1:
         raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")

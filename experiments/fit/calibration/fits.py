@@ -47,11 +47,9 @@ class LatencyFit:
     """A lognormal of a tool's durations, cut off at its timeout, after a cold start.
 
     Attributes:
-        median_s, spread: of the lognormal.
         timeout_s: where durations are cut off; None where the log shows no timeout.
         slow_timeouts: share of the calls whose duration alone goes beyond the timeout.
         cold_start_s, keep_alive_s: None where the log does not flag cold starts.
-        calls: durations that were fitted.
     """
 
     median_s: float
@@ -208,8 +206,6 @@ class FailureFit:
     """The parameters that all tools of a world share, and each tool's own.
 
     Attributes:
-        slip, persistence, sticky, kinds: of `FailureModel`.
-        reliability: by tool.
         own: slip and persistence by tool, where they are not those that all share.
     """
 
@@ -268,7 +264,6 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
     own. A tool also has its own slip and persistence where they explain its outcomes better (likelihood ratio, 1 %).
 
     Args:
-        tools: outcomes by tool and episode.
         slow: by tool, the share of its calls that are timeouts by their duration alone: no failures of the chain.
     """
     optimize = require("scipy.optimize", "train")

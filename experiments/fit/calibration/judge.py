@@ -56,7 +56,6 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
     Args:
         document: the scenario; of its source the tools count, each of which gets a task of its own.
         chains: the logged calls by the tool's name in the scenario, by episode.
-        seed: of the world's luck.
 
     Returns:
         The simulated calls, as a log would have them, by tool and episode.
@@ -117,7 +116,6 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
     """Return the figures of `FIGURES` of one tool's calls.
 
     Args:
-        chains: its calls, by episode.
         intervals: whether to bootstrap intervals.
     """
     units = _units(chains)

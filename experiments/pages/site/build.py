@@ -59,17 +59,13 @@ def build(
 
     Args:
         runs: at least one; with several, the first page lists them.
-        out: the site's folder: new, empty, or an older site.
-        data: folder of a ToolBench scenario, where it lies elsewhere now; its episodes are replayed from it.
         most: episodes of every entry that can be looked into; all by default.
-        progress: called with the numbers of finished and of all episodes.
 
     Returns:
         The first page.
 
     Raises:
         ConfigError: there is no run, or `out` holds something else.
-        DataError: a run's episodes cannot be read.
     """
     if not runs:
         raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")

@@ -70,13 +70,8 @@ def details(
     without messages. Where it does not agree with the record, the detail says so and shows the record.
 
     Args:
-        path: the file.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
         most: only so many, the first.
         images: where the images of OpenCATP episodes are made and kept; None shows none.
-
-    Raises:
-        DataError: the file cannot be read.
     """
     header, episodes = read_trajectories(path)
     env, problem = _env(header, data)

@@ -110,12 +110,9 @@ def agent_page(
     """Render the page of one agent under all conditions.
 
     Args:
-        run: its run.
         group: its entries, in the order of their conditions.
-        results: every entry's episodes.
         compared: comparisons with other agents, by the ids of both entries.
         replayed: of every entry, how many episodes were replayed for the site, and how many of them agreed with their record.
-        bar: navigation.
         assets: where style and scripts lie.
     """
     row = group[0].row

@@ -31,8 +31,6 @@ class Comparison:
     """The lead of one entry over another under the same budget.
 
     Attributes:
-        a, b: the two.
-        episodes: in which both were compared.
         ahead: pass rate within the budget of `a` less that of `b`.
         ci95: paired bootstrap interval of it.
         adjusted_p: p-value of the sign-flip test, adjusted for all pairs under the budget.
@@ -58,10 +56,6 @@ def compare(
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
 
     Args:
-        group: entries under one budget.
-        results: every entry's episodes, in order.
-        grading: that ranks.
-        seed: of the bootstrap.
         seeds: episodes of one task in a row; they are one trial.
 
     Returns:

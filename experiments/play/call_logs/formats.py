@@ -32,11 +32,7 @@ BETWEEN_RUNS_S = 86_400.0
 
 
 def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:
-    """The JSON values of a file and their places: a document, the items of a list, or one value a line.
-
-    Raises:
-        DataError: a line is not valid JSON.
-    """
+    """The JSON values of a file and their places: a document, the items of a list, or one value a line."""
     try:
         whole = json.loads(text)
     except ValueError:

@@ -71,14 +71,11 @@ class LoggedCall:
     """A call of a log; a field is None if the log does not have it.
 
     Attributes:
-        tool: its name.
         started_s: when it began, seconds from any fixed time.
         latency_s: how long it took.
         status: how it ended.
-        price: what it cost.
         tokens: input and output tokens.
         cold: it began with a cold start.
-        episode: what it was called for.
         about: capability, category and provider, where they are given.
     """
 
@@ -97,12 +94,10 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[Logged
     """Read the calls of a log or of a folder of answer trees, in the order in which they began.
 
     Args:
-        path: the file or folder.
         fields: expressions by field, for logs of another shape; they come before what the record says itself.
 
     Raises:
         DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
-        ConfigError: an expression cannot be read.
     """
     expressions = parse_fields(fields or {})
     if path.is_dir():

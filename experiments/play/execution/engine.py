@@ -152,7 +152,6 @@ def open_engine(
     """Open an engine by name for the duration of a `with` block.
 
     Args:
-        name: "local" or "ray".
         jobs: number of workers, by default one for each processor. On a cluster it is the greatest number of tasks in flight,
             by default proportional to the cluster's size.
         address: address of a running Ray cluster (`host:port`, "auto", "ray://..."). Without one, Ray is started on this
@@ -161,9 +160,7 @@ def open_engine(
             reads. Processes of this machine inherit all of them.
 
     Raises:
-        UnknownName: the engine is unknown.
         ConfigError: the number of jobs is out of range, or an address is given without Ray.
-        MissingExtra: Ray is not installed.
         InfrastructureError: no cluster answers at the address.
     """
     if name not in ENGINES:

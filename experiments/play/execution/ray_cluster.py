@@ -176,7 +176,6 @@ def connected(address: str | None, processors: int) -> Generator[Any, None, None
         processors: number of processors of a cluster started here.
 
     Raises:
-        MissingExtra: Ray is not installed.
         InfrastructureError: no cluster answers at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports to its makers unless told not to

@@ -23,21 +23,14 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
     """Export trajectories to another format.
 
     Args:
-        path: a trajectory file, or a folder of trajectory files.
-        format: one of `FORMATS`.
         out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
         options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
             the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all). atif, jsonl, sharegpt:
             `only` (clean, passed, all). parquet and hf: `next_observation`.
 
-    Returns:
-        Path of the output.
-
     Raises:
-        UnknownName: the format is unknown.
         ConfigError: the format has no such option, or `out` exists.
         DataError: the trajectories cannot be read or do not replay.
-        MissingExtra: the format's library is not installed.
     """
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)

@@ -44,13 +44,10 @@ def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
     """Export chat messages with tools, budget and prices, a JSON line for each episode.
 
     Args:
-        path: a trajectory file of the text view, or a folder of such files.
-        out: the file.
         options: `only` (clean, passed, all; clean by default), `data` and `progress` as for `formats.export`.
 
     Raises:
         UnknownName: `only` is unknown.
-        ConfigError: the episodes are numeric, or none qualifies.
         DataError: the trajectories cannot be read or do not replay.
     """
     return _write_lines(_chat, path, Path(out), **options)

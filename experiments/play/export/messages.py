@@ -43,17 +43,13 @@ def to_messages(
     """Export trajectories as chat messages.
 
     Args:
-        path: a trajectory file of the text view, or a folder of such files.
         out: a `.jsonl` file, or otherwise the folder of a Hugging Face dataset, whose features preserve free-form arguments.
         kind: "sft" for one row per episode; "dpo" for one row per task and seed that was both passed and failed in any of the
             files, where the cheapest pass is chosen and the most expensive failure rejected.
         only: episodes for SFT: "passed" (within the budget, by the file's grading) or "all".
-        data: folder of a ToolBench scenario, if it has moved since the recording.
-        progress: called with the number of written rows.
 
     Raises:
         UnknownName: `kind` or `only` is unknown.
-        ConfigError: the episodes are numeric, or no episode qualifies.
         DataError: the trajectories cannot be read or do not replay.
     """
     if kind not in KINDS:

@@ -83,12 +83,7 @@ def to_minari(
         path: a trajectory file, or a folder of trajectory files with the same scenario and settings.
         dataset_id: a Minari dataset id: `name-v0`, or with folders `costgym/marketplace/react-v0`.
         root: Minari's folder of datasets; None for Minari's default.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
-        progress: called with the number of written episodes.
         contents: what the dataset holds besides the episodes.
-
-    Returns:
-        Folder of the dataset.
 
     Raises:
         ConfigError: the id is not a Minari dataset id, the dataset exists, or the files have several scenarios or settings.

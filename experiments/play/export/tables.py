@@ -37,11 +37,7 @@ def to_parquet(
     """Export trajectories to a Parquet file.
 
     Args:
-        path: a trajectory file, or a folder of trajectory files of the same view.
-        out: output file.
         next_observation: whether to add the observation after the action, for algorithms that need complete transitions.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
-        progress: called with the number of written episodes.
 
     Raises:
         ConfigError: the file exists, or the episodes are of several views.
@@ -81,7 +77,6 @@ def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
 
     Args:
         load: function that creates the dataset, given a folder for its cache.
-        out: output folder.
     """
     datasets = require("datasets", "data")
     # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot

@@ -40,13 +40,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> Agreement:
-    """Compare a judge's passes with the strict grades of the same answers.
-
-    Args:
-        cases: the answers.
-        passes: whether the judge passes each.
-        seed: of the bootstrap.
-    """
+    """Compare a judge's passes with the strict grades of the same answers."""
     tasks = {task: place for place, task in enumerate(dict.fromkeys(case.task for case in cases))}
     counts = np.zeros((len(tasks), 4))  # (n_tasks, cells): both pass, judge alone, strict alone, both fail
     for case, passed in zip(cases, passes, strict=True):
@@ -90,10 +84,6 @@ def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) ->
 
     Episodes without an answer fail under any grading, so they are counted and not compared; void verdicts are left out. An
     unparsable one is no pass.
-
-    Args:
-        judged: the answers with their verdicts.
-        seed: of the bootstrap.
     """
     asked = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
     cases = [case for case, _ in asked]

@@ -49,7 +49,6 @@ def messages_for(request: str, needs: Sequence[Need], answer: str) -> list[Messa
     """The conversation that asks for a verdict on an answer.
 
     Args:
-        request: what the user asked.
         needs: of the task; those that the answer must state are the reference facts.
         answer: the agent's final text.
     """

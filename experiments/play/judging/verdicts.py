@@ -40,8 +40,6 @@ class Case(NamedTuple):
 
     Attributes:
         key: names the episode in its run.
-        task: id of its task.
-        agent: who played.
         request: what the user asked.
         needs: of the task as the episode ended, for a user may change their mind.
         answer: the final text; None where there is none, or the agent gave up.
@@ -102,11 +100,7 @@ class Verdicts(BaseModel):
 
     @classmethod
     def of(cls, judge: str, prices: str | Path | None = None) -> Verdicts:
-        """No verdicts yet, of a judge whose tokens a table prices; by default the package's own.
-
-        Raises:
-            DataError: the table cannot be read.
-        """
+        """No verdicts yet, of a judge whose tokens a table prices; by default the package's own."""
         read = read_model_name(judge)
         name = judge if read is None else read.model
         table = shipped_prices(name) if prices is None else load_prices(prices)
@@ -175,10 +169,6 @@ class ModelJudge:
 
     Args:
         model: name of a real model, as `costgym leaderboard --model` takes it.
-
-    Raises:
-        ConfigError: the simulated model, which cannot read an answer.
-        UnknownName: there is no such model.
     """
 
     def __init__(self, model: str) -> None:
@@ -222,9 +212,7 @@ def recordings_in(path: str | Path, episodes: int | None = None, data: str | Non
     """The recorded episodes of chat agents in a trajectory file or in a folder, by file and line.
 
     Args:
-        path: the file or folder.
         episodes: of each file, from its start; None for all.
-        data: folder or file that their world is read from, where it lies elsewhere now.
 
     Raises:
         DataError: no file has any, or the header of one is not to be trusted.
@@ -263,11 +251,6 @@ def ask(
     """Ask for verdicts, and keep each in `verdicts` and in a file as it comes.
 
     Args:
-        judge: who is asked.
-        recordings: the episodes.
-        engine: where they are replayed and the judge is asked.
-        verdicts: takes the verdicts.
-        store: takes a line each.
         limit_usd: the most that the judge may cost in all.
 
     Raises:

@@ -63,16 +63,6 @@ def build(
         root: Minari's folder of datasets; None for Minari's default.
         episodes: only so many, for a trial; None for all.
         seed: seed of the episodes. Published figures are of seed 0.
-        engine: engine that plays the episodes; by default this process.
-        progress: called with what is done, how much of it, and how much there is.
-
-    Returns:
-        Folder of the dataset.
-
-    Raises:
-        UnknownName: there is no named dataset of this name.
-        ConfigError: the dataset exists.
-        MissingExtra: Minari is not installed.
     """
     recipe = recipe_of(dataset_id)
     target = folder_of(dataset_id, root)
@@ -105,7 +95,6 @@ def folder_of(dataset_id: str, root: str | Path | None = None) -> Path:
     """Folder of a dataset, which need not exist.
 
     Args:
-        dataset_id: a Minari id.
         root: Minari's folder of datasets; None for Minari's default.
     """
     minari = require("minari", "data")
@@ -170,9 +159,7 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPIS
 
     Args:
         env: the evaluation environment of a world of the named datasets, such as `recover_environment(eval_env=True)` gives.
-        agent: an agent for it.
         episodes: their number; the tasks of the split in turn, each round under the next seed.
-        seed: seed of the first round.
     """
     world = base_env(env)
     scores, costs, passes = [], [], []

@@ -33,11 +33,9 @@ class Family:
     """A world with its datasets.
 
     Attributes:
-        name: name of the world in the datasets' ids.
         env_id, arguments: the environment in which episodes are recorded; it is evaluated on the split `test`.
         summary: one sentence about the world.
         expert: makes the expert; its mean return on the test split is the normalised score 100.
-        expert_text: what the expert is.
         medium: the stage of the world's training run that plays `medium`.
         cost_limit: mean cost that policies must keep, or None where there is no constraint.
     """
@@ -71,11 +69,8 @@ class Recipe:
 
     Attributes:
         dataset_id: the name, with namespace and version.
-        family: its world.
-        kind: one of `KINDS`.
         flat: whether observations are vectors.
         summary: which policies played, in words.
-        parts: the policies.
     """
 
     dataset_id: str

@@ -38,11 +38,7 @@ class Summary:
 
 
 def load(dataset_id: str, root: str | Path | None = None) -> Any:
-    """Load a Minari dataset from a folder of datasets.
-
-    Raises:
-        DataError: it is not there.
-    """
+    """Load a Minari dataset from a folder of datasets."""
     minari = require("minari", "data")
     with datasets_in(root):
         try:
@@ -55,11 +51,7 @@ def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
     """Compute the figures of a named dataset that was built.
 
     Args:
-        dataset_id: its id.
         root: Minari's folder of datasets; None for Minari's default.
-
-    Raises:
-        DataError: it is not there.
     """
     minari = require("minari", "data")
     dataset = load(dataset_id, root)

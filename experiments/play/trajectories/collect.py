@@ -34,19 +34,11 @@ def collect(
 
     Args:
         env: an environment of costgym; its split, budget and grading are used.
-        agent: an agent for the environment.
         episodes: number of episodes, at least 1.
         out: output folder; created if it does not exist.
         seed: seed of the run; the same seed gives the same bytes.
-        progress: called with the number of recorded episodes and the number of all episodes.
         engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
             episodes at a time, so killing this process loses the episodes in progress.
-
-    Returns:
-        Path of the trajectory file.
-
-    Raises:
-        ConfigError: the folder holds another collection.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
@@ -79,8 +71,6 @@ def open_collection(
     """Open a collection to append to, and lock its folder meanwhile; afterwards, what was written outlasts a power cut.
 
     Args:
-        folder: where the collection is, or begins.
-        header: of its episodes.
         option: the command's option, named in errors.
         by: agent and first seed of the whole collection; None where several play.
         most: lines that are kept, the header among them.

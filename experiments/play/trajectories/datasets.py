@@ -28,10 +28,7 @@ class Dataset:
     """Description of a dataset.
 
     Attributes:
-        path: file or folder of the dataset.
-        kind: one of `KINDS`.
         env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
-        agents: names of the agents.
         episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
         size_mb: size on disk, MB.
     """
@@ -47,11 +44,7 @@ class Dataset:
 
 
 def list_datasets(folder: str | Path) -> list[Dataset]:
-    """List the trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, sorted by path.
-
-    Raises:
-        DataError: the folder does not exist.
-    """
+    """List the trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, sorted by path."""
     root = Path(folder)
     if not root.exists():
         raise DataError(root, "there is no such folder")
@@ -140,7 +133,6 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
 
     Args:
         path: a file or folder returned by `list_datasets`.
-        data: data folder of the scenario, if it has moved since the recording.
 
     Raises:
         DataError: the path is not a dataset of this package.

@@ -54,11 +54,7 @@ class Header:
 
     @classmethod
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
-        """Create the header for episodes of an environment.
-
-        Raises:
-            ConfigError: episodes of this environment cannot be recorded.
-        """
+        """Create the header for episodes of an environment."""
         world = base_env(env)
         document, settings = world.world_document(), world.world_settings()
         header = cls(
@@ -179,12 +175,7 @@ def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
 
 
 def check_header(header: Header, data: str | None = None) -> list[str]:
-    """List what is wrong with a header, in words.
-
-    Args:
-        header: of a file.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
-    """
+    """List what is wrong with a header, in words."""
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:

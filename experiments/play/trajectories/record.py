@@ -133,10 +133,7 @@ def record(
     """Play an episode to its end and record it.
 
     Args:
-        env, agent: an environment of costgym and an agent for it.
         task: number or id of the task; None to let the environment draw one.
-        seed: seed of the world.
-        index: index of the episode in its run.
         agent_seed: seed of the agent; by default derived from `seed` and the task.
         options: further reset options.
         crashes: "count" ends the episode as a failure where the agent's code raises; "raise" lets the exception pass.

@@ -72,10 +72,7 @@ class ReplayedEpisode:
     """A replayed episode.
 
     Attributes:
-        header, recorded: header of the file and record of the episode.
-        env: the environment, in its state at the end of the episode.
         steps: the reset, then one step per recorded action.
-        episode: the finished episode with its ledger and calls.
         passed: whether it succeeded within its budget, by the grading of the file.
     """
 
@@ -88,11 +85,7 @@ class ReplayedEpisode:
 
 
 def trajectory_files(path: str | Path) -> list[Path]:
-    """List a trajectory file itself, or the trajectory files below a folder sorted by name.
-
-    Raises:
-        DataError: there is no trajectory file.
-    """
+    """List a trajectory file itself, or the trajectory files below a folder sorted by name."""
     place = Path(path)
     if place.is_file():
         return [place]
@@ -113,10 +106,6 @@ def is_trajectory_file(path: Path) -> bool:
 
 def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpisode]:
     """Replay the episodes of a file or folder one at a time, and check each against its recorded digests and rewards.
-
-    Args:
-        path: a trajectory file, or a folder of trajectory files.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
 
     Raises:
         DataError: a file cannot be read, or the replay of an episode differs from its record.

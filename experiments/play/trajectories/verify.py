@@ -28,8 +28,6 @@ class Verdict:
     """The result of verifying a file by replay.
 
     Attributes:
-        path: path of the file.
-        episodes: number of episodes that agree with replay.
         problems: problems found, as text with their position in the file.
     """
 
@@ -54,12 +52,6 @@ def verify_file(
     engine: Engine | None = None,
 ) -> Verdict:
     """Replay every episode of a trajectory file and compare every value.
-
-    Args:
-        path: a trajectory file, or the folder of a collection.
-        data: data folder or file of the scenario, if it has moved since the recording.
-        progress: called with the number of checked episodes.
-        engine: engine that replays the episodes; by default this process. The verdict does not depend on it.
 
     Raises:
         DataError: the file does not exist, or its header cannot be read.
@@ -122,9 +114,6 @@ class _Found(NamedTuple):
     """The result of checking a line by replay.
 
     Attributes:
-        line: line number.
-        agent, episode: agent and episode index of the record.
-        problem: the problem found, as text, or "".
         unreadable: whether the line is not a record, in which case the rest of the file is not checked.
     """
 
@@ -177,10 +166,6 @@ def checker_of(header: str, data: str | None) -> Checker:
 class Checker:
     """Checks the episodes of a file by replay.
 
-    Args:
-        header: header of the file, already checked.
-        data: folder of a ToolBench scenario, if it has moved since the recording.
-
     Raises:
         CostGymError, TypeError, ValueError: the environment of the header cannot be created.
     """
@@ -194,7 +179,6 @@ class Checker:
         """Check an episode: what is wrong, in words, or ""; and the episode as replay played it.
 
         Args:
-            recorded: the episode.
             line: as it stands in the file; it must be, to the last character, what this episode's record is written as.
         """
         for action in recorded.actions:

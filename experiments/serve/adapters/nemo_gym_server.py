@@ -55,11 +55,8 @@ def write_rows(
     """Write a data set as NeMo Gym reads it, one JSON object per line.
 
     Args:
-        path: the file.
         agent: name of the agent server in NeMo Gym's configuration.
-        tasks: number of tasks from the start of the split; None for all.
-        rounds: rows of each task, each with its own seed.
-        seed: base seed from which the rows' seeds are drawn.
+        tasks, rounds, seed: as for `TextWorld`.
         settings: arguments of `ToolEpisode` that go into the rows, such as `split="train"` and `budget="price=20"`.
     """
     world = TextWorld(settings.get("scenario", "marketplace"), settings.get("split", "train"), tasks, rounds=rounds, seed=seed)

@@ -71,11 +71,8 @@ def write_data(
     """Write the data set as SkyRL reads it: `train.parquet` and `validation.parquet`.
 
     Args:
-        folder: where the files go.
-        tasks: number of training tasks; None for all of the split.
-        rounds: rows of each training task, each with its own seed.
+        tasks, rounds, seed: of the training rows, as for `TextWorld`.
         validation: number of tasks of the test split.
-        seed: base seed from which the rows' seeds are drawn.
         settings: arguments of `ToolEpisode` that go into the rows.
     """
     import datasets

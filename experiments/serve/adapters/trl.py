@@ -85,14 +85,7 @@ def episode_return(
 class TrlWorld(TextWorld):
     """A scenario as the three arguments of TRL's trainer: dataset, environment factory and reward functions.
 
-    Args:
-        scenario: name, YAML file or `Scenario`.
-        documents: `full` or `short` documents of the tools.
-        settings: further arguments of `TextWorld`.
-
-    Attributes:
-        environment_factory: the environment class of each task, by task id.
-        reward_funcs: `episode_return`.
+    Args: as for `TextWorld`.
 
     Raises:
         ConfigError: a number is out of range, or the name of a tool or argument is not a valid Python name.

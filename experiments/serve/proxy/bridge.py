@@ -38,7 +38,6 @@ class Bridge:
 
     Args:
         client, server: Streams to read from and to write to, of either side.
-        settings: Settings of the run.
         timeout_s: Real seconds after which a call of the server counts as timed out.
         tells: Each reply has a last line with the call's price and the rest of the budget.
         over_http: One side speaks HTTP, where the revision of the protocol stands in headers.

@@ -25,10 +25,6 @@ class CallLog:
 
     Args:
         path: The log; it is created where it is not there, and other runs in it stay.
-        run: The run's name, which every record has.
-
-    Raises:
-        DataError: The file cannot be written.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -64,8 +60,6 @@ class Run:
     """A run of a log.
 
     Attributes:
-        name: Its name.
-        settings: Its first record.
         calls: The records of its calls, in their order.
         success: Whether it succeeded; None without a verdict.
         reason: Why it ended; None for a run that goes on, or whose proxy was killed.

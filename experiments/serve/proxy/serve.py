@@ -41,7 +41,6 @@ class Proxy:
 
     Attributes:
         target: The command of the server, or its address alone.
-        settings: Settings of each run.
         timeout_s: Real seconds after which a call of the server counts as timed out.
         tells: Replies have a last line with the call's price and the rest of the budget.
     """
@@ -58,11 +57,7 @@ class Proxy:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[Any, Any]]:
-        """A connection to the server: a stream to read from and one to write to.
-
-        Raises:
-            ConfigError: The command cannot be started.
-        """
+        """A connection to the server: a stream to read from and one to write to."""
         if self.address is not None:
             async with _over_http(self.address) as streams:
                 yield streams

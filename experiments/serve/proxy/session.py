@@ -122,7 +122,6 @@ class Ticket:
 
     Attributes:
         number: Its place in the run, from 1.
-        tool, arguments: What was asked for.
         call: The world's side of it; None for a tool that the world does not know, and after the end of the run.
         reaches: The tool is to be asked.
         hold_s: Real seconds from its beginning for which the reply is to be held up.
@@ -145,7 +144,6 @@ class Real:
     """The outcome of the tool's own work.
 
     Attributes:
-        text: Its reply, or its error's words.
         status: `Status.OK`, or its own failure.
         seconds: How long it took.
     """
@@ -185,8 +183,6 @@ class Session:
     Calls may overlap and come from several threads.
 
     Args:
-        world: From `world.world_around`.
-        settings: How it is played.
         log: Where each call is written; closed with the session.
         server: Name of the tools' server in the log.
         timer: Real seconds.
@@ -286,7 +282,6 @@ class Session:
         """Settle a call and record it.
 
         Args:
-            ticket: From `begin`.
             real: The tool's outcome, if the call reached it.
         """
         with self._lock:

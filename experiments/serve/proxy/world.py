@@ -68,13 +68,11 @@ def world_around(
     Args:
         tools: The real tools. Their order does not matter.
         scenario: The rules; None imposes nothing.
-        prices: Prices of calls by tool, in place of the profiles'.
         faults: Factor on the share of failing calls and on outages, as in `Stress`; 0 for none. None: as the scenario has it.
 
     Raises:
         ConfigError: There are no tools, or `faults` is out of range or has nothing to act on.
         UnknownName: A price is given for a tool that there is not.
-        DataError: Two tools share a name.
     """
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")

@@ -34,7 +34,6 @@ def solve(
         quotes: prices of the tools on offer.
         luck: uniform numbers.
         say: makes a call, by the function's name and arguments.
-        over: whether the episode has ended.
     """
     for index, need in enumerate(episode.needs):
         for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):

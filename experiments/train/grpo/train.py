@@ -61,11 +61,7 @@ def train_grpo(
             that is already in the folder is reused, and so is the newest checkpoint. More steps than a finished run had go on
             from it.
         world: tasks, environments and reward.
-        seed: seed of the weights, the data order and the sampling.
-        steps: number of GRPO steps.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
-        settings: fields of `GrpoSettings`.
 
     Returns:
         The values of the last step; the learning curve holds those of every step.

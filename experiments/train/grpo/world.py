@@ -38,7 +38,6 @@ def episode_quality(
     """Return the reward of each rollout: its Quality of Plan.
 
     Args:
-        quality: of each episode.
         log_metric: receives the means of the other figures.
         figures: further columns of the rollouts, among them `LOGGED`.
     """

@@ -24,7 +24,6 @@ class Finished(NamedTuple):
 
     Attributes:
         reward: return of the environment, without the constraints' penalty.
-        costs: cost of the episode, by resource.
         success: whether the task was solved within the budget.
         steps: number of decisions.
     """

@@ -71,7 +71,6 @@ def train_ppo(
         ConfigError, UnknownName: a setting is invalid, the world has no such split, or the folder holds another run.
         TrainingFailed: the loss is NaN; the last good checkpoint is kept.
         DataError: the checkpoint to resume from cannot be read.
-        MissingExtra: Stable-Baselines3, sb3-contrib, safetensors or torch is not installed.
     """
     kind: type[PpoSettings | DqnSettings] = PpoSettings if algorithm == "ppo" else DqnSettings
     chosen = kind(**{"seed": seed, **settings})
@@ -154,9 +153,7 @@ class Sb3Run:
     """A training run of Stable-Baselines3, divided into segments between checkpoints.
 
     Args:
-        run: the training run and its folder.
         algorithm: ``ppo`` or ``dqn``.
-        settings: settings of the algorithm.
         constraints: constraints on mean costs; empty for none.
         target_steps: number of decisions, or None.
         minutes: training time in minutes, used if `target_steps` is None.

@@ -44,11 +44,8 @@ def gold_episodes(
     whole turn, of at least a hundred episodes, solves nothing.
 
     Args:
-        scenario: the world.
-        split: of the tasks.
         budget: limits; None for the scenario's.
         documents: `full` or `short`.
-        seed: of everything that is drawn.
         tasks: their numbers; None for all of the split.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
@@ -115,9 +112,6 @@ def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], cou
 
     Args:
         path: the file that keeps them; it is read if it is there.
-        tokenizer: with a chat template.
-        episodes: conversations.
-        count: number of rows.
         longest: greatest number of tokens of a row.
     """
     if path.is_file():

@@ -19,8 +19,6 @@ class SftLearner(Learner):
     """Trains a language model on rows, one batch a step.
 
     Args:
-        model: a causal language model, with or without adapters.
-        settings: settings of the run.
         rows: rows in training order, `batch_size` for each step.
         held: rows of unseen tasks, for `check`.
     """

@@ -39,12 +39,10 @@ def train_sft(
     Args:
         out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer.
         scenario: name, YAML file or `Scenario` of the world.
-        seed: seed of the episodes and of their order.
         split: split of the tasks that are learnt from; the loss is measured on `test`.
         budget: limits that the episodes keep; None for the scenario's.
         minutes: minutes after which the run stops, to be continued by the same call.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         settings: fields of `SftSettings`; `model` is needed.
 
     Returns:
@@ -53,7 +51,6 @@ def train_sft(
     Raises:
         ConfigError: a setting is wrong, no episode fits, or the folder belongs to another run.
         TrainingFailed: the loss is not finite; the last checkpoint is kept.
-        MissingExtra: torch, transformers or peft is not installed.
     """
     require_modules("torch", "transformers", *(("peft",) if settings.get("lora_rank") else ()))
     chosen = SftSettings(**{"seed": seed, **settings})

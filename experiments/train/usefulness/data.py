@@ -20,7 +20,6 @@ class Labelled(NamedTuple):
     """A call's result and its label.
 
     Attributes:
-        tool: name of the tool.
         observed: input of a classifier.
         helpful: whether the result answers a need of the task.
     """
@@ -34,10 +33,7 @@ def collect_labelled(scenario: Scenario, split: str, episodes: int, seed: int = 
     """Play a split without a budget and label the result of every call.
 
     Args:
-        scenario: the scenario to play.
-        split: split of the tasks.
         episodes: number of episodes; each pass over the tasks uses another seed.
-        seed: seed of the world and of the agent.
         agent: the agent that plays; by default ReAct on the simulated model.
     """
     played = play_split(scenario, split, range(episodes), seed, ("usefulness", split), agent)

@@ -35,12 +35,8 @@ def train_btp(
     """Train the usefulness classifier; `Btp(usefulness=load_usefulness(out))` uses it.
 
     Args:
-        out: folder of the run.
-        scenario: scenario whose episodes give the examples.
-        seed: seed of the episodes.
         records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         settings: further fields of `UsefulnessSettings`.
 
     Returns:
@@ -49,8 +45,6 @@ def train_btp(
 
     Raises:
         ConfigError: the folder belongs to another run, or there are too few examples.
-        DataError: the records cannot be read.
-        MissingExtra: scikit-learn is not installed.
     """
     chosen = UsefulnessSettings(**{"seed": seed, **settings})
     require_modules("sklearn")
@@ -79,12 +73,7 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
 
 
 def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | None = None) -> LearntUsefulness:
-    """Fit a logistic regression to examples.
-
-    Raises:
-        ConfigError: all examples have the same label.
-        MissingExtra: scikit-learn is not installed.
-    """
+    """Fit a logistic regression to examples."""
     chosen = settings or UsefulnessSettings()
     linear = require("sklearn.linear_model", "train")
     labels = check_kinds(examples)
@@ -110,11 +99,7 @@ def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]
 
 
 def metrics_of(classifier: LearntUsefulness, splits: Mapping[str, Sequence[Labelled]]) -> dict[str, float]:
-    """Evaluate a classifier and the rules on held-out tasks, or on the train tasks if there are no held-out tasks.
-
-    Raises:
-        ConfigError: all examples have the same label.
-    """
+    """Evaluate a classifier and the rules on held-out tasks, or on the train tasks if there are no held-out tasks."""
     known = splits.get("test") or splits["train"]
     labels = check_kinds(known)
     scores = [classifier.probability(e.observed.query, e.tool, e.observed.arguments, e.observed.text) for e in known]

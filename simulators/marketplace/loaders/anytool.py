@@ -34,7 +34,6 @@ def load_anytool(
     Args:
         folder: The repository's root or its `atb_data`, or ``anytoolbench.json`` itself: a list of records with `query`,
             `query_id` and `gt_api_list`.
-        seed: Keys what the file does not say, and the candidates.
         tools: Folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too; by default
             `data/toolenv/tools` in the folder, if it is there.
         unsolvable: AnyTool's list of ids to leave out.

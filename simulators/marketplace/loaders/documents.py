@@ -37,9 +37,7 @@ class ApiDocument:
         key: Category, tool, API.
         description, tool_description: Descriptions of the API and its tool, in the provider's words.
         parameters: JSON schema of the arguments.
-        response: An example of an answer, or its types.
         typed: `response` holds type names rather than values.
-        score: Telemetry, where there is one.
     """
 
     key: Key

@@ -16,11 +16,7 @@ _NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list
 
 
 def need_folder(path: Path, what: str) -> Path:
-    """Return the path if it is a folder.
-
-    Raises:
-        DataError: It is missing or is a file.
-    """
+    """Return the path if it is a folder."""
     if not path.is_dir():
         raise DataError(path, f"{what}: {'is a file, not a folder' if path.exists() else 'no such folder'}")
     return path
@@ -89,7 +85,6 @@ class JsonRecord:
     """An object in a file whose members are read with their types checked.
 
     Args:
-        value: The object.
         path, place: The file, and the place in it, for error messages.
     """
 

@@ -44,7 +44,6 @@ class Mould:
 
     Attributes:
         shape: Objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
-        place: Path of the fact.
         form: The fact's format, see `facts.make_fact`.
     """
 
@@ -212,12 +211,7 @@ def _text(key: str, luck: int) -> str:
 
 
 class LoadedAnswers:
-    """The answers of tools that were read from a folder.
-
-    Args:
-        seed: The world's seed.
-        moulds: The mould of each tool, by its name.
-    """
+    """The answers of tools that were read from a folder."""
 
     def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:
         self.seed, self.moulds = seed, moulds

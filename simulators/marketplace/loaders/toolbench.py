@@ -34,7 +34,6 @@ class Layout:
     """The places of a data folder's parts.
 
     Attributes:
-        name: "stabletoolbench" or "toolbench".
         queries: Query file of each subset, by the subset's name.
         ids: File of the test ids of each subset, where there is one.
         tools, responses: Folders of tool documents and of example responses, where there are any.
@@ -70,7 +69,6 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
 
     Raises:
         DataError: The folder is missing, or holds no queries; says what was looked for.
-        UnknownName: There is no such subset.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -119,7 +117,6 @@ def load_toolbench(
 
     Args:
         folder: The folder; see `find_layout`.
-        seed: Keys everything that the folder does not say.
         subsets: Names of query files; None for all.
         tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
@@ -127,7 +124,6 @@ def load_toolbench(
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
-        UnknownName: No such subset.
     """
     folder = Path(folder)
     layout = find_layout(folder, subsets)
@@ -174,11 +170,7 @@ def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]
 
 
 def read_ids(path: Path) -> frozenset[str]:
-    """Read query ids from a file that holds a list of them, or an object whose keys they are.
-
-    Raises:
-        DataError: It is neither.
-    """
+    """Read query ids from a file that holds a list of them, or an object whose keys they are."""
     document = read_json(path)
     if not isinstance(document, list | dict):
         raise DataError(path, f"expected a list of query ids, got {describe(document)}")

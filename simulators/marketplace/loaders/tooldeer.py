@@ -27,11 +27,9 @@ class DecisionSample:
     """A query and the right decisions about it.
 
     Attributes:
-        query: What the user says.
         kind: Answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
         candidates: The tools that the search brings; none where there is none.
         gold: Name of the tool to call, or "".
-        call: The call as text, or "".
         arguments: The call's arguments, as far as they are plain values.
     """
 
