@@ -7,7 +7,7 @@ TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
+.PHONY: leaderboard test quick test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -16,7 +16,11 @@ leaderboard: .venv/.core
 # with the stacks of all threads, not the whole run
 TESTS = .venv/bin/python -m pytest -n auto --dist loadfile
 LIMIT = --timeout 600 --timeout-method thread
-test: .venv/.dev lint types
+# types are checked while tests wait for a browser, a server or a command
+test: .venv/.dev lint
+	@$(MAKE) --no-print-directory --jobs 2 types quick
+
+quick: .venv/.dev
 	$(TESTS) $(LIMIT) -m "not slow and not native"
 
 test-all: .venv/.dev lint types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     except MissingExtra:
         return True
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Search no file of tests for examples that has none: every process would do so."""
+    found = yield
+    if file_path.suffix == ".py" and ">>> " not in file_path.read_text(encoding="utf-8"):
+        found = [each for each in found if type(each) is pytest.Module]
+    return found
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -300,9 +300,14 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         """
         raise NotImplementedError
 
+    def _playing(self) -> Any:
+        """What is being played; raises EpisodeOver before the first reset."""
+        raise NotImplementedError
+
     def give_up(self) -> None:
         """End an episode that reached its step limit; an episode that has ended is left unchanged."""
-        raise NotImplementedError
+        if not (episode := self._playing()).over:
+            episode.finish("", gave_up=True)
 
     @property
     def succeeded(self) -> bool:
@@ -362,7 +367,9 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     def chart(self) -> Chart:
         """The data of a Gantt chart of the present episode."""
-        raise NotImplementedError
+        from .rendering.chart import chart_of
+
+        return chart_of(self._playing())
 
     def action_text(self, action: ActType) -> str:
         """A description of an action, such as ``wait``."""
@@ -370,7 +377,9 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
         """The parts of the episode's story that differ between worlds."""
-        raise NotImplementedError
+        from .rendering.story import tool_story
+
+        return tool_story(self._playing(), steps)
 
     def render(self) -> Any:
         """Draw the episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""

@@ -96,4 +96,4 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def account(self) -> Any:
         self._auto = self._auto and self._compiled is not None  # whoever reads accounts will read the next ones too
-        return self._playing()  # type: ignore[attr-defined]
+        return self._playing()

@@ -27,8 +27,6 @@ from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, ObsType, no_episod
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
-    from .rendering.chart import Chart
-    from .rendering.story import EpisodeStory
 
 GRADINGS = ("strict", "judge")
 Named = str | Path | dict[str, Any] | Scenario
@@ -368,17 +366,3 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def account(self) -> Episode:
         return self._playing()
-
-    def give_up(self) -> None:
-        if not self._playing().over:
-            self._playing().finish("", gave_up=True)
-
-    def chart(self) -> Chart:
-        from .rendering.chart import chart_of
-
-        return chart_of(self._playing())
-
-    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
-        from .rendering.story import tool_story
-
-        return tool_story(self._playing(), steps)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import Mapping
+from typing import Any, Generic
 
 import gymnasium as gym
 
@@ -19,10 +19,6 @@ from ...simulators.sessions.redraw import redraw_session
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.tasks import Task
 from ..base import ActType, BaseEnv, ObsType, no_episode
-
-if TYPE_CHECKING:
-    from ..rendering.chart import Chart
-    from ..rendering.story import EpisodeStory
 
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
@@ -258,20 +254,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def account(self) -> SessionEpisode:
         return self._playing()
 
-    def give_up(self) -> None:
-        if not self._playing().over:
-            self._playing().finish("", gave_up=True)
-
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
             redraw_session(self.episode, seed)
-
-    def chart(self) -> Chart:
-        from ..rendering.chart import chart_of
-
-        return chart_of(self._playing())
-
-    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
-        from ..rendering.story import tool_story
-
-        return tool_story(self._playing(), steps)

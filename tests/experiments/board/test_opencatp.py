@@ -23,7 +23,8 @@ from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes, spl
 
 AGENTS_HERE = ("oracle", "oracle-informed", "hydra", "zero-shot", "fixed-all", "random")
 KINDS = ("sequential", "nonsequential")
-PLAN: dict[str, Any] = {"suite": "opencatp", "agents": AGENTS_HERE, "vary": {"alpha": (0.3, 0.6)}, "episodes": 36}
+EPISODES = 16
+PLAN: dict[str, Any] = {"suite": "opencatp", "agents": AGENTS_HERE, "vary": {"alpha": (0.3, 0.6)}, "episodes": EPISODES}
 FILES = ("run.json", "episodes.jsonl", "leaderboard.json", "index.html")
 
 
@@ -47,7 +48,7 @@ def results_of(board: Leaderboard) -> list[dict[str, Any]]:
 def test_there_is_a_row_for_every_planner_kind_and_alpha(board: Leaderboard) -> None:
     found = [(row["agent"], row["tasks"], row["alpha"]) for row in board.document["rows"]]
     assert sorted(found) == sorted((agent, kind, alpha) for agent in AGENTS_HERE for kind in KINDS for alpha in (0.3, 0.6))
-    assert {row["episodes"] for row in board.document["rows"]} == {36}
+    assert {row["episodes"] for row in board.document["rows"]} == {EPISODES}
     assert board.document["suite"] == "opencatp"
 
 
@@ -55,15 +56,15 @@ def test_a_row_is_the_mean_of_its_plans(board: Leaderboard) -> None:
     wanted = ("hydra", {"tasks": "nonsequential", "alpha": 0.6})
     own = [line for line in results_of(board) if (line["agent"], line["settings"]) == wanted]
     row = rows_of(board, "nonsequential", 0.6)["hydra"]
-    assert [line["episode"] for line in own] == list(range(36))
+    assert [line["episode"] for line in own] == list(range(EPISODES))
     for figure, entry in (
         ("quality_of_plan", "quality"),
         ("average_cost", "price"),
         ("average_seconds", "seconds"),
     ):
-        assert row[figure] == pytest.approx(sum(line[entry] for line in own) / 36, abs=1e-11)
+        assert row[figure] == pytest.approx(sum(line[entry] for line in own) / EPISODES, abs=1e-11)
     for figure, entry in (("score", "score"), ("plan_validity", "plan_valid")):
-        assert row[figure] == pytest.approx(sum(line["figures"][entry] for line in own) / 36, abs=1e-11)
+        assert row[figure] == pytest.approx(sum(line["figures"][entry] for line in own) / EPISODES, abs=1e-11)
 
 
 @pytest.mark.slow
@@ -75,7 +76,7 @@ def test_the_same_run_gives_the_same_bytes(board: Leaderboard, tmp_path: Path) -
 
 def test_every_plan_is_verified_by_replay(board: Leaderboard) -> None:
     verdict = verify(board.folder)
-    assert verdict.verified and verdict.episodes == 36 * len(AGENTS_HERE) * 4
+    assert verdict.verified and verdict.episodes == EPISODES * len(AGENTS_HERE) * 4
 
 
 def test_nobody_does_better_than_the_clairvoyant_on_any_sample(board: Leaderboard) -> None:

@@ -100,7 +100,8 @@ def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tm
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
 
-@pytest.mark.parametrize(("suite", "other"), [pytest.param("quick", "deer-rule", marks=pytest.mark.slow), ("btp", "cheapest")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "other"), [("quick", "deer-rule"), ("btp", "cheapest")])
 def test_a_row_ranks_by_its_rerun_and_one_that_learnt_the_seeds_by_heart_is_refuted(
     suite: str, other: str, secret: Path, code: Path, tmp_path: Path
 ) -> None:

@@ -24,40 +24,8 @@ from costgym.experiments.play.execution.engine import Engine, Local, open_engine
 from costgym.experiments.play.trajectories.collect import collect
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from tests.helpers.command_line import invoke
+from tests.helpers.engine_work import die, die_once, refuse, squares
 from tests.helpers.ray_here import needs_ray, sent_whole
-
-
-def squares(shared: int, task: int) -> Iterator[int]:
-    """As many items as the task says."""
-    for number in range(task):
-        yield shared + number * number
-
-
-def die_once(shared: str, task: int) -> Iterator[int]:
-    """The third task kills its worker, the first time that it is tried."""
-    mark = Path(shared, "died")
-    if task == 3 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    yield task
-
-
-def die(shared: None, task: int) -> Iterator[int]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    yield task
-
-
-def refuse(shared: None, task: int) -> Iterator[int]:
-    if task == 2:
-        raise DataError("file", "is no record", "line 2")
-    yield task
-
-
-def work_for_ever(folder: str, task: int) -> Iterator[int]:
-    Path(folder, str(os.getpid())).touch()
-    while True:
-        pass
-    yield task
 
 
 def expected() -> list[int]:
@@ -104,7 +72,7 @@ def test_a_lost_worker_changes_nothing(tmp_path: Path) -> None:
 def test_workers_end_with_the_command_that_started_them(number: signal.Signals, tmp_path: Path) -> None:
     code = (
         "from costgym.experiments.play.execution.engine import Local\n"
-        "from tests.experiments.execution.test_engine import work_for_ever\n"
+        "from tests.helpers.engine_work import work_for_ever\n"
         f"list(Local(2).stream(work_for_ever, {str(tmp_path)!r}, range(4)))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__':\n{indent(code, '    ')}"])
