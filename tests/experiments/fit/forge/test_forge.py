@@ -20,6 +20,7 @@ from costgym.experiments.fit.forge.fetching import downloaded
 from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.play.execution.engine import open_engine
+from costgym.experiments.play.text_episode import task_rows
 from costgym.experiments.play.trajectories.format import Header, parse_trajectory
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker
@@ -292,6 +293,8 @@ def test_a_leaderboard_over_a_folder_meets_a_world_an_episode_and_verifies(folde
 def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_path: Path) -> None:
     made(folder, tmp_path / "worlds", 20)
     env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"))
+    with pytest.raises(ConfigError, match="rows of tasks are those of one world"):
+        task_rows(tmp_path / "worlds" / "train")
     with pytest.raises(UnknownName, match="0 to 15"):
         env.reset(seed=0, options={"scenario": 16})
     header = Header.of(env, "costgym/Marketplace-v0")
