@@ -30,7 +30,7 @@ from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError
 from ...simulators.marketplace.sources import MarketplaceSource
 from ...simulators.marketplace.tasks import LARGE_SPLIT
-from ...simulators.scenario import Scenario
+from ...simulators.scenario import Scenario, worlds_of
 from ...simulators.tasks import Judge
 from ...simulators.version import __version__
 from .chains import watch
@@ -143,6 +143,8 @@ def past_uses(
     Args:
         scenario: the world; what does not change which calls succeed, such as budgets or prices of tokens, does not matter.
     """
+    if worlds_of(scenario) is not None:
+        raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
     name = f"{experience_key(scenario, chosen)}.jsonl.xz"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..bounds import StrictModel, within
+from ..errors import ConfigError
 from ..failures import FailureModel
 from ..retrieval import Retrieval
 from .market import Marketplace
@@ -155,9 +156,21 @@ class ToolDeerSource(FolderSource):
     kind: Literal["tooldeer"] = "tooldeer"
 
 
+class WorldsSource(FolderSource):
+    """The worlds of a folder that `costgym forge` wrote, of which every episode plays one; see `scenario.worlds_of`."""
+
+    kind: Literal["worlds"] = "worlds"
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """Refuse to be one world."""
+        del seed, failures
+        raise ConfigError("scenario", f"expected one world, got the folder {self.data}; name one of it, such as {self.data}/0")
+
+
 FOLDERS = {
     "toolbench": "ToolBench or StableToolBench",
     "mgtoolbench": "MGToolBench",
     "anytool": "AnyTool",
     "tooldeer": "ToolDEER",
+    "worlds": "`costgym forge`",
 }  # kinds of source that read a folder, and whose
