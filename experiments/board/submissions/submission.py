@@ -25,6 +25,7 @@ from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
+from .differences import unexpected_files
 from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
@@ -96,6 +97,9 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         _copy(source, manifest, draft)
         if code is not None:
             snapshot(code, draft / CODE)
+            problems = unexpected_files(draft, [f"{CODE}/"], CODE)
+            if problems:
+                raise ConfigError("--files", problems[0].removeprefix(f"{CODE}/"))
     return out
 
 
