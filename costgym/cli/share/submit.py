@@ -32,8 +32,11 @@ def pack(
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
     from ...experiments.board.submissions.submission import pack as make
+    from ...experiments.board.submissions.submission import unconfirmable
 
     typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
+    for few in unconfirmable(run, out):
+        typer.echo(f"note: {few}; a rerun can still refute it, and its row ranks by the rerun", err=True)
 
 
 @submit.command()
