@@ -54,8 +54,8 @@ def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return one row for each environment, level and method.
 
-    Normalised returns are 100 for `oracle-informed` at the same level, and 0 for the better of `random` and `do-nothing`; left out
-    where `random` or `oracle-informed` was not run.
+    Normalised returns are 100 for `oracle-informed` at the same level and 0 for the better of `random` and `do-nothing`; left
+    out where `random` or `oracle-informed` was not run.
     """
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
