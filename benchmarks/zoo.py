@@ -52,8 +52,8 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "PPO on counted features of sessions, the best of three seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 3 --minutes 5",
+        "PPO on counted features of sessions, the best of five seeds on valid",
+        "python benchmarks/learning/sessions.py train --seeds 5 --minutes 5",
     ),
 }
 PARTS = {"toolplanner": "sft", "sessions": "seed-2"}
@@ -61,7 +61,7 @@ PARTS = {"toolplanner": "sft", "sessions": "seed-2"}
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
     "replayed": (
-        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"],
+        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"],
         "Trained agents that ship: recorded, and replayed here. costgym leaderboard --play-zoo plays them.",
     ),
 }
