@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
-from costgym.experiments.lab.papers.catp.claims import ORDER
 from costgym.experiments.lab.papers.catp.play import Played, play_policies, tables_of
 from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, Policy, policies, train_policies
 from costgym.experiments.lab.papers.catp.rows import difference_row, group_of, plan_rows
-from costgym.experiments.lab.papers.claims import counted
+from costgym.experiments.lab.papers.claims import ORDER, counted
 from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import BOARD, PUBLISHED
 from costgym.experiments.lab.papers.published import published

@@ -16,7 +16,17 @@ from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, effect, toolplanner_effects, two_sided
+from costgym.experiments.lab.papers.claims import (
+    QUALITY_MARGIN,
+    UNPUBLISHED,
+    Printed,
+    _bends,
+    counted,
+    deer_effects,
+    effect,
+    toolplanner_effects,
+    two_sided,
+)
 from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.lab.papers.decisions import ACCURACIES
 from costgym.experiments.lab.papers.instructions import (
@@ -33,7 +43,7 @@ from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import PROTOCOLS, protocols
 from costgym.experiments.lab.papers.published import PUBLISHED, published
 from costgym.experiments.lab.papers.reproduce import enlarged, reproduce
-from costgym.experiments.lab.papers.tables import notes, print_reproduction, tables, verdict
+from costgym.experiments.lab.papers.tables import effect_lines, notes, print_reproduction, tables, verdict
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
@@ -386,9 +396,31 @@ def test_a_difference_is_compared_with_the_papers_on_both_sides(low: float, high
 
 
 def test_a_claim_stands_beside_the_papers_level_where_the_paper_prints_it() -> None:
-    row = effect("tool: Match rises", "", True, points=(20.0, 15.0, 25.0), paper=35.0)
-    assert (row["paper"], row["distance"], row["two_sided"]) == (35.0, -15.0, "open")
+    paper = Printed(22.0, 57.0, 15.0)
+    row = effect("tool: Match rises", "", True, points=(20.0, 15.0, 25.0), paper=paper, levels=(26.0, 46.0))
+    assert (row["paper"], row["distance"], row["spreads"], row["two_sided"]) == (35.0, -15.0, -1.0, "open")
+    assert (row["paper_levels"], row["levels"]) == ([22.0, 57.0], [26.0, 46.0])
+    assert effect_lines([row])[0][4] == "+35.0: 22.0 to 57.0; here 26.0 to 46.0 (-15.0, -1.0 spreads: open)"
+    plan = effect("CATP is above", "", True, points=(0.02, 0.01, 0.03), paper=Printed(0.2, 0.26, 0.04), margin=QUALITY_MARGIN)
+    assert (plan["paper"], plan["distance"], plan["two_sided"]) == (0.06, -0.04, "same")
     assert "paper" not in effect("cost falls", "", True)
+
+
+def test_deers_claims_are_about_the_trained_decider_and_a_rule_is_no_claim_of_the_paper() -> None:
+    names = ("deer-rule", "deer (gpt-4)", "deer (gpt-3.5-turbo)", "deer (llama2-13b-chat)", "zoo:deer")
+    rates = {name: dict.fromkeys(("p_ds", "p_dc"), rate) for name, rate in zip(names, (0.9, 0.8, 0.6, 0.5, 0.9), strict=True)}
+    rows = [
+        {"split": split, "agent": name, **both, "ci95": {metric: [rate - 0.02, rate + 0.02] for metric, rate in both.items()}}
+        for split in ("valid", "test")
+        for name, both in rates.items()
+    ]
+    effects = {row["claim"]: row for row in deer_effects(rows)}
+    assert len(effects) == 13 and len(counted(list(effects.values()))) == 10
+    above = effects["unseen tools: P_DC of the trained decider is above that of GPT-4"]
+    assert above["follows"] and above["measured"] == "+10.0 points [+7.2, +12.8]" and above["two_sided"] == "open"
+    assert not effects["seen tools: P_DS is above a rule's"]["follows"]
+    assert effects["P_DC on unseen tools is at most 5 points below that on seen ones"]["follows"]
+    assert deer_effects([row for row in rows if row["agent"] != "zoo:deer"]) == []
 
 
 def test_toolplanner_is_played_on_tasks_across_categories_alone() -> None:
