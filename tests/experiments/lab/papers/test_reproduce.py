@@ -95,12 +95,13 @@ def test_btp_never_overspends_and_costs_less() -> None:
     found = reproduce("btp", episodes=40, seed=3)
     for protocol in protocols("btp"):
         rows = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
-        assert [name for name in rows if name in {row["agent"] for row in found["paper"]}] == [
-            row["agent"] for row in found["paper"]
-        ]
+        tables = [row["agent"] for row in found["paper"] if "group" not in row]
+        assert [name for name in rows if name in tables] == tables
         for base in ("react", "dfsdt", "tot-dfs"):
             assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
             assert rows[f"{base}+btp"]["average_cost"] < rows[base]["average_cost"]
+            for used, planned in (("uses", "planned_uses"), ("used_cost", "planned_cost")):
+                assert 0 < rows[f"{base}+btp"][used] <= rows[f"{base}+btp"][planned] and planned not in rows[base]
         assert rows["react"]["budget"] == {"price": 20.0} and "pass_rate" in rows["react"]["ci95"]
 
 
@@ -182,6 +183,12 @@ def test_a_protocol_holds_the_papers_settings() -> None:
     assert SearchSettings.chosen(protocols("toolplanner")[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
     found = protocols("toolplanner")[0].scenario(load_scenario("marketplace")).source.candidates
     assert found.k == 5 and found.retriever == "bm25"
+    strict = replace(protocols("btp")[0], judge={"curve": 9.0}).scenario(load_scenario("marketplace"))
+    assert (strict.judge.curve, strict.judge.none, strict.source.candidates) == (
+        9.0,
+        load_scenario("marketplace").judge.none,
+        5,
+    )
     many = replace(protocols("ecoact")[0], source={"candidates": {"retriever": "bm25"}})
     assert many.scenario(load_scenario("marketplace"), "more than 20").source.candidates.k == 64
     assert read_rates(protocols("btp")[0].model).thought == 0.13 and protocols("btp")[1].model == "simulated"
@@ -262,7 +269,8 @@ def test_enough_tasks_are_made_for_every_episode_to_have_its_own() -> None:
 
 
 def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
-    rows = reproduce("ecoact", episodes=3, out=tmp_path)["ours"]
+    found = reproduce("ecoact", episodes=3, out=tmp_path)
+    rows = found["ours"]
     assert json.loads((tmp_path / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
     published = json.loads((tmp_path / "published" / "ecoact-0" / "run.json").read_text())["search"]
     assert (published["depth"], published["unit"]) == (24, "nodes")
@@ -272,6 +280,15 @@ def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
         if (row["protocol"], row["group"]) == ("board", "more than 20") and "registered_share" in row
     }
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
+    steps = [row["registered_share"] for row in found["curves"] if (row["protocol"], row["agent"]) == ("board", "react+ecoact")]
+    assert len(steps) == 24 and steps == sorted(steps) and steps[-1] == shares["react+ecoact"]
+    path = write_page("ecoact", found, tmp_path, "")
+    for file in ("ecoact.svg", "ecoact-beside.svg"):
+        assert file in path.read_text()
+        ElementTree.fromstring((tmp_path / file).read_text())
+    cost = {row["claim"]: row for row in found["effects"] if row["protocol"] == "published"}
+    cheaper = cost["react, more than 20 tools: EcoAct costs at least 45 % less"]
+    assert cheaper["paper"] == -54.0 and cheaper["here"][0] == pytest.approx(cheaper["paper"] + cheaper["distance"], abs=0.1)
 
 
 def followed_at(*names: tuple[str, int], episodes: int = 60) -> dict:
