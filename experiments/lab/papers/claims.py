@@ -253,14 +253,14 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
     names = list(scales)
     first, last = names[0], names[-1]
     bases = [base for base in ("react", "dfsdt") if (last, f"{base}+ecoact") in table]
-    # the paper's changes of cost by group, for the spread; above 20 tools it prints ReAct's alone
-    groups = {row["group"]: {} for row in published("ecoact") if "average_cost" in row}
-    for row in published("ecoact"):
-        if "average_cost" in row:
-            groups[row["group"]][row["agent"]] = row["average_cost"]
-    saved = [
-        100 * (own[f"{base}+ecoact"] / own[base] - 1) for own in groups.values() for base in ("react", "dfsdt") if base in own
-    ]
+    # the paper's changes of cost by group and base; above 20 tools it prints ReAct's alone
+    costs = {(row["group"], row["agent"]): row["average_cost"] for row in published("ecoact") if "average_cost" in row}
+    saved = {
+        (group, agent): 100 * (costs[group, f"{agent}+ecoact"] / cost - 1)
+        for (group, agent), cost in costs.items()
+        if "+" not in agent
+    }
+    spread = pstdev(saved.values())
     found = []
     if "react" in bases:
         text, points = _change(scales[first], "react+ecoact", "react", seed)
@@ -268,7 +268,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         found.append(effect(claim, text, two_sided(*points[1:], margin=15.0) == "same", source="Figure 3"))
         text, points = _change(scales[last], "react+ecoact", "react", seed)
         printed = next(100 * row["cost_change"] for row in published("ecoact") if "cost_change" in row)
-        paper = Printed(0.0, printed, pstdev(saved))
+        paper = Printed(0.0, printed, spread)
         claim = f"react, {last} tools: EcoAct costs at least 45 % less"
         found.append(effect(claim, text, points[2] <= -45.0, source="Figure 3", points=points, paper=paper))
         if "registered_share" in (row := table[last, "react+ecoact"]):
@@ -279,7 +279,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
             found.append(effect(claim, text, follows, source="Figure 4", points=(share, low, high), paper=paper))
     if "dfsdt" in bases:
         text, points = _change(scales[last], "dfsdt+ecoact", "dfsdt", seed)
-        paper = Printed(0.0, fmean(saved[-2:]), pstdev(saved))
+        paper = Printed(0.0, fmean(change for (_, base), change in saved.items() if base == "dfsdt"), spread)
         claim = f"dfsdt, {last} tools: EcoAct costs less"
         found.append(effect(claim, text, points[2] < 0, source="Table 2", points=points, paper=paper))
     ablations = [name for name in ("react+ecoact-several", "react+ecoact-described") if (last, name) in table]

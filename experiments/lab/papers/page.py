@@ -12,7 +12,7 @@ from ....simulators.version import __version__
 from ...pages.charts import Estimate, beside
 from ...play.files import write_atomically
 from .catp.pictures import curves_svg as plan_curves_svg
-from .claims import MARGIN, QUALITY_MARGIN
+from .claims import MARGIN, QUALITY_MARGIN, counted
 from .common import Row
 from .curves import curves_svg, steps_svg
 from .protocols import PUBLISHED
@@ -57,7 +57,7 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
 
 def beside_svg(effects: Sequence[Row]) -> str:
     """Plot the differences of a paper's claims beside ours under the first protocol, as an SVG; "" where it prints none."""
-    shown = [row for row in effects if "paper" in row and row["protocol"] == effects[0]["protocol"]]
+    shown = [row for row in counted(effects) if "paper" in row and row["protocol"] == effects[0]["protocol"]]
     if not shown:
         return ""
     plans = any("Quality" in row["claim"] for row in shown)

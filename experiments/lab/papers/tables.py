@@ -132,11 +132,11 @@ def _beside(row: Row) -> str:
     """Both levels and their differences, how far ours is from the paper's, and the two-sided test."""
     if "paper" not in row:
         return "–"
-    digits = 1 if max(map(abs, row["paper_levels"])) > 1 else 3
-    levels = [[f"{level:.{digits}f}" for level in both] for both in (row["paper_levels"], row.get("levels", ()))]
-    here = f"; here {levels[1][0]} to {levels[1][1]}" if levels[1] else ""
-    apart = f"{row['distance']:+.{digits}f}" + (f", {row['spreads']:+.1f} spreads" if "spreads" in row else "")
-    return f"{row['paper']:+.{digits}f}: {levels[0][0]} to {levels[0][1]}{here} ({apart}: {row['two_sided']})"
+    digits = 3 if max(map(abs, row["paper_levels"])) <= 1 else 1
+    (base, ours), here = row["paper_levels"], row.get("levels")
+    levels = f": {base:.{digits}f} to {ours:.{digits}f}; here {here[0]:.{digits}f} to {here[1]:.{digits}f}" if here else ""
+    spreads = f", {row['spreads']:+.1f} spreads" if "spreads" in row else ""
+    return f"{row['paper']:+.{digits}f}{levels} ({row['distance']:+.{digits}f}{spreads}: {row['two_sided']})"
 
 
 def _said(row: Row) -> str:
