@@ -60,7 +60,8 @@ def main() -> None:
         with chromium(Path(folder) / "profile") as driver:
             photograph(driver, (board / "index.html").resolve().as_uri(), DOCS / "leaderboard.png", 900)
     for recorded in sorted((ROOT / "benchmarks/results/reproduce").glob("*.json")):
-        recorded.with_name(f"{recorded.stem}-beside.svg").write_text(beside_svg(json.loads(recorded.read_text())["effects"]))
+        if picture := beside_svg(json.loads(recorded.read_text())["effects"]):
+            recorded.with_name(f"{recorded.stem}-beside.svg").write_text(picture)
     script = ROOT / "benchmarks" / "plot_limit.py"
     subprocess.run([sys.executable, script, ROOT / "agents/zoo/lagrangian", DOCS / "limit.svg"], check=True)
     subprocess.run([sys.executable, ROOT / "benchmarks" / "plot_throughput.py"], check=True)
