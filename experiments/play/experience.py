@@ -193,7 +193,7 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
     }
     world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
     rates = asdict(SimulatedRates())
-    del rates["repeat"]  # younger than the experience that ships, and without influence on tools that only read
+    del rates["repeat"], rates["guess"]  # younger than the experience that ships, and without influence on it
     played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
