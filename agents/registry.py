@@ -12,7 +12,7 @@ from typing import Any
 
 from ..simulators.errors import ConfigError, UnknownName
 from .access import EcoAct, Prompt, Search, Summary
-from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT, Agent
+from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
@@ -41,6 +41,7 @@ from .opencatp.rules import (
 )
 from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
+from .sessions.speaking import SessionReact, SimulatedSessionModel
 from .sessions.table import session_entries
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
@@ -141,6 +142,11 @@ def _prompted(request: AgentRequest) -> Planner:
     return PromptPlanner(request.name, _model(request))
 
 
+def _session_react(request: AgentRequest) -> Agent:
+    simulated = isinstance(request.model, str) and is_simulated(request.model)
+    return SessionReact(SimulatedSessionModel(read_rates(str(request.model))) if simulated else _model(request), request.search)
+
+
 def _simulated_deer(request: AgentRequest) -> Agent:
     if not is_simulated(request.model):
         name = request.model if isinstance(request.model, str) else request.model.name
@@ -207,6 +213,7 @@ _AGENTS = (
     _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
     _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
     _strategy("react", "reason and act, one chain", ReAct),
+    AgentEntry("react", "reason and act, one chain to the session's end", (SESSION_CHAT,), _session_react),
     _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
     _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),
     _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
@@ -336,7 +343,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     trained = _trained(name)
     known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
-        if env_id is None or env_id in entry.env_ids:
+        if (env_id is None or env_id in entry.env_ids) and (not suffixes or TEXT in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
 

@@ -95,8 +95,10 @@ def played(
     `past` holds, for each world, the past uses that BTP plans from.
     """
     found = []
+    player = make_agent(agent, experience=past[0] if past and "btp" in agent else None)
     for number, world in enumerate(worlds):
-        player = make_agent(agent, experience=past[number] if past and "btp" in agent else None)
+        if past and "btp" in agent:
+            player = make_agent(agent, experience=past[number])
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
         found.append([np.mean([each.quality for each in results]), np.mean([each.strict for each in results])])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import json
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # tests are part of the checkout, not of the package
 
 import costgym  # noqa: E402
+from costgym.experiments.lab.papers.page import beside_svg  # noqa: E402
 from tests.helpers.browser import chromium, window  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -57,6 +59,9 @@ def main() -> None:
             subprocess.run([sys.executable, "-m", "costgym", "leaderboard", *options], cwd=ROOT, check=True)
         with chromium(Path(folder) / "profile") as driver:
             photograph(driver, (board / "index.html").resolve().as_uri(), DOCS / "leaderboard.png", 900)
+    for recorded in sorted((ROOT / "benchmarks/results/reproduce").glob("*.json")):
+        if picture := beside_svg(json.loads(recorded.read_text())["effects"]):
+            recorded.with_name(f"{recorded.stem}-beside.svg").write_text(picture)
     script = ROOT / "benchmarks" / "plot_limit.py"
     subprocess.run([sys.executable, script, ROOT / "agents/zoo/lagrangian", DOCS / "limit.svg"], check=True)
     subprocess.run([sys.executable, ROOT / "benchmarks" / "plot_throughput.py"], check=True)

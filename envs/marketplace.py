@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..simulators.draws import log
 from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
 from ..simulators.status import LOOKS_OK, Status
@@ -208,7 +209,9 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
-        self._writes = any(scenario.build().writes for scenario in self.scenarios)
+        # of a folder one world tells: tasks of forged worlds only read
+        one_or_all = self.scenarios[:1] if isinstance(self.scenarios, WorldFolder) else self.scenarios
+        self._writes = any(scenario.build().writes for scenario in one_or_all)
         if self._writes:
             boxes |= writing_boxes(largest, MAX_NEEDS)
         self._ends = boxes["tools"].low, boxes["tools"].high

@@ -12,18 +12,18 @@ import numpy as np
 
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
-from ..simulators.forge.folder import WorldFolder, is_folder
+from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
 from ..simulators.marketplace.tasks import LARGE_SPLIT
 from ..simulators.oracle.redraw import redraw
 from ..simulators.quality import quality_of_plan
-from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
+from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
-from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, ObsType, no_episode
+from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
@@ -76,7 +76,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
     facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed;
     `{"any_of": [...], "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it. Of a folder of
-    worlds that `costgym forge` wrote, such as `"worlds/train"`, every episode draws one likewise.
+    worlds that `costgym forge` wrote, such as `"worlds/train"`, every episode draws one likewise, and the option is a world's
+    number.
 
     A setting that makes no sense raises a `CostGymError` that names it.
 
@@ -129,13 +130,12 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     ) -> None:
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
-        if isinstance(scenario, str | Path) and is_folder(scenario):
-            self.scenarios = WorldFolder(Path(scenario), parse_scenario)
-            self._edges = range(1, len(self.scenarios) + 1)
-        else:
-            several, weights = _several(scenario)
-            self.scenarios = tuple(_scenario(each, data) for each in several)
-            self._edges = list(accumulate(weights))
+        several, weights = _several(scenario)
+        self.scenarios = tuple(_scenario(each, data) for each in several)
+        self._edges = list(accumulate(weights))
+        self._whole = self.scenarios[0]
+        if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
+            self.scenarios, self._edges = worlds, range(1, len(worlds) + 1)
         if grading not in GRADINGS:
             raise UnknownName("grading", grading, GRADINGS)
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
@@ -167,11 +167,22 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
 
-    def _enter_drawn(self, seed: int, chosen: Named | None) -> None:
+    def _named(self, chosen: Named | int) -> Scenario:
+        """The scenario that a reset names: a world's number in a folder, one of several scenarios, or any other."""
+        if not isinstance(self.scenarios, WorldFolder):
+            known = next((each for each in self.scenarios if each.name == chosen), None)
+        elif isinstance(chosen, int | np.integer) and not isinstance(chosen, bool):
+            if not 0 <= chosen < len(self.scenarios):
+                raise UnknownName("world", str(chosen), [f"0 to {len(self.scenarios) - 1}"])
+            known = self.scenarios[int(chosen)]
+        else:
+            known = None
+        return known or _scenario(chosen, None)  # type: ignore[arg-type]
+
+    def _enter_drawn(self, seed: int, chosen: Named | int | None) -> None:
         """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
         if chosen is not None:
-            known = () if isinstance(self.scenarios, WorldFolder) else self.scenarios
-            wanted = next((each for each in known if each.name == chosen), None) or _scenario(chosen, None)
+            wanted = self._named(chosen)
         elif len(self.scenarios) > 1:
             # from the seed and not from the generator: a replay knows the scenario from the seed alone
             luck = stable_integer(seed, "scenario") / 2**64 * self._edges[-1]
@@ -308,23 +319,31 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- records ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        if len(self.scenarios) > 1:
+        if len(self.scenarios) > 1 and not isinstance(self.scenarios, WorldFolder):
             raise ConfigError("scenario", "episodes over several scenarios cannot be recorded; record each scenario by itself")
-        return self.scenarios[0].model_dump(mode="json")
+        return self._whole.model_dump(mode="json")
 
     def world_settings(self) -> dict[str, Any]:
         without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
         given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
         if "data" in given and getattr(self.scenario.source, "data", None) is not None:
             del given["data"]  # the scenario holds it
+        own = isinstance(self.scenarios, WorldFolder)  # each world of a folder has its own, where none was given
         return {
             **given,
             "split": self.split,
-            "budget": self.budget.as_dict(),
-            "enforcement": self.enforcement,
+            "budget": None if own and self._given_budget is None else self.budget.as_dict(),
+            "enforcement": self._given_enforcement if own else self.enforcement,
             "grading": self.grading,
             "max_steps": self.max_steps,
         }
+
+    def instance(self, index: int, seed: int) -> Instance:
+        found = super().instance(index, seed)
+        if isinstance(self.scenarios, WorldFolder):  # the worlds in turn, so that a run meets as many as it can
+            return found._replace(options={"scenario": index % len(self.scenarios)})
+        # of a list, the seed alone draws the scenario
+        return found if len(self.scenarios) == 1 else found._replace(seed=seed + index)
 
     @classmethod
     def world_digest(cls, document: Mapping[str, Any]) -> str:

@@ -57,6 +57,7 @@ BOUNDS: dict[str, Range] = {
     "source.tasks.size_level": Range(0, 3, "", True),
     "source.chain_share": _SHARE,
     "source.misnamed": _SHARE,
+    "source.serving": _SHARE,
     "events": Range(0, 1_000, "events", True),
     "events.at_s": Range(0, 1e6, "s"),
     "events.share": _SHARE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
-from .forge.folder import document_of_folder
+from .forge.folder import WorldFolder, document_of_folder, is_folder
 from .forge.source import ForgedSource
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
@@ -32,6 +32,7 @@ from .marketplace.sources import (
     MGToolBenchSource,
     ToolBenchSource,
     ToolDeerSource,
+    WorldsSource,
     is_none,
 )
 from .marketplace.stress import Stress
@@ -48,6 +49,7 @@ SHARED_FIELDS = (
     "max_price", "alpha",
 )  # fmt: skip
 """Fields that a scenario and its world have alike."""
+_OF_ONE_WORLD = ("name", "description", "seed", "source")
 _PRESET_FOLDER = Path(__file__).parent / "presets"
 
 
@@ -118,6 +120,7 @@ class Scenario(StrictModel):
         | CustomSource
         | WritingSource
         | ForgedSource
+        | WorldsSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
     bill_failures: bool = True
@@ -175,7 +178,9 @@ class Scenario(StrictModel):
         Of a folder that a scenario reads, the content counts and not the path: all tasks, all tools with their profiles, and
         what the tools' answers are made from.
         """
-        return _digest(self.model_dump_json())
+        # worlds of a folder may change while this process runs, and tables of published data do not
+        digest = _digest.__wrapped__ if isinstance(self.source, WorldsSource) else _digest
+        return digest(self.model_dump_json())
 
     def unseen(self) -> Scenario:
         """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
@@ -206,7 +211,9 @@ def _digest(document: str) -> str:
     if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
         what = what.model_copy(update={"candidates": retrieval})
     state = hashlib.sha256(scenario.model_copy(update={"source": what}).model_dump_json().encode())
-    if source.data is not None:
+    if isinstance(source, WorldsSource) and source.data is not None:
+        state.update(WorldFolder(Path(source.data), parse_scenario).digest())
+    elif source.data is not None:
         world = scenario.build()
         splits = {name: world.tasks.numbers(name) for name in world.tasks.splits}
         moulds = getattr(world.answers, "moulds", {})  # answers that are made from names alone have none
@@ -296,7 +303,8 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     """Load a scenario by its name, or from a YAML file.
 
     Args:
-        name_or_file: One of `scenario_names()`, a path that ends in .yaml or .yml, or FOLDER/SPLIT/NUMBER of forged worlds.
+        name_or_file: One of `scenario_names()`, a path that ends in .yaml or .yml, or FOLDER/SPLIT/NUMBER of forged worlds;
+            FOLDER/SPLIT stands for all of them, see `worlds_of`.
         data: The folder, for a scenario that reads one.
 
     Raises:
@@ -307,6 +315,10 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     path = Path(name_or_file)
     if (forged := document_of_folder(path)) is not None:
         return parse_scenario(forged, path)
+    if is_folder(path):
+        worlds = WorldFolder(path, parse_scenario)
+        about = {"name": path.resolve().name, "description": f"{len(worlds)} forged worlds.", "seed": 0}
+        return worlds[0].model_copy(update={**about, "source": WorldsSource(data=str(path.resolve()))})
     if path.suffix not in (".yaml", ".yml"):
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
         if str(name_or_file) not in scenario_names():
@@ -362,6 +374,28 @@ def _completed(document: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]
         if isinstance(value, dict) and isinstance(under, dict) and value.get("kind", under.get("kind")) == under.get("kind"):
             found[key] = _completed(value, under)
     return found
+
+
+def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:
+    """The worlds of a folder under a scenario's rules; None for a scenario that is one world.
+
+    What the scenario says otherwise than the folder's first world, such as prices of tokens or stress, holds in every world.
+
+    Raises:
+        DataError, ConfigError: The folder is not there, or holds no worlds.
+    """
+    if not isinstance(scenario.source, WorldsSource):
+        return None
+    if scenario.source.data is None:
+        scenario.build()  # says what is missing
+    folder = Path(scenario.source.data or "")
+    first = WorldFolder(folder, parse_scenario)[0]
+    others = {name: getattr(scenario, name) for name in Scenario.model_fields if name not in _OF_ONE_WORLD}
+    return WorldFolder(folder, partial(_under, {name: rule for name, rule in others.items() if rule != getattr(first, name)}))
+
+
+def _under(rules: dict[str, Any], document: dict[str, Any], place: object) -> Scenario:
+    return parse_scenario(document, place).model_copy(update=rules)
 
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:

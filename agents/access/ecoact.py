@@ -58,7 +58,7 @@ class EcoAct(ToolAccess):
 
     def reset(self, session: LlmSession) -> None:
         self._offered: list[Function] = list(session.candidates)
-        self.registered: dict[str, None] = {}
+        self.registered: dict[str, int] = {}  # by name, the number of replies until then
         self._session = session
         self._last_reply = -1
 
@@ -103,7 +103,7 @@ class EcoAct(ToolAccess):
         if all(function.name != name for function in self._offered):
             return _problem(f"there is no function named {name[:80]!r} to register")
         known = name in self.registered
-        self.registered[name] = None
+        self.registered.setdefault(name, self._session.queries)
         note = "it was registered already" if known else "its documentation is shown now"
         return json.dumps({"registered": name, "note": note})
 

@@ -69,7 +69,8 @@ def write_plans(
             charge = charge_of(choice, prices[record.level], settings.alpha) if settings.intermediate_feedback else 0.0
             so_far[i] += charge
             charged = so_far[i] if settings.cumulative and settings.intermediate_feedback else charge
-            extend(record, choice, state, (record.returns[-1] + charged) / settings.gamma)
+            left = record.returns[-1] if settings.constant_target else (record.returns[-1] + charged) / settings.gamma
+            extend(record, choice, state, left)
             if choice == END:
                 finished[i] = Written(state.plan(), record)
                 writing.remove(i)

@@ -52,7 +52,7 @@ class CatpPlanner:
         checkpoint = newest(folder)
         self._policy = ready_policy(settings, device)
         load_weights(checkpoint, trained_weights(self._policy))
-        self._sample = sample
+        self._sample = sample or settings.sampled
         self._plans: dict[tuple[int, int], Plan | None] = {}
         self._evaluator: Evaluator | None = None
 

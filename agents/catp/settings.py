@@ -13,7 +13,7 @@ from ..opencatp.base import ENV_ID
 from ..settings import LanguageModelSettings, PolicyConfig
 
 METHODS = ("catp", "ift", "rltf")
-PRESETS = ("paper",)
+PRESETS = ("paper", "code")
 
 
 class CatpSettings(LanguageModelSettings):
@@ -50,6 +50,16 @@ class CatpSettings(LanguageModelSettings):
         description="Discount of a token's reward against that of the token before it.",
         exclude_if=(1.0).__eq__,
     )
+    constant_target: bool = Field(
+        default=False,
+        description="Ask for the same return at every token, not for what is left of it.",
+        exclude_if=operator.not_,
+    )
+    sampled: bool = Field(
+        default=False,
+        description="Draw the tokens of a plan from their probabilities; otherwise the likeliest are written.",
+        exclude_if=operator.not_,
+    )
     mask: bool = Field(default=True, description="Masked decoding: only tokens that can continue a valid plan.")
     centred: bool = Field(
         default=True,
@@ -80,26 +90,29 @@ class CatpSettings(LanguageModelSettings):
     group: int = Field(default=8, ge=2, description="rltf: plans drawn for each situation; their mean is the baseline.")
 
     @classmethod
-    def paper(cls) -> dict[str, Any]:
-        """Return the settings in which the published training differs from the default: the preset `paper`.
+    def preset(cls, name: str, tasks: str = "all") -> dict[str, Any]:
+        """Return the settings in which a published training differs from the default.
 
-        Every token is charged the price of all tools so far, rewards are discounted by 0.9, and the policy is asked for the
-        largest return of its data rather than for the best one known for the task.
+        Args:
+            name: one of `PRESETS`. "paper" is the text: every token is charged the price of all tools so far, the policy is
+                asked for the largest return of its data, plans and returns are taken as they are. "code" is the authors' code,
+                which also discounts sequential tasks, asks for the same return at every token and draws the tokens. Its
+                scheduled sampling in a tenth of the episodes is left out.
+            tasks: kind of tasks to learn from.
 
-        Source: CATP-LLM, Eq. 4 and appendix A; the discount is that of its published configuration.
-        """
-        return {"cumulative": True, "gamma": 0.9, "centred": False}
-
-    @classmethod
-    def preset(cls, name: str) -> dict[str, Any]:
-        """Return the settings of a preset by name, of `PRESETS`.
+        Source: CATP-LLM, Eq. 4, section 3.2.2 and appendix A; its published configurations, `offline_rl.py` and `inference.py`.
 
         Raises:
             UnknownName: there is no such preset.
         """
         if name not in PRESETS:
             raise UnknownName("preset", name, PRESETS)
-        return cls.paper()
+        paper = {"cumulative": True, "centred": False, "return_scale": 1.0, "elite": 0.0}
+        if name == "paper":
+            return paper
+        sequential = tasks == "sequential"
+        discount, window = (0.9, 10) if sequential else (1.0, 12)
+        return {**paper, "gamma": discount, "window": window, "constant_target": True, "sampled": True}
 
     @property
     def conditioned(self) -> bool:

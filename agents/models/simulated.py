@@ -68,6 +68,7 @@ class SimulatedRates:
         repeat: After a call that writes has ended without telling whether it took effect, goes on without looking. The default
             is a report from the field, seven of ten agents' payment paths that pay twice where the reply is lost (a comment in
             crewAI's issue 5802), not a measurement of language models.
+        guess: Answers before its first call, from nothing, as small models do that were not taught to call.
     """
 
     overlook: float = 0.007
@@ -94,6 +95,7 @@ class SimulatedRates:
     search: float = 0.9
     thought: float = 1.0
     repeat: float = 0.7
+    guess: float = 0.0
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -192,7 +194,8 @@ class Simulated:
     def _act(self, context: Context) -> tuple[str, FunctionCall]:
         rates = self.rates
         wanted = [need for need in context.open if self._noticed[need]]
-        if not wanted:
+        # a rate of 0 takes no chance, so that the draws of models without it stay as they are
+        if not wanted or (rates.guess and not context.used and self._chance(rates.guess)):
             return self._finish(context, False)
         if context.after_result and self._chance(rates.tire * context.failures if context.failures else rates.early):
             return self._stop(context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats,
     def overspends(multiplier: float) -> bool:
         spent = waited = 0.0
         for ratio, price, seconds in rows:
-            bought = min(1.0, max(0.0, (_HIGH + 1 - np.ceil(multiplier * ratio)) / (_HIGH + 1 - _LOW)))
+            bought = min(1.0, max(0.0, (_HIGH + 1 - ceil(multiplier * ratio)) / (_HIGH + 1 - _LOW)))
             spent, waited = spent + bought * price, waited + bought * seconds
         return max(spent, waited) * queries / kinds > 1.0
 

@@ -1,14 +1,21 @@
-"""A rule for sessions in words, which reads what a language model reads."""
+"""Sessions in words: a rule that reads what a language model reads, and a language model without weights."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ...envs.actions import encode_action
 from ...envs.seats import TextSeat
 from ...envs.sessions.chat import NEXT, RECALL
+from ...simulators.draws import stable_uniforms
+from ...simulators.status import Status
 from ..base import SESSION_CHAT, Agent
+from ..llm.agent import LlmAgent
+from ..models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply, reply
+from ..models.simulated import SIMULATED, SimulatedRates
+from ..strategies import ReAct, SearchSettings
 
 MOST_CALLS = 3
 """Calls for one query, after which `SpokenCheapest` leaves it."""
@@ -42,3 +49,67 @@ class SpokenCheapest(Agent):
         chosen = min(serve, key=quotes.__getitem__)
         self._tried.add(chosen)
         return encode_action(chosen)
+
+
+_ASKED = re.compile(r"Query (\d+) of \d+, worth .*: a fact of (kind \d+)\.(.*) Tools and their prices: (.*)\.$")
+_OVER_BUDGET = f'"{Status.OVER_BUDGET.label}"'
+_UNTIL_THE_END = SearchSettings(depth=100_000, text_is_answer=False)
+"""A session ends by itself, so neither a long chain nor a thought ends it."""
+
+
+class SimulatedSessionModel:
+    """A language model without weights in a session: it reads the last line that it was shown, and errs like a model.
+
+    It answers from memory where a fact is there, else calls any of the tools that serve and did not fail for this query, or the
+    cheapest where it attends to prices. It leaves a query when every tool has failed, or when it tires. It keeps no notes from
+    query to query, as a model that is not asked to does not.
+
+    Args:
+        rates: Its rates of errors: `attend_costs`, `wrong_tool`, `stubborn` and `tire`; the others say nothing here.
+    """
+
+    name = SIMULATED
+
+    def __init__(self, rates: SimulatedRates) -> None:
+        self.rates = rates
+
+    def reset(self, seed: int) -> None:
+        self._seed, self._count = seed, 0
+        self._query, self._failed = "", list[str]()
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        asked = _ASKED.search(messages[-1].content)
+        over = asked is None or _OVER_BUDGET in messages[-1].content
+        name = NEXT if over else self._choose(*asked.groups(), [each.name for each in functions])
+        return reply(f"I call {name}.", [FunctionCall(name, "{}")], messages, functions)
+
+    def _choose(self, query: str, kind: str, known: str, offers: str, names: list[str]) -> str:
+        price, wrong, stubborn, tires, place = stable_uniforms(5, 8 * self._count, self._seed, "simulated session")
+        self._count += 1
+        if query != self._query:
+            self._query, self._failed = query, []
+        if known:
+            return RECALL
+        rates = self.rates
+        prices = {name: float(at) for name, at in re.findall(r"(\S+) \(([\d.]+)\)", offers)}
+        fresh = [name for name in prices if name not in self._failed]
+        if not fresh or (self._failed and tires < rates.tire * len(self._failed)):
+            return NEXT
+        if self._failed and stubborn < rates.stubborn:
+            return self._failed[-1]
+        if wrong < rates.wrong_tool:
+            fresh = [name for name in names if name not in prices and name not in (RECALL, NEXT, "finish")] or fresh
+        chosen = fresh[int(place * len(fresh))]
+        if price < rates.attend_costs and chosen in prices:
+            chosen = min(fresh, key=prices.__getitem__)
+        self._failed.append(chosen)  # if it works, the next query comes
+        return chosen
+
+
+class SessionReact(LlmAgent):
+    """ReAct in a session, as one chain to its end."""
+
+    env_id = SESSION_CHAT
+
+    def __init__(self, model: LanguageModel, search: SearchSettings | None = None) -> None:
+        super().__init__(model, ReAct(search or _UNTIL_THE_END))

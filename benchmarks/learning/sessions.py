@@ -1,11 +1,13 @@
 """Learn to play sessions with feed-forward PPO on counted features, on the native batch; in CleanRL's manner.
 
-    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 3 --minutes 6
+    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5 --minutes 5
     python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
+    python benchmarks/learning/sessions.py refusals --json benchmarks/results/sessions_refusals.json
     python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
 
 `train` learns from `train` sessions and measures on 100 sessions of `valid` between updates, which chooses the weights that are
 kept. `test` plays the weights of all seeds on the sessions of `test` beside the references; `--plot` draws the learning curves.
+`refusals` plays `zoo:sessions` as it is, and with each tool masked for the rest of the query in which it refused a call.
 `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
 of 512 steps in 8 environments and rewards divided by 20. Minutes are of processor time.
 """
@@ -26,13 +28,14 @@ from torch import Tensor, nn
 
 import costgym
 from costgym.agents import make_agent
-from costgym.agents.base import SESSION
+from costgym.agents.base import SESSION, Agent
 from costgym.agents.checkpoints import load_weights, newest, save_checkpoint
 from costgym.agents.function import FunctionAgent
 from costgym.agents.sessions.learnt import SessionConfig
 from costgym.agents.sessions.network import SessionNetwork, left_of
 from costgym.agents.settings import CONFIG
 from costgym.experiments.play.rollout import play
+from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
@@ -219,6 +222,50 @@ def draw(report: dict[str, Any], path: Path) -> None:
     figure.savefig(path)
 
 
+class Asks(Agent):
+    """An agent of the zoo; if it asks once, a tool that refused a call is masked until the next query."""
+
+    env_id = SESSION
+
+    def __init__(self, once: bool) -> None:
+        self.inner, self.once, self.name = make_agent("zoo:sessions", SESSION), once, "zoo:sessions"
+        self.calls, self.refused = [0], [0]
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self.inner.reset(seat, observation, info, seed)
+        self.shut, self.query, self.last = np.zeros(len(info["action_mask"]), np.bool_), -1, -1
+        self.calls.append(0)
+        self.refused.append(0)
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        if info["query"] != self.query:
+            self.query, self.shut[:] = info["query"], False
+        if self.last >= 0 and info["status"] in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):
+            self.refused[-1] += 1
+            self.shut[self.last] = self.once
+        action = int(self.inner.act(observation, {**info, "action_mask": info["action_mask"] & ~self.shut}))
+        self.last = action if action < len(self.shut) - 2 else -1
+        self.calls[-1] += self.last >= 0
+        return action
+
+
+def refusals(given: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    env = costgym.make(SESSION, split="test", disable_env_checker=True)
+    numbers = env.unwrapped.numbers[: given.sessions]  # type: ignore[attr-defined]
+    found, rows = {}, []
+    for once in (False, True):
+        agent = Asks(once)
+        found[once] = np.array([play(env, agent, number, 0).value_share for number in numbers])
+        calls, refused, gain = np.array(agent.calls[1:]), np.array(agent.refused[1:]), found[once] - found[False]
+        counts = {"calls": calls.sum(), "refused": refused.sum(), "mostly_refused": (2 * refused > calls).sum()}
+        figures = {"value_share": found[once].mean(), "gain": gain.mean(), "half": 1.96 * gain.std(ddof=1) / len(gain) ** 0.5}
+        rows.append({"asks": "once" if once else "as it likes", **{name: int(n) for name, n in counts.items()}})
+        rows[-1] |= {name: round(float(each), 4) for name, each in figures.items()}
+        print(rows[-1], flush=True)
+    write_report({"sessions": given.sessions, "rows": rows}, given.json, ("numpy", "gymnasium", "torch"))
+
+
 def stock(given: argparse.Namespace) -> None:
     from sb3_contrib import MaskablePPO
     from stable_baselines3.common.callbacks import BaseCallback
@@ -258,7 +305,7 @@ def stock(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("train", "test", "stock"))
+    parser.add_argument("what", choices=("train", "test", "refusals", "stock"))
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--seed", type=int, default=0, help="the first")
     parser.add_argument("--seeds", type=int, default=3)
@@ -267,7 +314,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="picture of the learning curves")
     given = parser.parse_args()
-    {"train": train, "test": test, "stock": stock}[given.what](given)
+    {"train": train, "test": test, "refusals": refusals, "stock": stock}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Find what decides whether a paper's effects follow: the published protocol with one change at a time.
+"""Find what decides whether a paper's effects follow: a protocol with one change at a time.
 
     python benchmarks/papers/causes.py ecoact --episodes 300
 
-prints each counted effect under the published protocol and under every variation, with whose setting the change is: the
-paper's, where its text or code leave it open, or ours.
+prints each counted effect under a protocol and under every variation, with whose setting the change is: the paper's, where its
+text or code leave it open, or ours.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from costgym.agents.strategies import SearchSettings
 from costgym.experiments.lab.papers.claims import counted
-from costgym.experiments.lab.papers.protocols import Protocol, protocols
+from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
 from costgym.experiments.lab.papers.reproduce import play_protocol
 from costgym.experiments.play.files import write_atomically
 
@@ -27,14 +31,48 @@ Found = dict[str, dict[str, tuple[str, bool]]]
 _TALKATIVE = "simulated:thought=1"
 
 
-def variations(paper: str) -> tuple[Protocol, ...]:
-    """The published protocol of a paper, then the same with one change each.
+def variations(paper: str, name: str = PUBLISHED) -> tuple[Protocol, ...]:
+    """A protocol of a paper, then the same with one change each.
 
     Raises:
         UnknownName: the paper has no protocols.
     """
-    published = protocols(paper)[0]
-    return (replace(published, whose="paper"), *_CHANGES[paper](published))
+    base = next(protocol for protocol in protocols(paper) if protocol.name == name)
+    return (replace(base, whose="paper"), *_CHANGES[paper](base))
+
+
+def _btp(published: Protocol) -> tuple[Protocol, ...]:
+    return (
+        replace(published, name="confusable", whose="paper", source={"serving": 0.49},
+                summary="49 % of the candidates serve a need, as of the five that ToolBench's retriever finds (ToolPlanner, "
+                "Table 27), beside those that are most similar and serve none"),
+        replace(published, name="whole answers", whose="ours", judge={"curve": 1000.0},
+                summary="a judge whose second stage passes no partial answer beyond its rate for empty ones"),
+    )  # fmt: skip
+
+
+def _whole(query: str, statement: str, needs: Sequence[Any], gold: Sequence[Any]) -> dict[str, str]:
+    """Instructions as they were before they dropped the details: the whole query with names."""
+    steps = "; ".join(f"{need.wish} with {tool.title} of {tool.provider}" for need, tool in zip(needs, gold, strict=True))
+    categories, providers, apis = (
+        ", ".join(dict.fromkeys(getattr(tool, name) for tool in gold)).replace("_", " " if name == "category" else "_")
+        for name in ("category", "provider", "title")
+    )
+    return {
+        "statement": query,
+        "category": f"{query} Please use tools from the categories {categories}.",
+        "tool": f"{query} Please use {providers}.",
+        "api": f"{query} Please call {apis}.",
+        "hybrid": f"{query} In detail: {steps}.",
+    }
+
+
+_PATCHES = {
+    "all groups": ("costgym.experiments.lab.papers.instructions.of_group", lambda world, numbers, most: list(numbers[:most])),
+    "reader knows": ("costgym.agents.toolplanner.simulated.understood", lambda view, everywhere=False: view.task),
+    "whole query": ("costgym.simulators.marketplace.tasks.instructions", _whole),
+}
+"""Earlier forms of ToolPlanner's tasks, by variation; a process plays one of them, since worlds are kept."""
 
 
 def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
@@ -64,27 +102,33 @@ def _toolplanner(published: Protocol) -> tuple[Protocol, ...]:
                 summary="16 listed candidates, three quarters of which serve the needs"),
         replace(published, name="reliable", whose="ours", failures="reliable",
                 summary="tools that nearly always work, so that the tagged one suffices"),
+        replace(published, name="all groups", whose="ours", summary="tasks of all groups, not of G3 alone"),
+        replace(published, name="reader knows", whose="ours",
+                summary="a reader who knows the wish that a coarse instruction drops"),
+        replace(published, name="whole query", whose="ours", summary="the whole query at every level, with names"),
     )  # fmt: skip
 
 
-_CHANGES = {"ecoact": _ecoact, "toolplanner": _toolplanner}
+_CHANGES = {"btp": _btp, "ecoact": _ecoact, "toolplanner": _toolplanner}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paper", choices=("ecoact", "toolplanner"))
+    parser.add_argument("paper", choices=tuple(_CHANGES))
+    parser.add_argument("--protocol", default=PUBLISHED)
     parser.add_argument("--episodes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", help="Names of variations, separated by commas; by default all.")
-    parser.add_argument("--agents", help="Of EcoAct's systems, those to play, such as react,react+ecoact; by default all.")
+    parser.add_argument("--agents", help="The systems to play, such as react,react+ecoact; by default all.")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    chosen = [v for v in variations(args.paper) if args.only is None or v.name in args.only.split(",")]
+    chosen = [v for v in variations(args.paper, args.protocol) if args.only is None or v.name in args.only.split(",")]
     agents = None if args.agents is None else args.agents.split(",")
     found: Found = {}
     for variation in chosen:
-        with tempfile.TemporaryDirectory() as folder:
+        earlier = patch(*_PATCHES[variation.name]) if variation.name in _PATCHES else nullcontext()
+        with tempfile.TemporaryDirectory() as folder, earlier:
             rows = play_protocol(args.paper, variation, args.seed, args.episodes, args.jobs, Path(folder), agents=agents)
         effects = counted(rows["effects"])
         for row in effects:

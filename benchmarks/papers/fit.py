@@ -73,6 +73,7 @@ FREE = {
     "skim": "misnamed tools, which only worlds with `misnamed` have",
     "search": "searches of the catalogue, which only worlds with a retriever have",
     "repeat": "writes that end without telling whether they took effect, which only worlds with writes have",
+    "guess": "answers before any call, which the papers do not report",
     "thought": "counted in ToolBench's trees, and part of a protocol",
 }
 """Rates that are not fitted, and what meets them."""

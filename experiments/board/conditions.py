@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from ...simulators.errors import UnknownName
 from ...simulators.ledger import RESOURCES
 from ..play.metrics import GRADINGS
+from .tracks import has_own_limits
 
 PASS_RATE = "pass_rate_under_budget"
 _SETTING_LABELS = {
@@ -24,6 +25,7 @@ _SETTING_LABELS = {
 }
 CALM = {"failures": 0.0, "rate_limits": 0.0, "latency": 1.0}
 """The stress of a world without faults, where it varies; see `simulators.marketplace.stress`."""
+OWN_LIMITS = "a budget of its own for each episode"
 
 
 class Condition(BaseModel):
@@ -97,6 +99,8 @@ def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
     budget = row.get("budget") or {}
     limits = budget_label(budget, currency_of(document, row.get("track")))
+    if not budget and has_own_limits(str(row.get("track"))):
+        limits = OWN_LIMITS
     return ", ".join([*said, *([limits] if budget or not said else [])])
 
 

@@ -27,7 +27,7 @@ from .conditions import PASS_RATE, Condition, ordered
 from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
-from .tracks import TRACKS
+from .tracks import TRACKS, has_own_limits
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
@@ -73,7 +73,7 @@ class TrackConfig(BaseModel):
             **self.settings.get(env_id, {}),
             **varied,
             "split": self.split,
-            "budget": dict(condition.budget) or (None if class_of(self.env).computes_limits else {}),
+            "budget": dict(condition.budget) or (None if has_own_limits(self.name) else {}),
         }
         env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
         base_env(env).check_world(scenario)

@@ -112,6 +112,17 @@ _WHO_PAYS_TWICE = SuiteWorld(
 """Its rows name their world, since the track `numbers` has the same view."""
 
 
+def _sessions(*agents: str, episodes: int) -> SuiteWorld:
+    return SuiteWorld(
+        agents,
+        episodes=episodes,
+        env=SESSION,
+        tracks=("sessions",),
+        settings={ALL_VIEWS: {"enforcement": "refuse"}},
+        ranked_by="value_share",
+    )
+
+
 def _with_every_access(*strategies: str) -> list[str]:
     return [f"{strategy}{access}" for strategy in strategies for access in ("", "+btp", "+ecoact")]
 
@@ -119,7 +130,7 @@ def _with_every_access(*strategies: str) -> list[str]:
 _ALL = (
     Suite(
         "quick",
-        "the default: every system beside its plain form in five tracks, one decision a step with numbers, no real model",
+        "the default: every system beside its plain form in six tracks, one decision a step with numbers, no real model",
         (
             SuiteWorld(
                 (
@@ -145,9 +156,10 @@ _ALL = (
                 scenario="decision",
                 env=DECISION,
                 tracks=("decisions",),
-                settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+                settings={ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
             ),
             _WHO_PAYS_TWICE,
+            _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions", "informed-paced", episodes=60),
         ),
     ),
     Suite(
@@ -259,16 +271,9 @@ _ALL = (
         "sessions",
         "sessions of a hundred queries under one budget: memory, pacing and exploration beside each other",
         (
-            SuiteWorld(
-                (
-                    "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
-                    "zoo:sessions", "informed-paced",
-                ),
-                episodes=300,
-                env=SESSION,
-                tracks=("sessions",),
-                settings={"*": {"enforcement": "refuse"}},
-                ranked_by="value_share",
+            _sessions(
+                "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
+                "zoo:sessions", "informed-paced", episodes=300,
             ),
         ),
     ),

@@ -88,6 +88,11 @@ def charges_tokens(track: str) -> bool:
     return class_of(TRACKS[track].views[0]).calls_by_name
 
 
+def has_own_limits(track: str) -> bool:
+    """Whether each episode of a track has limits of its own where none are given."""
+    return track in TRACKS and class_of(TRACKS[track].views[0]).computes_limits
+
+
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A leaderboard's tracks, each as a leaderboard of its own: its rows, world, conditions and ranking figure.
 

@@ -86,6 +86,7 @@ class Stop(NamedTuple):
     known: bool
     uncalled: int
     after_result: bool
+    first: bool  # an answer before any call
 
 
 @dataclass
@@ -188,7 +189,8 @@ def _read_end(found: Evidence, answer: str, gave_up: bool, context: Context, rea
     else:
         # what was never called for may have been overlooked: then the answer is all that it thinks is wanted
         uncalled = 0 if gave_up or any(need in called for need in context.open) else len(context.open)
-        found.stops.append(Stop(context.failures, gave_up, context.known_count > 0, uncalled, context.after_result))
+        first = not context.used and not gave_up
+        found.stops.append(Stop(context.failures, gave_up, context.known_count > 0, uncalled, context.after_result, first))
 
 
 def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int]) -> tuple[bool, bool, int, float]:
@@ -201,6 +203,8 @@ def _read_call(
 ) -> None:
     if not context.open:
         return
+    if not context.used:
+        found.add("guess", False)
     ready = [need for need in context.open if context.ready(need)]
     with_tools = [need for need in ready if _fresh(need, context, reader)]
     if context.after_result and with_tools:
@@ -315,26 +319,30 @@ def _in_order(found: Evidence) -> bool:
 
 
 def _stops(found: Evidence) -> dict[str, list[Trial]]:
-    """Share answers without needs that were never called for between having overlooked them and having stopped."""
-    early, tire, gives_up = USUAL.early, USUAL.tire, USUAL.give_up
+    """Share answers without needs that were never called for between having overlooked them and having stopped or guessed."""
+    guess, early, tire, gives_up = 0.5, USUAL.early, USUAL.tire, USUAL.give_up
     over = [Trial(each) for each in found.passed_over] if _in_order(found) else []
     overlook = _rate(over).value if len(over) >= LEAST else USUAL.overlook
     trials: dict[str, list[Trial]] = {}
     for _ in range(ROUNDS):
         trials = {"overlook": over, "early": [], "tire": [], "give_up": [], "give_up_empty": []}
+        trials["guess"] = list(found.trials.get("guess", ()))
         for failures in found.goes_on:
             trials["tire" if failures else "early"].append(Trial(False, 0.0, failures or 1.0))
         for stop in found.stops:
             chance = min(1.0, tire * stop.failures) if stop.failures else early
             overlooked = overlook**stop.uncalled if stop.uncalled else 0.0
-            rest = chance * (1.0 - gives_up) if stop.after_result else 0.0
+            rest = chance * (1.0 - gives_up) if stop.after_result else guess if stop.first else 0.0
             share = overlooked / (overlooked + rest) if overlooked + rest > 0 else 0.0
-            if stop.after_result:
+            if stop.first:
+                trials["guess"].append(Trial(True, weight=1.0 - share))
+            elif stop.after_result:
                 kind = "tire" if stop.failures else "early"
                 trials[kind].append(Trial(True, 0.0, stop.failures or 1.0, 1.0 - share))
                 trials["give_up" if stop.known else "give_up_empty"].append(Trial(stop.gave_up, weight=1.0 - share))
-        early, tire, gives_up = (
-            _rate(trials[name]).value if trials[name] else getattr(USUAL, name) for name in ("early", "tire", "give_up")
+        guess, early, tire, gives_up = (
+            _rate(trials[name]).value if trials[name] else getattr(USUAL, name)
+            for name in ("guess", "early", "tire", "give_up")
         )
     return trials
 

@@ -27,6 +27,7 @@ BOUND = "bound"
 """A kind of row beside the blocks in which rows are ranked."""
 MIN_LOG_RATIO = 15  # of the highest to the lowest cost, from which on an axis is logarithmic
 MAX_TICKS = 6
+WEST = 0.12  # of the width: names there stand below their marks, or they would cover the axis
 NOBODY = "No agent that passes stays within this budget."
 NO_SUCCESS = "No agent has a success within this budget."
 NO_MORE = "No agent is better, whatever the budget."
@@ -346,6 +347,7 @@ def _dots(
         classes += ["lead"] if number in leads else []
         classes += ["named"] if number in named or "named" in each else []
         classes += ["chosen"] if now is not None and number == now.row else []
+        classes += ["west"] if x is not None and x < WEST else []
         dots.append(
             {
                 "x": x,

@@ -125,7 +125,7 @@ def curve(
 
 
 class Estimate(NamedTuple):
-    """A share with its interval, and another beside it, all from 0 to 1."""
+    """A figure with its interval, and another beside it."""
 
     name: str
     value: float
@@ -209,7 +209,6 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    store = io.StringIO()
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(WIDTH * len(grid[0]), HEIGHT * len(grid)), layout="constrained")
         places = figure.subplots(len(grid), len(grid[0]), squeeze=False)
@@ -230,7 +229,49 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
                 if len(at) <= MAX_TICKS:  # else matplotlib places them
                     axes.set_xticks(at)
                 _name_at_the_end(axes, panel.series)
-        figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        return _file(figure)
+
+
+def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[str, str]) -> str:
+    """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own.
+
+    Args:
+        rows: the figures, and the others; what lies far beyond the others leaves the frame, and stands there as a number.
+        x_label: of the axis.
+        margin: around the others.
+        names: of the figures and of the others.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    low, high = (pick(row.other for row in rows) for pick in (min, max))
+    edge = 2 * margin + 0.25 * (high - low)
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(2 * WIDTH, 0.9 + 0.24 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(0, color=_QUIET, lw=0.8)
+        for line, row in enumerate(rows):
+            axes.plot(
+                [row.other - margin, row.other + margin], [line, line], color=_RULE, lw=9, solid_capstyle="butt", zorder=1
+            )
+            axes.plot([row.other], [line], "D", ms=5, color=_COLOURS[1], label=names[1] if not line else None)
+            axes.plot([row.low, row.high], [line, line], color=_COLOURS[0], lw=2)
+            axes.plot([row.value], [line], "o", ms=5, color=_COLOURS[0], label=names[0] if not line else None)
+            text = f"{row.value:+.{1 if margin >= 1 else 3}f}".replace("-", "−")
+            axes.annotate(text, (1.01, line), xycoords=("axes fraction", "data"), va="center", color=_COLOURS[0])
+        axes.set_xlim(low - edge, high + edge)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(rows)), [row.name for row in rows])
+        axes.set_xlabel(x_label)
+        axes.tick_params(length=0)
+        figure.legend(loc="outside upper right", ncols=2, frameon=False)
+        return _file(figure)
+
+
+def _file(figure: Figure) -> str:
+    """Return a figure as an SVG with colours of its own, for files outside pages."""
+    store = io.StringIO()
+    figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     text = store.getvalue()
     for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *COLOURS), strict=True):
         text = text.replace(colour, fixed)

@@ -268,12 +268,12 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
     agents = len({(row.get("agent"), row.get("model")) for row in rows})
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
     asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    several = (
-        f" under each of {len(groups)} {'budgets' if all(not settings_of(row, leaderboard) for row in rows) else 'conditions'}"
-    )
-    played = (
-        f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each{several * (len(groups) > 1)}."
-    )
+    if len(groups) > 1:
+        kind = "conditions" if any(settings_of(row, leaderboard) for row in rows) else "budgets"
+        condition = f"under each of {len(groups)} {kind}"
+    else:
+        condition = f"({condition_label(rows[0], leaderboard)})"
+    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
     simulated = sum(is_simulated(row) for row in rows)
     if simulated:
         whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"

@@ -10,7 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from ...envs.registration import class_of
 from ..board.conditions import (
+    OWN_LIMITS,
     PASS_RATE,
     budget_label,
     by_condition,
@@ -102,7 +104,7 @@ def found(track: Mapping[str, Any]) -> str:
         return ""
     leader, *others = blocks(groups[shown_first(groups)])[0][1]
     metric, key = columns_of(track)[0], ranking_metric(track, grading)
-    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading))
+    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading)) if metric.key == PASS_RATE else None
     value, ends = figure(leader, key), interval(leader, key)
     span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
     price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
@@ -120,7 +122,8 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
         world: the world's document, for its name and currency.
     """
     currency = str(world.get("currency") or "USD")
-    budget = budget_label(row["budget"], currency)
+    own_limits = not row["budget"] and class_of(row["env"]).computes_limits
+    budget = OWN_LIMITS if own_limits else budget_label(row["budget"], currency)
     about = (f"{row['env']}", str(world.get("name") or ""), budget, f"{row['episodes']} episodes", f"{row['grading']} grading")
     console.print(Text.assemble((plain(row["agent"]), "bold"), (f"  {plain(' · '.join(filter(None, about)))}", "dim")))
     for metric in metrics_of(row):

@@ -30,7 +30,7 @@ from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError
 from ...simulators.marketplace.sources import MarketplaceSource
 from ...simulators.marketplace.tasks import LARGE_SPLIT
-from ...simulators.scenario import Scenario
+from ...simulators.scenario import Scenario, worlds_of
 from ...simulators.tasks import Judge
 from ...simulators.version import __version__
 from .chains import watch
@@ -143,6 +143,8 @@ def past_uses(
     Args:
         scenario: the world; what does not change which calls succeed, such as budgets or prices of tokens, does not matter.
     """
+    if worlds_of(scenario) is not None:
+        raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
     name = f"{experience_key(scenario, chosen)}.jsonl.xz"
@@ -191,7 +193,7 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
     }
     world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
     rates = asdict(SimulatedRates())
-    del rates["repeat"]  # younger than the experience that ships, and without influence on tools that only read
+    del rates["repeat"], rates["guess"]  # younger than the experience that ships, and without influence on it
     played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]

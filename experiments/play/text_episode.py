@@ -18,7 +18,7 @@ from ...simulators.calls import Usage
 from ...simulators.draws import stable_integer
 from ...simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ...simulators.ledger import Budget
-from ...simulators.scenario import Scenario, load_scenario
+from ...simulators.scenario import Scenario, load_scenario, worlds_of
 from .rollout import AgentInfo, play, result_of
 
 Row = dict[str, Any]
@@ -344,8 +344,14 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
     Args:
         scenario: as for `ToolEpisode`.
         tasks: number of tasks from the start of the split; None for all.
+
+    Raises:
+        ConfigError: the scenario is a folder of worlds, of which each seed plays another.
     """
-    env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), split=split))
+    world = _read_scenario(scenario)
+    if worlds_of(world) is not None:
+        raise ConfigError("scenario", "rows of tasks are those of one world; name one of the folder, as FOLDER/0")
+    env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=world, split=split))
     rows = []
     for number in list(env.numbers)[:tasks]:
         task = env.world.tasks[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -63,6 +64,16 @@ class WorldFolder(Sequence[World]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WorldFolder, (self.folder, self._parse)
+
+    def digest(self) -> bytes:
+        """Hash of the index and of every world, as they lie on the disk."""
+        state = hashlib.blake2b(digest_size=16)
+        for name in dict.fromkeys((INDEX, *(file for file, _ in self._places))):
+            try:
+                state.update((self.folder / name).read_bytes())
+            except OSError as error:
+                raise DataError(self.folder / name, f"cannot be read: {error.strerror}") from error
+        return state.digest()
 
     def _read(self, number: int) -> dict[str, Any]:
         name, offset = self._places[number]

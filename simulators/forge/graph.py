@@ -335,7 +335,7 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     """The entity whose id an argument is; empty where it is a plain value."""
     form = "" if spec is None else spec["form"]
     marked = words[-1] in _IDENTIFIES and not (words[-1] == "code" and form in VALUE_FORMS)
-    if words == ["username"] or words == ["user"] or words == ["login"]:
+    if words in (["username"], ["user"], ["login"]):
         return ["user"]
     base = [*words[:-1], singular(words[-1])] if not marked else words[:-1]
     if marked and form in VALUE_FORMS and words[-1] not in ("id", "name", "number"):

@@ -63,14 +63,9 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
         return None  # the name of something else
     if len(words) > 1 and words[-1] in ("key", "value"):
         return None  # nobody reads keys aloud, and a value is of anything
-    if (
-        words == ["total", "count"]
-        or len(words) > 4
-        or words[-1] in NO_NOUN
-        or words[0] in NO_FIRST
-        or is_past(words[-1])
-        or is_past(singular(words[-1]))
-    ):
+    if words == ["total", "count"] or words[-1] in NO_NOUN or words[0] in NO_FIRST:
+        return None
+    if is_past(words[-1]) or is_past(singular(words[-1])):
         return None
     if any(word in _JOINTS and word != "of" for word in words) or (times and words[-1] not in _CLOCK):
         return None
@@ -102,11 +97,6 @@ def field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> lis
         words = words[len(own) :]
     elif len(words) > 1 and words[0] == own[-1]:
         words = words[1:]
-    if (
-        len(set(words)) < len(words)
-        or set(words[:-1]) & set(own)
-        or any(word in _UNASKED for word in words)
-        or not known.readable(words)
-    ):
+    if len(set(words)) < len(words) or set(words[:-1]) & set(own) or set(words) & _UNASKED or not known.readable(words):
         return None
     return None if words in (["first", "name"], ["last", "name"]) and not set(own) & _PEOPLE else words

@@ -26,13 +26,7 @@ TIMES = lexicon("times")
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
 _TWICE = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b[A-Za-z]{21,}\b")
-_ASK = (
-    "What is {}?",
-    "Could you tell me {}?",
-    "I need {}.",
-    "Please look up {}.",
-    "Can you find out {} for me?",
-)
+_ASK = ("What is {}?", "Could you tell me {}?", "I need {}.", "Please look up {}.", "Can you find out {} for me?")
 _LEAD = ("And", "Also:", "Then,", "Finally,", "One more thing:")
 
 
@@ -133,15 +127,10 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
-    if (
-        form == "integer"
-        and "of" not in words
-        and singular(words[-1]) != words[-1]
-        and singular(words[-1]) not in _UNITS
-        and words[0] != "total"
-    ):
+    several = form == "integer" and singular(words[-1]) != words[-1]
+    if several and "of" not in words and singular(words[-1]) not in _UNITS and words[0] != "total":
         return f"How many {fact.words} does {about} have?"
-    if form == "integer" and words[0] in ("total", "num") and len(words) > 1 and singular(words[-1]) != words[-1]:
+    if several and words[0] in ("total", "num") and len(words) > 1:
         return f"How many {' '.join(words[1:])} does {about} have?"
     if form == "person" and len(words) == 1 and words[0] in ("author", "owner", "assignee", "creator"):
         return f"Who is the {words[0]} of {about}?"

@@ -39,6 +39,9 @@ Spec = dict[str, Any]
 NAMED = mapped("forms by name")
 _AMOUNTS = lexicon("amounts")
 _COUNTS, _PEOPLE = lexicon("counts"), lexicon("people")
+_COMPANIES = {"company", "organization", "organisation", "vendor", "supplier", "merchant", "business"}
+_NAMES = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}
+"""Forms of names by the word before."""
 VALUE_FORMS = lexicon("value forms")
 """Forms of values that mean something by themselves: an argument of such a form names no entity of the API."""
 
@@ -73,24 +76,14 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
 
 def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | None:
     example = schema.get("example")
-    last = words[-1] if words else ""
+    before, last = ["", "", *words][-2:]
     form = NAMED.get(last, "")
-    if (
-        last in ("code", "iso")
-        and len(words) > 1
-        and words[-2] in ("currency", "country", "language", "airport", "postal", "zip")
-    ):
-        form = {"country": "country code"}.get(words[-2], NAMED[words[-2]])
-    if (
-        last == "address"
-        and len(words) > 1
-        and words[-2] in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server")
-    ):
-        form = NAMED.get(words[-2], "url")
-    if last == "name" and len(words) > 1:
-        form = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}.get(
-            words[-2], NAMED.get(words[-2], "title")
-        )
+    if last in ("code", "iso") and before in ("currency", "country", "language", "airport", "postal", "zip"):
+        form = {"country": "country code"}.get(before, NAMED[before])
+    if last == "address" and before in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server"):
+        form = NAMED.get(before, "url")
+    if last == "name" and before:
+        form = _NAMES.get(before, NAMED.get(before, "title"))
         form = "title" if form == "code" else form
     if isinstance(example, str) and (day := _DAY.match(example)):
         return {"form": "moment" if day[1] else "day"}
@@ -98,18 +91,14 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         digits = len(_DIGIT.findall(example))
         if digits >= 4 and _LIKE.fullmatch(example):
             return {"form": "like", "example": example}
+    if last == "symbol" and "currency" in entity:
+        form = "currency"
     if form == "title":
         nouns = set(entity.split("_"))
-        if nouns & _PEOPLE:
-            return {"form": "person"}
-        if nouns & {"company", "organization", "organisation", "vendor", "supplier", "merchant", "business"}:
-            return {"form": "company"}
-        if nouns & {"city", "town"}:
-            return {"form": "city"}
-    if last == "symbol" and "currency" in entity:
-        return {"form": "currency"}
-    if form == "title" and "country" in entity:
-        return {"form": "country"}
+        found = (
+            each for each, group in (("person", _PEOPLE), ("company", _COMPANIES), ("city", {"city", "town"})) if nouns & group
+        )
+        form = next(found, "country" if "country" in entity else "title")
     return {"form": form} if form else None
 
 

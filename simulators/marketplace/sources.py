@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ..bounds import StrictModel, within
+from ..errors import ConfigError
 from ..failures import FailureModel
 from ..retrieval import Retrieval
 from .market import Marketplace
@@ -32,6 +33,9 @@ class MarketplaceSource(StrictModel):
         chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
         chain_length: Calls that follow from one another in such a task, 2 to 4; two numbers give a range. None for 2.
         misnamed: Share of the tools whose name promises what their documentation denies; None for none.
+        serving: Share of the tools on offer that serve a need, one for each need at least, beside the most similar of those
+            that do not; None for up to three quarters. Of five tools that ToolBench's retriever finds, 0.49 serve
+            (ToolPlanner, Table 27).
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -45,13 +49,14 @@ class MarketplaceSource(StrictModel):
     chain_share: Annotated[float, within("source.chain_share")] | None = Field(default=None, exclude_if=is_none)
     chain_length: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
     misnamed: Annotated[float, within("source.misnamed")] | None = Field(default=None, exclude_if=is_none)
+    serving: Annotated[float, within("source.serving")] | None = Field(default=None, exclude_if=is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
         from .generator import generate_marketplace
         from .tasks import TaskRules
 
-        chosen: dict[str, Any] = {"needs": self.needs, "chain_share": self.chain_share, "chain_length": self.chain_length}
+        chosen = {name: getattr(self, name) for name in ("needs", "chain_share", "chain_length", "serving")}
         return generate_marketplace(
             seed,
             tools=self.tools,
@@ -155,9 +160,21 @@ class ToolDeerSource(FolderSource):
     kind: Literal["tooldeer"] = "tooldeer"
 
 
+class WorldsSource(FolderSource):
+    """The worlds of a folder that `costgym forge` wrote, of which every episode plays one; see `scenario.worlds_of`."""
+
+    kind: Literal["worlds"] = "worlds"
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """Refuse to be one world."""
+        del seed, failures
+        raise ConfigError("scenario", f"expected one world, got the folder {self.data}; name one of it, such as {self.data}/0")
+
+
 FOLDERS = {
     "toolbench": "ToolBench or StableToolBench",
     "mgtoolbench": "MGToolBench",
     "anytool": "AnyTool",
     "tooldeer": "ToolDEER",
+    "worlds": "`costgym forge`",
 }  # kinds of source that read a folder, and whose

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -189,6 +190,11 @@ class TaskRules:
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
         needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
         chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
+        serving: Share of the tools on offer that serve a need, one for each need at least; the others are then those of the
+            same categories whose capabilities share most words with the needs'. None for three quarters, and any others.
+
+    Raises:
+        ConfigError: A number is out of range.
     """
 
     size_levels: Sequence[float] = SIZE_LEVELS
@@ -196,6 +202,7 @@ class TaskRules:
     alternative_share: float = 0.3
     needs: int | tuple[int, int] | None = None
     chain_length: int | tuple[int, int] = 2
+    serving: float | None = None
 
     def __post_init__(self) -> None:
         low, high = self.chain
@@ -243,7 +250,7 @@ class TaskWriter:
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._size_levels, self._chain_length = tuple(rules.size_levels), rules.chain
+        self._size_levels, self._chain_length, self._serving = tuple(rules.size_levels), rules.chain, rules.serving
         self.chain_share, self.alternative_share = rules.chain_share, rules.alternative_share
         self._database: Database = answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
@@ -382,7 +389,7 @@ class TaskWriter:
     def _candidates(
         self, split: str, index: int, slots: int, chosen: Sequence[Capability], first: Sequence[Tool]
     ) -> tuple[str, ...]:
-        """Choose the tools on offer: up to three quarters serve the needs, in turns; the others are of the same categories."""
+        """Choose the tools on offer: some serve the needs, in turns; the others are of the same categories."""
         luck = Luck("candidates", split, index, seed=self.seed)
         if slots >= len(self.offers.catalog):
             return tuple(luck.order([tool.name for tool in self.offers.catalog]))
@@ -391,11 +398,17 @@ class TaskWriter:
             names = luck.order(self.offers.names[capability.name])
             lanes.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
+        if self._serving is not None:
+            room = min(slots, max(len(chosen), round(self._serving * slots)))
         turns = (lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane))
         picked = [name for name, _ in zip(turns, range(room), strict=False)]
         needed = {capability.name for capability in chosen}
         near = {capability.category: None for capability in chosen}
-        others = luck.order([t.name for c in near for t in self.offers.by_category[c] if t.capability not in needed])
+        beside = luck.order([t for c in near for t in self.offers.by_category[c] if t.capability not in needed])
+        if self._serving is not None:
+            known = self.offers.capabilities
+            beside.sort(key=lambda tool: -max(_likeness(known[tool.capability], capability) for capability in chosen))
+        others = [tool.name for tool in beside]
         if len(picked) + len(others) < slots:
             far = [t.name for t in self.offers.catalog if t.category not in near]
             others += luck.order(far)
@@ -404,6 +417,17 @@ class TaskWriter:
             rest = [name for lane in lanes for name in lane if name not in set(picked)]
             picked += rest[: slots - len(picked)]
         return tuple(luck.order(picked))
+
+
+def _likeness(one: Capability, other: Capability) -> float:
+    """The share of words that the names and wishes of two capabilities have in common."""
+    ours, theirs = _words(f"{one.name} {one.wish}"), _words(f"{other.name} {other.wish}")
+    return len(ours & theirs) / len(ours | theirs)
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.casefold().replace("_", " ").split())
 
 
 class LazyTaskSet(KeptTasks):

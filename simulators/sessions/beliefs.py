@@ -45,7 +45,7 @@ class ToolBeliefs:
         weights = likelihood * shares
         weights /= weights.sum(axis=1, keepdims=True)
         self._prior: Floats = weights[:, :, None] * self._states
-        self._weights = self._prior.copy()
+        self.forget()
         timings = np.array([timing(round(float(at), 2)) for at in latencies_s])
         self.cut, self.lasts_s = timings[:, 0], timings[:, 1]
         self._timeouts, self._refusals = kind_shares(model)
@@ -53,10 +53,11 @@ class ToolBeliefs:
     def forget(self) -> None:
         """Go back to the beliefs of the start."""
         self._weights = self._prior.copy()
+        self._summed: Floats | None = None
 
     def next_query(self) -> None:
         """Let a query pass: regimes may have changed."""
-        weights, drift = self._weights, self._drift
+        weights, drift, self._summed = self._weights, self._drift, None
         self._weights = (1.0 - drift) * weights + drift * weights.sum(axis=2, keepdims=True) * self._states
 
     def learn(self, slot: int, status: Status) -> None:
@@ -74,18 +75,25 @@ class ToolBeliefs:
         updated = self._weights[slot] * likelihood
         total = updated.sum()
         if total > 0.0:
-            self._weights[slot] = updated / total
+            self._weights[slot], self._summed = updated / total, None
+
+    @property
+    def _by_state(self) -> Floats:
+        """(I, 3) beliefs about states. An agent reads them several times a step, and the sum takes most of its time."""
+        if self._summed is None:
+            self._summed = self._weights.sum(axis=1)
+        return self._summed
 
     @property
     def mean(self) -> Floats:
         """(I,) chance that the next call works."""
-        found: Floats = self._weights.sum(axis=1) @ self._works
+        found: Floats = self._by_state @ self._works
         return found
 
     @property
     def spread(self) -> Floats:
         """(I,) standard deviation of that chance over the regimes that the tool may be in."""
-        by_state = self._weights.sum(axis=1)
+        by_state = self._by_state
         mean = by_state @ self._works
         found: Floats = np.sqrt(np.maximum(0.0, by_state @ self._works**2 - mean**2))
         return found
@@ -99,7 +107,7 @@ class ToolBeliefs:
 
     def sample(self, lucks: Floats) -> Floats:
         """(I,) a chance for each tool, drawn from the beliefs by (I,) uniforms."""
-        edges = np.cumsum(self._weights.sum(axis=1), axis=1)
+        edges = np.cumsum(self._by_state, axis=1)
         states = (lucks[:, None] * edges[:, -1:] >= edges).sum(axis=1)
         found: Floats = self._works[np.minimum(states, 2)]
         return found

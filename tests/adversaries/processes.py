@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,16 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import costgym
 from costgym.agents.base import NUMERIC
 from costgym.experiments.board.reruns import process_agent
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE
 from costgym.experiments.play.trajectories.record import AgentCrash
+from tests.adversaries import probes
 from tests.adversaries.corpus import adversary
 
 CODE = '''
-import builtins, ctypes, gc, json, os, pickle, socket, subprocess, sys, time
+import gc, json, os, pickle, time
 from pathlib import Path
 from costgym.agents import Agent
 
@@ -104,41 +103,17 @@ class Patches(Base):
                     setattr(module, name, lambda *a, **k: True)
         return json.dumps("patched")
 
-class Probes(Base):
+class Notes(Base):
     def attack(self):
-        where, found = told(), {}
-        def helper():
-            each = socket.socket(socket.AF_UNIX)
-            each.connect(where["helper"])
-        def fill():
-            with open("/tmp/x", "wb") as store:
-                for _ in range(512):
-                    store.write(bytes(2**20))
-        probes = {
-            "fork": os.fork,
-            "child": lambda: subprocess.run(["/bin/true"]),
-            "proc": lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1),
-            "others": lambda: [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 3][0],
-            "environ": lambda: os.environ["COSTGYM_ADVERSARY_KEY"],
-            "socket": helper,
-            "tcp": lambda: socket.create_connection(("127.0.0.1", 9)),
-            "link": lambda: os.link(where["secret"], str(Path.home() / "link")),
-            "secret": lambda: open(where["secret"]).read(),
-            "package": lambda: open(where["package"] + "/experiments/board/verify.py", "a"),
-            "packages": lambda: open(Path(json.__file__).parents[1] / "x", "w"),
-            "itself": lambda: open(__file__, "a"),
-            "disk": fill,
-            "memory": lambda: bytearray(16 * 2**30),
-            "kill": lambda: os.kill(os.getppid(), 9) if os.getppid() > 1 else 1 / 0,
-            "note": lambda: open(str(Path.home() / "note")).read(),
-        }
-        for name, probe in probes.items():
-            try:
-                found[name] = f"done: {probe()!r:.60}"
-            except Exception as error:
-                found[name] = "refused"
-        Path.home().joinpath("note").write_text("for the next row")
+        note = Path.home() / "note"
+        found = note.exists()
+        note.write_text("for the next row")
         return json.dumps(found)
+
+class Deaf(Base):
+    """Reads nothing once its episode has begun."""
+    def reset(self, *told):
+        time.sleep(60)
 '''
 
 
@@ -147,20 +122,19 @@ def process(folder: Path, name: str, sandbox: str = NONE) -> Iterator[Any]:
     code = folder / "code"
     code.mkdir(exist_ok=True)
     (code / "own.py").write_text(CODE)
-    about = {"pwned": str(folder / "pwned"), "secret": str(folder / "secret"), "helper": str(folder / "helper")}
-    (code / "told.json").write_text(json.dumps({**about, "package": str(Path(costgym.__file__).resolve().parent)}))
+    (code / "told.json").write_text(json.dumps({"pwned": str(folder / "pwned")}))
     with ProcessAgent(f"own.py:{name}", NUMERIC, code, sandbox=sandbox) as agent:
         agent.reset(None, {}, {}, 0)
         yield agent
 
 
-def crashes(folder: Path, name: str, words: str) -> float:
+def crashes(folder: Path, name: str, words: str, shown: str = "") -> float:
     """The attack is the agent's crash in that episode, within seconds; so it gains nothing."""
     begin = time.monotonic()
     with process(folder, name) as agent:
         process_agent.REPLY_S, before = 3.0, process_agent.REPLY_S
         try:
-            heard = agent.act({}, {})
+            heard = agent.act({"shown": shown}, {})
         except AgentCrash as error:
             assert words in str(error), error
             assert not (folder / "pwned").exists() and time.monotonic() - begin < 60
@@ -232,36 +206,40 @@ def _(folder: Path) -> float:
     return 0.0
 
 
+@adversary("never reads what it is sent, so that its judge waits", "stopped", "It must read within two minutes.")
+def _(folder: Path) -> float:
+    return crashes(folder, "Deaf", "did not read what it was sent", "x" * 10**6)
+
+
 @lru_cache(maxsize=1)
-def probes() -> dict[str, str]:
-    """What an agent gets in the sandbox, in the second of two processes, of which the first left a note."""
-    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as helper:
-        folder = Path(place)
-        (folder / "secret").write_text("s" * 40)
-        helper.bind(str(folder / "helper"))
-        helper.listen()
-        found: dict[str, str] = {}
-        for _ in range(2):
-            with process(folder, "Probes", BUBBLEWRAP) as agent:
-                found = json.loads(agent.act({}, {}))
-        return found
+def said() -> dict[str, str]:
+    """What an agent gets in the sandbox, by the names of its probes."""
+    with tempfile.TemporaryDirectory() as folder:
+        return probes.play(Path(folder), BUBBLEWRAP)
 
 
-def _confined(name: str, tries: tuple[str, ...], sentence: str) -> None:
+def _confined(name: str, kinds: tuple[str, ...], sentence: str) -> None:
+    """An adversary that tries all probes of some kinds."""
+
     @adversary(name, "stopped", sentence, needs="sandbox")
     def _(folder: Path) -> float:
-        said = probes()
-        assert {each: said[each] for each in tries} == dict.fromkeys(tries, "refused")
+        tried = {each: answer for each, answer in said().items() if probes.inside.PROBES[each].kind in kinds}
+        assert len(tried) >= 10 and not any(answer.startswith(("done", "error")) for answer in tried.values()), tried
         return 0.0
 
 
-_confined("forks and starts programs", ("fork", "child"), "The sandbox's filter refuses child processes.")
-_confined("reads /proc of its judge and of others", ("proc", "others"), "It has a process namespace of its own.")
-_confined("kills its judge", ("kill",), "It sees no process but its own.")
-_confined("reads keys in the environment", ("environ",), "Six variables are handed on, none of them a key.")
-_confined("asks a helper outside over a socket", ("socket", "tcp"), "The sandbox's filter refuses sockets of every kind.")
-_confined("reads or links the secret", ("link", "secret"), "The secret is no file of the sandbox, and links are refused.")
-_confined("writes the package that judges it", ("package", "packages", "itself"), "Everything but its home is read-only.")
-_confined("fills the disk", ("disk",), "Home and /tmp are in memory, of 256 MiB each.")
-_confined("takes all memory", ("memory",), "Its data has at most 8 GiB.")
-_confined("leaves a note for the next row (colludes)", ("note",), "Every row has an empty home, in memory.")
+_confined("reads secrets, keys and entries, and writes the package", ("files",), "They are not in the sandbox, or read-only.")
+_confined("asks a helper outside over a socket", ("network",), "The sandbox's filter refuses sockets of every kind.")
+_confined(
+    "forks, and reads or kills its judge", ("processes",), "It has namespaces of its own, and its filter refuses processes."
+)
+_confined("asks the kernel for more than it has", ("kernel",), "The filter of system calls; and it has no capability.")
+_confined("takes all memory, disk, files or threads", ("limits",), "Each has a limit, and what escapes limits is refused.")
+
+
+@adversary("leaves a note for the next row (colludes)", "stopped", "Every row has an empty home, in memory.", needs="sandbox")
+def _(folder: Path) -> float:
+    for _ in range(2):
+        with process(folder, "Notes", BUBBLEWRAP) as agent:
+            assert json.loads(agent.act({}, {})) is False
+    return 0.0

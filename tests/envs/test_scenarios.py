@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.agents import make_agent
+from costgym.envs.base import base_env
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario
@@ -109,6 +111,17 @@ def test_weights_and_a_resets_own_scenario() -> None:
     assert env.unwrapped.scenario.name == "c"  # type: ignore[attr-defined]
     assert env.reset(seed=0)[1]["budget_remaining_price"] == 20.0
     assert env.unwrapped.scenario.name == "b"  # type: ignore[attr-defined]
+
+
+def test_a_rollout_over_several_scenarios_meets_them_all() -> None:
+    env = costgym.make("costgym/Marketplace-v0", scenario=[small("a"), small("b")])
+    assert len({base_env(env).instance(index, 0).seed for index in range(8)}) == 8
+    results = costgym.rollout(env, make_agent("greedy"), episodes=8, seed=0)
+    drawn = set()
+    for each in results:
+        env.reset(seed=each.seed)
+        drawn.add(base_env(env).scenario.name)  # type: ignore[attr-defined]
+    assert drawn == {"a", "b"}
 
 
 def test_several_scenarios_go_through_gymnasiums_vectors() -> None:

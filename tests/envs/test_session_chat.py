@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.agents.models.base import USER, Message
+from costgym.agents.models.simulated import SimulatedRates
+from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.actions import encode_action
 from costgym.envs.sessions.chat import NEXT, RECALL, SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.experiments.board.conditions import OWN_LIMITS
 from costgym.experiments.play.text_episode import ToolEpisode
 from costgym.simulators.status import Status
+from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"queries": 12, "drift": 0.1, "price_drift": 0.2, "repeat": 0.6, "outage_every_s": 60.0}
 TEXT = "costgym/MarketplaceSessionChat-v0"
@@ -100,3 +105,35 @@ def test_the_cheapest_tools_answer_some_queries() -> None:
     results = costgym.rollout(costgym.make(TEXT, split="test"), "cheapest", episodes=3)
     assert max(result.figures["queries_passed"] for result in results) > 10
     assert not any(result.errors["agent"] for result in results)
+
+
+def test_react_plays_a_session_from_the_command_line() -> None:
+    line = ("run", "--agent", "react", "--env", TEXT, "--episodes", 2, "--budget", "price=30")
+    played = invoke(*line)
+    assert played.exit_code == 0, played.output
+    assert "react" in played.output and "30 credits" in played.output and "Value %" in played.output
+    assert invoke(*line).output == played.output
+    unlimited = invoke("run", "--agent", "react", "--env", TEXT)
+    assert OWN_LIMITS in " ".join(unlimited.output.split())
+    refused = invoke("run", "--agent", "react+btp", "--env", TEXT)
+    assert refused.exit_code == 2 and "known: cheapest, react" in refused.output
+
+
+def test_the_simulated_model_attends_to_memory_prices_and_failures() -> None:
+    def calls(**rates: float) -> list[str]:
+        model = SimulatedSessionModel(SimulatedRates(**{"stubborn": 0.0, "wrong_tool": 0.0, "tire": 0.0, **rates}))
+        model.reset(0)
+        found = []
+        for text in ASKED:
+            (call,) = model.complete([Message(USER, text)], []).message.calls
+            found.append(str(call.name))
+        return found
+
+    tools = "Tools and their prices: a (3), b (1.5), c (2)."
+    ASKED = [f"Query 1 of 9, worth 5: a fact of kind 2. {tools}"] * 4
+    ASKED += [f"Query 2 of 9, worth 5: a fact of kind 2. The fact is in memory, 3.0 s old. {tools}"]
+    ASKED += [f'{{"error": "over_budget"}}\nQuery 3 of 9, worth 5: a fact of kind 2. {tools}', "The session is over."]
+    careful = calls(attend_costs=1.0)
+    assert careful[0] == "b" and sorted(careful[:3]) == ["a", "b", "c"]
+    assert careful[3:] == [NEXT, RECALL, NEXT, NEXT]
+    assert calls(stubborn=1.0)[1:4] == calls(stubborn=1.0)[:1] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ def twin(
     budgets: Annotated[str | None, option("Their budgets; those of the episodes by default.", "RESOURCE=LIMIT,...")] = None,
     failures: Annotated[tuple[str, ...], option("Presets of failures that they are predicted under.", "NAME[,NAME ...]")] = (),
     count: Annotated[Count, option("Episodes of a predicted run.", "N", "--episodes")] = 100,
+    split: Annotated[str | None, option("Tasks of a predicted run: train or test; those of the episodes by default.")] = None,
     seed: Seed = 0,
     predictions: Annotated[Path, option("File of the predictions.", "FILE")] = Path("predictions.json"),
 ) -> None:
@@ -68,13 +70,15 @@ def twin(
     typer.echo(f"Kept at their defaults: {', '.join(found.kept)}. {out} says why.")
     if not predict:
         return
+    world = replace(header, settings={**header.settings, **({} if split is None else {"split": split})})
     made: list[dict[str, Any]] = []
     for agent in predict:
         for limits in [header.settings["budget"]] if budgets is None else [each.as_dict() for each in Budget.parse(budgets)]:
             for preset in failures or (None,):
-                figures = fitting.predict(found, header, agent, limits, preset, range(count), seed)
+                figures = fitting.predict(found, world, agent, limits, preset, range(count), seed)
                 made.append({
-                    "agent": agent, "budget": limits, "failures": preset, "episodes": count, "seed": seed,
+                    "agent": agent, "budget": limits, "failures": preset, "split": world.settings["split"],
+                    "episodes": count, "seed": seed,
                     "figures": {name: dict(zip(("value", "low", "high"), told, strict=True)) for name, told in figures.items()},
                 })  # fmt: skip
     text = json_text({"format": "costgym.predictions/1", "fitted_to_sha256": digest, "interval": fitting.LEVEL, "runs": made})

@@ -71,6 +71,7 @@ def run(
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
     if not quiet:
-        print_row(row, console(), base_env(played).world_document())
+        base = base_env(played)
+        print_row(row, console(), base.world_summary(base.world_document()))
     if spending is not None:
         spending.check(len(results), episodes)

@@ -32,8 +32,11 @@ def pack(
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
     from ...experiments.board.submissions.submission import pack as make
+    from ...experiments.board.submissions.submission import unconfirmable
 
     typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
+    for few in unconfirmable(run, out):
+        typer.echo(f"note: {few}; a rerun can still refute it, and its row ranks by the rerun", err=True)
 
 
 @submit.command()
@@ -83,8 +86,8 @@ def rerun(
     of those processes has ended. In the sandbox they read the interpreter, costgym and the agent's own files, and nothing else;
     they have no network, no child processes, and limits of memory, files and processor time.
 
-    With --queue every entry that waits in a folder is judged, each once, on a secret that follows from the given one; verdicts
-    in words stand beside the entries. It may be killed and run again.
+    With --queue every entry that waits in a folder is judged, each once, on a secret that follows from the given one. Verdicts
+    in words are kept in a folder of yours, and no file among the entries is believed. It may be killed and run again.
 
     Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
@@ -125,8 +128,8 @@ def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: 
         raise ConfigError("--queue", "expected --queue FOLDER, --board DIR and --secret-seed FILE")
     if choose(sandbox) == "none":
         typer.echo(f"warning: no sandbox, entries with own code go on waiting: {why_not()}", err=True)
-    bounds = options.most, options.minutes, sandbox
-    verdicts = judge_queue(options.queue, options.board, secret, *bounds, pages=pages_of, say=typer.echo, worlds=options.worlds)
+    where, bounds = (options.queue, options.board, secret), (options.most, options.minutes, sandbox)
+    verdicts = judge_queue(*where, *bounds, pages_of, typer.echo, options.worlds, options.verdicts)
     if options.site is not None:
         site(run=[options.board], out=options.site, episodes=20, quiet=quiet)
     save_json(json_file, {name: verdict.model_dump() for name, verdict in verdicts.items()})

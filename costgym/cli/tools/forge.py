@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
@@ -14,9 +14,6 @@ from ...experiments.play.options import Seed
 from ...simulators.bounds import argument, option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, Quiet, WorkerOptions
-
-if TYPE_CHECKING:
-    from ...experiments.play.execution.engine import Engine
 
 MAX_SHOWN = 8
 SOURCES = (
@@ -43,7 +40,9 @@ def forge(
 
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
+    from ...experiments.fit.forge.forge import forge_folder
     from ...experiments.fit.forge.profiles import measured
+    from ...experiments.play.files import write_atomically
 
     single = out.suffix in (".yaml", ".yml")
     if single and worlds is not None:
@@ -57,10 +56,9 @@ def forge(
         report = _one(sources, out, seed, cache, profiles, settings, page)
     else:
         with workers.open() as pool:
-            report = _many(sources, out, worlds or 1, seed, pool, cache, profiles, settings, quiet)
+            steps = forge_folder(sources, out, worlds or 1, seed, pool, cache, profiles, settings)
+            report = list(_shown(steps, quiet))[-1]["report"]
     if json_file is not None:
-        from ...experiments.play.files import write_atomically
-
         write_atomically(json_file, json.dumps(report, indent=1, ensure_ascii=True) + "\n")
     if not quiet:
         _print(report, out, page)
@@ -84,25 +82,6 @@ def _one(
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))
     return tally.report()
-
-
-def _many(
-    sources: list[str],
-    out: Path,
-    worlds: int,
-    seed: int,
-    engine: Engine,
-    cache: Path,
-    profiles: Any,
-    settings: Any,
-    quiet: bool,
-) -> dict[str, Any]:
-    from ...experiments.fit.forge.forge import forge_folder
-
-    report: dict[str, Any] = {}
-    for step in _shown(forge_folder(sources, out, worlds, seed, engine, cache, profiles, settings), quiet):
-        report = step.get("report", report)
-    return report
 
 
 def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, Any]]:

@@ -17,7 +17,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ....envs.base import FILE_PLACES, base_env
+from ....envs.sessions.base import SessionBase
 from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.sessions.episode import session_world
 from ....simulators.world import World
 from ...play.files import write_atomically
 from ..run_config import RunConfig, TrackConfig, make_run_config
@@ -102,8 +104,12 @@ def freeze(track: TrackConfig) -> FrozenTrack:
     conditions = [condition.model_dump(mode="json") for condition in track.conditions]
     terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, settings, conditions]
     state = hashlib.blake2b(json.dumps(world_of(track.scenario), sort_keys=True).encode(), digest_size=16)
-    world = base_env(track.make_env(track.env, track.conditions[0])).world
-    if world is not None:
+    env = base_env(track.make_env(track.env, track.conditions[0]))
+    world = env.world
+    if isinstance(env, SessionBase):
+        for number in env.numbers[:SCRIPTED_EPISODES]:
+            state.update(_scripted(session_world(env.rules, number), number).encode())
+    elif world is not None:
         for part in (*(world.tasks[number] for number in world.tasks.numbers(track.split)), *world.catalog):
             state.update(repr(part).encode("utf-8", "backslashreplace"))
         for number in world.tasks.numbers(track.split)[:SCRIPTED_EPISODES]:
@@ -112,9 +118,9 @@ def freeze(track: TrackConfig) -> FrozenTrack:
 
 
 def _scripted(world: World, number: int) -> str:
-    """Play every candidate of a task twice, the second time after the first has ended."""
+    """Play every candidate of a task twice, the second time after the first has ended, as long as the limits allow."""
     episode = world.episode(number, seed=number)
-    calls = [episode.call(slot.index) for _ in range(2) for slot in world.candidates(number)]
+    calls = [episode.call(slot.index) for _ in range(2) for slot in world.candidates(number) if not episode.over]
     return repr([(call.status.label, call.price, call.finished_s) for call in calls])
 
 

@@ -17,7 +17,7 @@ from ..run_config import RunConfig, TrackConfig
 from ..submissions.alarms import Signs
 from ..tracks import charges_tokens, track_of
 from .configuration import pooled, unpublished_tracks, without_world
-from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tidy
+from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tasks_needed, tidy, too_few
 from .references import REFERENCES, columns, play_references, value_of
 
 RERUN = "rerun"
@@ -46,6 +46,8 @@ class RerunRow:
         gap: between the two, and what the rerun comes to in the claim's world; see `equivalence`.
         worlds: how many secret worlds it was played in.
         references: mean values of the reference agents in the claim's world and in those of the rerun, by name.
+        tasks: how many tasks each world had.
+        needed: how many are needed, at least, so that a claim can be confirmed; see `equivalence.tasks_needed`.
         rows: how many rows were compared, by which p-values are multiplied.
         unpublished: the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
         sandboxed: the agent's process could reach nothing but what it was sent, or ran code of costgym alone.
@@ -65,6 +67,8 @@ class RerunRow:
     gap: Gap
     worlds: int
     references: dict[str, tuple[float, float]]
+    tasks: int
+    needed: int | None
     rows: int = 1
     unpublished: bool = True
     sandboxed: bool = True
@@ -136,6 +140,8 @@ class RerunRow:
                 f"; the tools it chose are more reliable than their rivals by {self.lead[0]:.2f}, again by {self.lead[1]:.2f}, "
                 f"p = {self.lead_p_value:.3g}"
             )
+        few = too_few(self.tasks, self.needed) if self.claim == "undecided" else ""
+        said += f"; {few}" if few else ""
         said = said if self.unpublished else f"{said} (on the public tasks)"
         return said if self.sandboxed else f"{said} (own code without a sandbox)"
 
@@ -212,8 +218,12 @@ def _compared(
     }
     about = track.name, agent, dict(condition.budget), dict(condition.settings), metric
     means = _mean(views[0].values), _mean(np.concatenate([side.values for side in views[1:]]))
-    gap = gap_of(views[0], views[1:], WORLD_SD.get(track.name, OTHER_WORLD_SD) if unpublished else 0.0, metric in SHARES)
-    return RerunRow(*about, *means, gap, len(worlds), beside, unpublished=unpublished)
+    between = WORLD_SD.get(track.name, OTHER_WORLD_SD) if unpublished else 0.0
+    gap = gap_of(views[0], views[1:], between, metric in SHARES)
+    tasks = len(np.unique(views[0].tasks))
+    own = tasks * (gap.error**2 / (1.0 + 1.0 / len(worlds)) - between**2)
+    needed = tasks_needed(own, between, len(worlds), metric in SHARES) if math.isfinite(own) else None
+    return RerunRow(*about, *means, gap, len(worlds), beside, tasks, needed, unpublished=unpublished)
 
 
 def _mean(values: np.ndarray[Any, Any]) -> float:

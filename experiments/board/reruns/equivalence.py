@@ -140,6 +140,31 @@ def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: boo
     return means, variances
 
 
+def tasks_needed(spread_of_tasks: float, between: float, worlds: int, share: bool) -> int | None:
+    """Return the tasks in each world below which no claim can be confirmed, even where both figures are the same.
+
+    Args:
+        spread_of_tasks: variance of a task's mean value, after the adjustment where it is known.
+        between: standard deviation between worlds.
+        worlds: secret worlds of the rerun.
+        share: the figure is a share.
+
+    Returns:
+        The number; None where worlds differ by so much that none is enough.
+    """
+    room = (MARGIN / Z90) ** 2 / (1.0 + 1.0 / worlds) - between**2
+    if room <= 0.0:
+        return None
+    return max(math.ceil(spread_of_tasks / room), math.ceil(room**-0.5) - 2 if share else 1)
+
+
+def too_few(tasks: int, needed: int | None, about: str = "about") -> str:
+    """Say that no claim can be confirmed on so many tasks; "" where one can be."""
+    if needed is None:
+        return "no number of tasks can confirm a claim here, because worlds differ by more than five points allow"
+    return f"{tasks} tasks are too few to confirm any claim: {about} {needed} are needed" if tasks < needed else ""
+
+
 def tail(difference: float, error: float) -> float:
     """The chance of a difference at least so large, of the normal distribution."""
     return 0.5 * math.erfc(difference / max(error, 1e-9) / math.sqrt(2.0))

@@ -35,7 +35,7 @@ MAX_EXAMPLES = 10_000
 STARTS = 10
 """Times that the process of an agent is started; each is lost at the latest after `REPLY_S`."""
 REPLY_S = 120.0
-"""Seconds in which an agent must have sent each of its answers whole."""
+"""Seconds in which an agent must have read what it was sent, and have sent each of its answers whole."""
 MAX_QUESTIONS = 10_000
 """Questions to its models in an episode, each of which takes the judge's time; our own agents ask at most some hundred."""
 _SET_DUMPABLE = 4  # prctl(2)
@@ -145,6 +145,7 @@ class ProcessAgent(Agent):
             )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._out: IO[bytes] = self._process.stdin
+        os.set_blocking(self._out.fileno(), False)
         self._in: IO[bytes] = self._process.stdout
         self._lost, self._played = True, False
         self._say(self._told)
@@ -207,9 +208,12 @@ class ProcessAgent(Agent):
 
     def _say(self, content: Any) -> None:
         try:
-            frame = io.BytesIO()
-            _OnceEach(frame, self._sent, self._out).dump(content)
-            send(self._out, frame.getvalue())
+            frame, pipe = io.BytesIO(), Patience(self._out, REPLY_S)
+            _OnceEach(frame, self._sent, pipe).dump(content)
+            send(pipe, frame.getvalue())
+        except TimeoutError as error:
+            self._lost = True
+            raise AgentCrash(f"its process did not read what it was sent within {REPLY_S:g} s") from error
         except OSError as error:
             self._lost = True
             raise AgentCrash("its process has ended") from error
@@ -267,7 +271,7 @@ class ProcessAgent(Agent):
 class _OnceEach(pickle.Pickler):
     """Pickles for the pipe; a long tuple, such as past decisions, or a table of known scores is sent once and named then."""
 
-    def __init__(self, frame: IO[bytes], sent: dict[int, Any], pipe: IO[bytes]) -> None:
+    def __init__(self, frame: IO[bytes], sent: dict[int, Any], pipe: Patience) -> None:
         super().__init__(frame)
         self._sent, self._pipe = sent, pipe
 

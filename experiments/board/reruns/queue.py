@@ -1,9 +1,10 @@
 """The queue of a leaderboard: each entry that waits in a folder is judged once, in the sandbox, on a secret of its own.
 
-An entry is a folder as `costgym submit pack` writes it. Beside `NAME` stands its verdict, `NAME.verdict.json`, which holds the
-digest of what was judged: an entry that changes waits again. The secret of an entry follows from the maintainer's own and from
-that digest, so a queue that was killed plays the same worlds when it goes on, and nobody can ask for other luck. `begun.jsonl`
-has the commitment of every attempt before its first episode.
+An entry is a folder as `costgym submit pack` writes it. Its verdict, `NAME.verdict.json`, stands in a folder of the maintainer,
+outside of the entries, since whoever hands in entries could hand in a verdict too. It holds the digest of what was judged: an
+entry that changes waits again. The secret of an entry follows from the maintainer's own and from that digest, so a queue that
+was killed plays the same worlds when it goes on, and nobody can ask for other luck. `begun.jsonl`, beside the verdicts, has the
+commitment of every attempt before its first episode. Nothing is written among the entries, and nothing there but them is read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -40,14 +42,16 @@ from ...play.files import (
 from ...play.metric_registry import plain
 from ..board import SUBMISSIONS, PageMaker
 from ..run_config import read_run_config
-from ..submissions.manifest import CODE, Submission, read_manifest
+from ..submissions.manifest import CODE, MANIFEST, VERDICT, Submission, read_manifest
 from ..submissions.submission import add, differences
+from .comparison import RERUN
 from .configuration import WORLDS
 from .record import commitment_of_text, read_secret
 from .rerun import rerun
 from .sandbox import NONE, choose
 
-WORK, BEGUN, VERDICT = ".queue", "begun.jsonl", ".verdict.json"
+WORK, BEGUN, VERDICTS = ".work", "begun.jsonl", ".verdicts"
+ENTRY, SECRET = "entry", "secret"
 TRIES = 10
 """Times that an entry is begun. One that ends the queue each time is refused; one that did not is told from it nowhere else."""
 MEMORY_BYTES, FILE_BYTES = 8 * 2**30, 4 * 2**30
@@ -83,7 +87,7 @@ class Verdict(BaseModel):
 
 
 class _Outcome(NamedTuple):
-    """The result of a judge's process: the sentences, and whether the entry may be added."""
+    """The result of a judge's process: whether the entry may be added, the sentences, and the submission's name."""
 
     accepted: bool
     said: list[str]
@@ -100,6 +104,7 @@ def judge_queue(
     pages: PageMaker | None = None,
     say: Callable[[str], object] = lambda text: None,
     worlds: int = WORLDS,
+    verdicts: Path | None = None,
 ) -> dict[str, Verdict]:
     """Judge the entries that wait in a folder; accepted ones are added to a leaderboard, with their reruns.
 
@@ -116,118 +121,118 @@ def judge_queue(
         pages: renders the leaderboard's pages.
         say: called with a line about each entry.
         worlds: secret worlds that every row is played in, where worlds are generated.
+        verdicts: the maintainer's folder of verdicts, which no entry can reach; by default `QUEUE.verdicts` beside the queue.
 
     Returns:
         The new verdicts, by the entries' names.
 
     Raises:
-        ConfigError: there is no such folder, the board has not ended, or another process judges the queue.
+        ConfigError: there is no such folder, the verdicts would lie among the entries, the board has not ended, or another
+            process judges the queue.
         DataError: the disk is full, or refuses a file.
     """
     if not queue.is_dir():
         raise ConfigError("--queue", f"{queue} is not a folder; expected one with an entry in each of its folders")
+    entries = queue.resolve()
+    folder = (entries.with_name(entries.name + VERDICTS) if verdicts is None else verdicts).resolve()
+    if folder == entries or entries in folder.parents:
+        raise ConfigError(
+            "--verdicts", f"{folder} lies among the entries, where others write; choose a folder outside of {queue}"
+        )
     root, kind = read_secret(secret), choose(sandbox)
     read_run_config(board)
-    verdicts: dict[str, Verdict] = {}
-    work = queue / WORK
-    make_folder(work, "--queue")
-    with sole_writer(work):
-        for path in sorted(queue.iterdir()):
-            if len(verdicts) == most:
+    given: dict[str, Verdict] = {}
+    make_folder(folder / WORK, "--verdicts")
+    judge = _Judge(folder, board, root, minutes, kind, pages, say, worlds)
+    with sole_writer(folder):
+        for path in sorted(entries.iterdir()):
+            if len(given) == most:
                 break
+            if path.name.endswith(VERDICT) and path.is_file():
+                say(f"{plain(path.name)}: is not believed, because it lies among the entries; verdicts are in {folder}")
             if path.name.startswith(".") or not (path.is_dir() or path.is_symlink()):
                 continue
-            verdict = _judge(path, board, root, minutes, kind, pages, say, worlds)
+            verdict = judge.verdict_on(path)
             if verdict is not None:
-                verdicts[path.name] = verdict
+                given[path.name] = verdict
                 say(f"{plain(path.name)}: {verdict.words}")
         else:
-            for left in work.glob("*"):
-                if left.is_dir():
-                    remove(left)
-    return verdicts
+            remove(folder / WORK)
+    return given
 
 
-def _judge(
-    path: Path,
-    board: Path,
-    root: str,
-    minutes: float,
-    sandbox: str,
-    pages: PageMaker | None,
-    say: Callable[[str], object],
-    worlds: int,
-) -> Verdict | None:
-    """The verdict on an entry, once it is written; None for one that has its verdict, or goes on waiting."""
-    title = os.fsencode(path.name)
-    place = path.with_name((path.name if len(title) < 200 else hashlib.sha256(title).hexdigest()) + VERDICT)
-    if place.is_dir():
-        say(f"{plain(path.name)}: waits, because a folder stands where its verdict belongs")
-        return None
-    before = _read_verdict(place)
-    try:
-        digest = snapshot(path)
-        problem = ""
-    except DataError as error:
-        digest, problem = "", str(error)
-    if before is not None and before.entry == digest:
-        return None
-    work = path.parent / WORK / (digest or "unreadable")
-    entry = work / "entry"
-    secret = hmac.new(root.encode(), digest.encode(), hashlib.sha256).hexdigest()
-    told = work / "outcome.json"
-    kept = None if problem else _sealed(told, root, digest)
-    if problem:
-        outcome = _Outcome(False, [problem])
-    elif kept is not None:  # the queue was killed before the entry had its verdict
-        outcome = kept
-    else:
-        tries = _begin(path, digest, commitment_of_text(secret))
-        if tries > TRIES:
-            outcome = _Outcome(False, [f"was begun {TRIES} times and never ended"])
-        else:
-            remove(work)
-            work.mkdir()
-            if snapshot(path, entry) != digest:
-                return None  # somebody writes there: it is looked at again in the next run
-            manifest, _ = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
-            if sandbox == NONE and manifest is not None and any(is_custom(file.agent) for file in manifest.files):
-                say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents are code of its own")
-                return None
-            write_atomically(work / "secret", secret)
-            mine = before is not None and before.accepted and manifest is not None and before.name == manifest.name
-            outcome = _in_a_process(partial(_rerun, entry, board, work, sandbox, mine, worlds), minutes)
-        make_folder(work)
-        content = json.dumps(outcome._asdict())
-        write_atomically(told, f"{_seal(content, root, digest)}\n{content}")
-    if outcome.accepted:
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Judges entries one by one; `folder` holds its verdicts, for the others see `judge_queue`."""
+
+    folder: Path
+    board: Path
+    root: str
+    minutes: float
+    sandbox: str
+    pages: PageMaker | None
+    say: Callable[[str], object]
+    worlds: int
+
+    def verdict_on(self, path: Path) -> Verdict | None:
+        """The verdict on an entry, once it is written; None for one that has its verdict, or goes on waiting."""
+        title = os.fsencode(path.name)
+        place = self.folder / ((path.name if len(title) < 200 else hashlib.sha256(title).hexdigest()) + VERDICT)
+        before = _read_verdict(place)
+        found: Verdict | None = None
         try:
-            add(board, entry, rerun=work / "rerun", pages=pages)
-        except (CostGymError, ValueError, TypeError, RecursionError) as error:
-            outcome = _Outcome(False, [str(error)], outcome.name)
-    judged = 1 if before is None else before.judged + 1
-    said = [plain(each)[:LONGEST_WORDS] for each in outcome.said]
-    commitment = "" if problem else commitment_of_text(secret)
-    verdict = Verdict(
-        entry=digest, accepted=outcome.accepted, said=said, name=outcome.name, commitment=commitment, judged=judged
-    )
-    write_atomically(place, json_text(verdict.model_dump()))
-    remove(work)
-    return verdict
+            digest = snapshot(path)
+        except DataError as error:
+            digest, found = "", Verdict(entry="", accepted=False, said=[str(error)])
+        if before is not None and before.entry == digest:
+            return None
+        work = self.folder / WORK / (digest or "unreadable")
+        kept = work / f"found{VERDICT}"  # of a queue that was killed before the entry was added
+        found = found or _read_verdict(kept) or self._judged(path, digest, work, before)
+        if found is None:
+            return None
+        make_folder(work)
+        write_atomically(kept, json_text(found.model_dump()))
+        if found.accepted:
+            try:
+                add(self.board, work / ENTRY, rerun=work / RERUN, pages=self.pages)
+            except (CostGymError, ValueError, TypeError, RecursionError) as error:
+                found = found.model_copy(update={"accepted": False, "said": [str(error)]})
+        said = [plain(each)[:LONGEST_WORDS] for each in found.said]
+        found = found.model_copy(update={"said": said, "judged": 1 if before is None else before.judged + 1})
+        write_atomically(place, json_text(found.model_dump()))
+        remove(work)
+        return found
 
+    def _judged(self, path: Path, digest: str, work: Path, before: Verdict | None) -> Verdict | None:
+        """Run a copy of an entry again; None for one that goes on waiting."""
+        secret = hmac.new(self.root.encode(), digest.encode(), hashlib.sha256).hexdigest()
+        about: dict[str, Any] = {"entry": digest, "commitment": commitment_of_text(secret)}
+        remove(work)
+        make_folder(work)
+        if self._begin(path, digest, about["commitment"]) > TRIES:
+            return Verdict(**about, accepted=False, said=[f"was begun {TRIES} times and never ended"])
+        entry = work / ENTRY
+        if snapshot(path, entry) != digest:
+            return None  # somebody writes there: it is looked at again in the next run
+        manifest, _ = read_manifest(entry) if (entry / MANIFEST).is_file() else (None, [])
+        if self.sandbox == NONE and manifest is not None and any(is_custom(file.agent) for file in manifest.files):
+            self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents are code of its own")
+            return None
+        write_atomically(work / SECRET, secret)
+        mine = before is not None and before.accepted and manifest is not None and before.name == manifest.name
+        outcome = _in_a_process(partial(_rerun, self.board, work, self.sandbox, mine, self.worlds), self.minutes)
+        return Verdict(**about, **outcome._asdict())
 
-def _seal(content: str, root: str, digest: str) -> str:
-    return hmac.new(root.encode(), f"outcome {digest} {content}".encode(), hashlib.sha256).hexdigest()
-
-
-def _sealed(path: Path, root: str, digest: str) -> _Outcome | None:
-    """The outcome in a file of this queue; None for one that whoever hands entries in has put there."""
-    try:
-        seal, content = path.read_text(encoding="utf-8").split("\n", 1)
-    except (OSError, ValueError):
-        return None
-    wanted = _seal(content, root, digest)
-    return _Outcome(**json.loads(content)) if hmac.compare_digest(seal.encode(), wanted.encode()) else None
+    def _begin(self, path: Path, digest: str, commitment: str) -> int:
+        """Write down that an entry is begun; returns how often it was, this time included."""
+        journal = self.folder / BEGUN
+        keep_lines(journal, 2**62)  # a line that was cut off by a kill
+        line = json.dumps({"entry": path.name, "digest": digest, "commitment": commitment})
+        store = LineFile(journal)
+        store.append(line)
+        store.close()
+        return read_lines(journal).count(line)
 
 
 def _read_verdict(path: Path) -> Verdict | None:
@@ -237,20 +242,9 @@ def _read_verdict(path: Path) -> Verdict | None:
         return None
 
 
-def _begin(path: Path, digest: str, commitment: str) -> int:
-    """Write down that an entry is begun; returns how often it was, this time included."""
-    journal = path.parent / BEGUN
-    keep_lines(journal, 2**62)  # a line that was cut off by a kill
-    line = json.dumps({"entry": path.name, "digest": digest, "commitment": commitment})
-    store = LineFile(journal)
-    store.append(line)
-    store.close()
-    return read_lines(journal).count(line)
-
-
-def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _Outcome:
+def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _Outcome:
     """Check an entry and run its agents again; everything that is wrong with it is said in words."""
-    name = ""
+    name, entry = "", work / ENTRY
     try:
         manifest, problems = read_manifest(entry)
         if manifest is None:
@@ -261,7 +255,7 @@ def _rerun(entry: Path, board: Path, work: Path, sandbox: str, mine: bool, world
             return _Outcome(False, problems, name)
         code = entry / CODE
         own = code if code.is_dir() else None
-        rows = rerun(entry, work / "secret", work / "rerun", code=own, sandbox=sandbox, worlds=worlds)
+        rows = rerun(entry, work / SECRET, work / RERUN, code=own, sandbox=sandbox, worlds=worlds)
         said = [f"{len(rows)} rows run again"]
         for row in rows:
             limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())

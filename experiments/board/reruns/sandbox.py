@@ -27,17 +27,25 @@ MEMORY_BYTES = 8 * 2**30  # private, writable
 FILE_BYTES = 256 * 2**20  # in each of the two folders that can be written to
 OPEN_FILES = 256
 PROCESSOR_S = 6 * 3600
+ADDRESS_BYTES = 256 * 2**30  # reserved; pages that are only read cost tables of pages
+STACK_BYTES = 64 * 2**20  # a stack that grows does not count as data
+THREADS = 4096  # the kernel counts none of root's, and older ones count all of a user's
 THREADS_ONLY = ("fork", "vfork")
 REFUSED = (
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"),
     *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_open", "pidfd_getfd"),
-    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen"),
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "mount_setattr"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "fanotify_init", "syslog", "vhangup", "iopl", "ioperm", "modify_ldt"),
     *("bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "keyctl", "add_key", "request_key"),
-    *("init_module", "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "quotactl"),
+    *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff"),
+    *("acct", "quotactl", "clock_settime", "clock_adjtime", "settimeofday", "adjtimex", "sethostname", "setdomainname"),
     *("shmget", "msgget", "semget", "mq_open", "name_to_handle_at", "open_by_handle_at", "link", "linkat", "mknod", "mknodat"),
+    *("memfd_create", "memfd_secret"),
 )
 """System calls that fail with EPERM. None is needed to read observations and to answer them."""
 _CLONE_THREAD = 0x10000
+_SHARED_NO_FILE = 0x21  # of mmap: shared memory without a file counts neither as data nor as a file
+_TERMINAL = (0x5412, 0x541C)  # ioctls that type into a terminal: TIOCSTI, TIOCLINUX
 
 
 class Place(NamedTuple):
@@ -93,24 +101,32 @@ def why_not() -> str:
 def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     """Yield a command that runs another in the sandbox, and the file handles that it must inherit.
 
+    Run as an ordinary user: the kernel counts none of root's threads, so only their memory bounds those.
+
     Args:
         command: what runs inside.
         place: what it is given.
     """
     handle = _filter()
     try:
-        limits = (f"--data={MEMORY_BYTES}", f"--fsize={FILE_BYTES}", f"--nofile={OPEN_FILES}", f"--cpu={PROCESSOR_S}")
+        limits = (
+            *(f"--data={MEMORY_BYTES}", f"--as={ADDRESS_BYTES}", f"--stack={STACK_BYTES}", f"--fsize={FILE_BYTES}"),
+            *(f"--nofile={OPEN_FILES}", f"--cpu={PROCESSOR_S}", "--core=0"),
+        )
         memory = ("--size", str(FILE_BYTES), "--tmpfs")
         alone = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "agent")
         mounts = [word for path in _readable() for word in ("--ro-bind", path, path)]
         own = () if place.code is None else ("--ro-bind", str(place.code.resolve()), str(place.code.resolve()))
         start = place.home if place.code is None else place.code.resolve()
         whole = [
-            *("prlimit", *limits, "--core=0", "--", "bwrap", *alone, "--seccomp", str(handle)),
+            *("prlimit", *limits, "--", "bwrap", *alone, "--seccomp", str(handle)),
             *(*memory, "/tmp", *mounts, *_links(), "--proc", "/proc", "--dev", "/dev"),
-            # after the packages, so that a home or a folder of files below one of them is what it says
-            *(*memory, str(place.home), *own, "--remount-ro", "/dev", "--remount-ro", "/"),
-            *("--chdir", str(start), "--", *command),
+            *("--ro-bind", "/dev/zero", "/dev/zero"),  # mounted without devices: shared, it would be memory that nobody counts
+            # after the packages, so that a home or a folder of files below one of them is what it says; a sandbox that root
+            # runs could write the kernel's settings below /proc/sys without any capability
+            *(*memory, str(place.home), *own, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
+            # threads are counted by user and namespace, so this limit is set inside
+            *("--chdir", str(start), "--", "prlimit", f"--nproc={THREADS}", "--", *command),
         ]
         yield whole, (handle,)
     finally:
@@ -158,6 +174,10 @@ def _filter() -> int:
     not_a_thread = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0)
     rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", not_a_thread)
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    shared = pyseccomp.Arg(3, pyseccomp.MASKED_EQ, _SHARED_NO_FILE, _SHARED_NO_FILE)
+    rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "mmap", shared)
+    for request in _TERMINAL:
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     handle = os.memfd_create("filter", 0)
     with os.fdopen(os.dup(handle), "wb") as program:
         rules.export_bpf(program)

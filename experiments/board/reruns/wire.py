@@ -24,11 +24,23 @@ class Readable(Protocol):
         ...
 
 
+class Writable(Protocol):
+    """A sink of frames."""
+
+    def write(self, content: bytes, /) -> object:
+        """Write all of it."""
+        ...
+
+    def flush(self) -> object:
+        """Hand on what was written."""
+        ...
+
+
 class Patience:
-    """Reads a pipe, and waits for all that is read from it until a deadline, however slowly it comes.
+    """Reads or writes a pipe, and waits for all of it until a deadline, however slow the other side is.
 
     Args:
-        pipe: read by nobody else.
+        pipe: used by nobody else meanwhile; one that is written to does not block.
         seconds: to wait in all.
     """
 
@@ -42,8 +54,20 @@ class Patience:
             raise TimeoutError
         return os.read(self._file, min(count, 2**20))
 
+    def write(self, content: bytes) -> None:
+        """Write all of it; raises TimeoutError at the deadline, since a process that reads nothing would block its judge."""
+        rest = memoryview(content)
+        while rest:
+            left = self._deadline - time.monotonic()
+            if left <= 0 or not select.select([], [self._file], [], left)[1]:
+                raise TimeoutError
+            rest = rest[os.write(self._file, rest) :]
 
-def send(pipe: IO[bytes], content: bytes) -> None:
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+def send(pipe: Writable, content: bytes) -> None:
     """Write a frame."""
     pipe.write(len(content).to_bytes(8, "big"))
     pipe.write(content)

@@ -15,7 +15,7 @@ from ...play.trajectories.format import decode_once
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL
 from ..conditions import row_key
 from ..rows import BY_EPISODE
-from .manifest import MANIFEST, MAX_PROBLEMS, Submission
+from .manifest import MANIFEST, MAX_PROBLEMS, VERDICT, Submission
 
 _DRAFT = re.compile(r"\.(.+)\.\d+\.tmp")
 _CHANGE = re.compile(rf"{re.escape(NEXT)}\.\d+\.tmp")
@@ -46,9 +46,11 @@ def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list
     found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
     relative = (path.relative_to(place).as_posix() for path in found)
     return [
-        f"{path}: is unexpected: no command writes it here; remove it"
+        f"{path}: has the name of a verdict, which only the queue of a leaderboard writes, elsewhere; remove it"
+        if path.endswith(VERDICT)
+        else f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative
-        if path not in known and not path.startswith(folders) and not _is_draft(path, names)
+        if path.endswith(VERDICT) or (path not in known and not path.startswith(folders) and not _is_draft(path, names))
     ]
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
@@ -19,12 +20,15 @@ from ...play.files import finish_change, finished_folder, has_tail, reading, sna
 from ...play.trajectories.format import check_header, read_trajectories
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..judged import without_verdicts
-from ..reruns.comparison import RERUN
+from ..reruns.comparison import RERUN, SHARES
+from ..reruns.configuration import WORLDS
+from ..reruns.equivalence import WORLD_SD, tasks_needed, too_few
 from ..reruns.record import OUTCOMES, RECORD
 from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written, read_ended
+from .differences import unexpected_files
 from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
@@ -96,7 +100,35 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         _copy(source, manifest, draft)
         if code is not None:
             snapshot(code, draft / CODE)
+            problems = unexpected_files(draft, [f"{CODE}/"], CODE)
+            if problems:
+                raise ConfigError("--files", problems[0].removeprefix(f"{CODE}/"))
     return out
+
+
+def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
+    """Say in which tracks a rerun can confirm no claim, because the tasks are too few, and how many are needed.
+
+    Args:
+        run: the run's folder.
+        packed: the submission that was made of it.
+    """
+    manifest, _ = read_manifest(Path(packed))
+    files = () if manifest is None else manifest.files
+    found: dict[str, str] = {}
+    for row in read_ended(Path(run))["rows"]:
+        track = next((file.track for file in files if (file.track, file.agent) == (row.get("track"), row["agent"])), "")
+        if manifest is None or not track or "submission" in row:
+            continue
+        about = manifest.run.track(track)
+        by_task: dict[int, list[float]] = {}
+        for episode, value in enumerate(row[BY_EPISODE][about.ranked_by]):
+            if value not in ("-", None):
+                by_task.setdefault(episode // about.seeds, []).append(float(value))
+        differ = float(np.var([np.mean(values) for values in by_task.values()]))
+        needed = tasks_needed(differ, WORLD_SD.get(track, 0.0), WORLDS, about.ranked_by in SHARES)
+        found.setdefault(track, too_few(len(by_task), needed, "at most"))
+    return [f"{track}: {few}" for track, few in found.items() if few]
 
 
 def _expect_whole(path: Path, row: RowConfig, void: Voids) -> None:

@@ -54,19 +54,26 @@ def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return one row for each environment, level and method.
 
-    Normalised returns are 0 for `random` and 100 for `oracle-informed` at the same level; None where those were not run.
+    Normalised returns are 100 for `oracle-informed` at the same level and 0 for the better of `random` and `do-nothing`; left
+    out where `random` or `oracle-informed` was not run.
     """
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((record["env"], record["level"], record["method"]), []).append(record)
     found = []
     for (env, level, method), own in groups.items():
-        ends = [groups.get((env, level, name)) for name in ("random", "oracle-informed")]
+        ends = {
+            name: iqm([each["figures"]["return"] for each in groups[env, level, name]])
+            for name in ("random", "do-nothing", "oracle-informed")
+            if (env, level, name) in groups
+        }
         row: Row = {"env": env, "level": level, "method": method, "kind": METHODS[method].kind, "seeds": len(own)}
         for name in ("success", "return", "cost", "calls"):
             row[name], row[f"{name}_interval"] = _summary([each["figures"][name] for each in own], f"{method} {name}")
-        if ends[0] and ends[1]:
-            low, high = (iqm([each["figures"]["return"] for each in end]) for end in ends if end)
+        if {"random", "oracle-informed"} <= ends.keys():
+            # random actions may lose more than an agent that does nothing, which would then seem to have learnt something
+            high = ends.pop("oracle-informed")
+            low = max(ends.values())
             normal = [100.0 * (each["figures"]["return"] - low) / (high - low) for each in own]
             row["normalised_return"], row["normalised_return_interval"] = _summary(normal, f"{method} normalised")
         row["split"] = own[0]["split"]

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import hypot, isnan
+from statistics import fmean, pstdev
+from typing import NamedTuple
+
+import numpy as np
 
 from ...play.metrics import paired_difference
 from ...play.results import EpisodeResult
-from .common import RESAMPLES, Row
+from .catp.policies import ALPHA, ALPHAS, KINDS
+from .catp.rows import AVERAGE
+from .common import RESAMPLES, Row, interval_ends
 from .published import published
 
 Results = Mapping[str, Sequence[EpisodeResult]]
@@ -22,9 +29,12 @@ PASSES = {
 }
 UNPUBLISHED = "not in the paper"
 ENFORCED = "BTP's rules refuse every call that the budget does not cover"
+PLANNED = "BTP's rules refuse every call beyond the plan"
 ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"
 LISTED = "the simulated model errs by the number of listed tools, with documentation or without"
 TAG_RATES = "the simulated model's rates `wrong_tool`, `crowding` and `overlook` decide its tags"
+PLAN_RATES = "the simulated model's rates `examples_help`, `steps_help` and `choice_slips` decide it"
+MASKED = "the masks admit valid plans only"
 
 
 MARGIN = 10.0
@@ -37,6 +47,26 @@ between two tables says nothing.
 
 ALIKE = 5.0
 """Points within which a rate counts as unchanged: the least of those 5 to 9."""
+QUALITY_MARGIN, QUALITY_ALIKE = ALPHA * MARGIN / 100, ALPHA * ALIKE / 100
+"""The same for the Quality of Plan, in which a score, a rate from 0 to 1, has the weight `ALPHA`."""
+ALL = 1.0 - 1e-9
+"""A share of everything, as far as a weighted sum has it."""
+NONE = float("nan")
+Points = tuple[float, float, float]
+"""A difference, and the ends of its 95 % interval."""
+
+
+class Printed(NamedTuple):
+    """The paper's two figures behind a claim.
+
+    Attributes:
+        base, ours: figure of the system compared with, and of the paper's own.
+        spread: standard deviation of the figure over the rows of its table; 0 where it prints no other.
+    """
+
+    base: float
+    ours: float
+    spread: float
 
 
 def effect(
@@ -46,21 +76,38 @@ def effect(
     grading: str = "",
     source: str = "",
     by: str = "",
-    points: Sequence[float] = (),
-    paper: float | None = None,
+    points: Points | None = None,
+    paper: Printed | None = None,
+    levels: tuple[float, float] | None = None,
+    margin: float = MARGIN,
 ) -> Row:
     """Return a checked claim.
 
     Args:
         claim, measured, follows, grading, source: see `reproduce`.
         by: reason for which it is true or false by construction.
-        points: our difference, with the ends of its 95 % interval, where the paper's is known.
-        paper: the paper's difference in points; the row then has `paper`, `distance` and `two_sided`, see `two_sided`.
+        points: our difference with its interval, where the paper's is known.
+        paper: the paper's figures; the row then has the paper's difference as `paper`, ours with its interval as `here`, ours
+            less the paper's as `distance` and in `spreads` of its table, and `two_sided`, see there.
+        levels: our two figures, as in `Printed`.
+        margin: margin of the two-sided test.
     """
     row: Row = {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
-    if points and paper is not None:
-        gain, low, high = points
-        row |= {"paper": round(paper, 1), "distance": round(gain - paper, 1), "two_sided": two_sided(low, high, paper)}
+    if points is not None and paper is not None and not isnan(points[0]):
+        digits = 1 if margin >= 1 else 3
+        difference = paper.ours - paper.base
+        distance = points[0] - difference
+        row |= {
+            "paper": round(difference, digits),
+            "here": [round(value, digits) for value in points],
+            "distance": round(distance, digits),
+            "two_sided": two_sided(*points[1:], difference, margin),
+            "paper_levels": [round(paper.base, digits), round(paper.ours, digits)],
+        }
+        if paper.spread:
+            row["spreads"] = round(distance / paper.spread, 1)
+        if levels is not None:
+            row["levels"] = [round(level, digits) for level in levels]
     return {**row, "by_construction": bool(by), **({"reason": by} if by else {})}
 
 
@@ -75,11 +122,19 @@ def two_sided(low: float, high: float, paper: float = 0.0, margin: float = MARGI
     return "larger" if low > paper + margin else "smaller" if high < paper - margin else "open"
 
 
-def _published(name: str, ours: str, base: str, metric: str, **where: object) -> float | None:
-    """Return the paper's difference of two rows in points; None where it has no such rows."""
+def _published(name: str, ours: str, base: str, metric: str, unit: float = 100.0, **where: object) -> Printed | None:
+    """Return the paper's two figures, by default in points, as means over groups that have both; None without such rows."""
     rows = [row for row in published(name) if metric in row and all(row.get(key) == value for key, value in where.items())]
-    values = {row["agent"]: row[metric] for row in rows}
-    return 100.0 * (values[ours] - values[base]) if ours in values and base in values else None
+    values = {(row["agent"], row.get("group")): unit * row[metric] for row in rows}
+    groups = [group for agent, group in values if agent == ours and (base, group) in values]
+    if not groups:
+        return None
+    base_level, level = (fmean(values[agent, group] for group in groups) for agent in (base, ours))
+    return Printed(base_level, level, pstdev(values.values()))
+
+
+def _levels(base: Row, ours: Row, metric: str, unit: float = 100.0) -> tuple[float, float]:
+    return unit * base.get(metric, NONE), unit * ours.get(metric, NONE)
 
 
 def counted(effects: Sequence[Row]) -> list[Row]:
@@ -110,6 +165,12 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
             effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3", by=ENFORCED)
         )
     for base in bases:
+        row = table[f"{base}+btp"]
+        if "planned_uses" in row:
+            text = f"{row['used_cost']:.1f} of {row['planned_cost']:.1f}, {row['uses']:.1f} of {row['planned_uses']:.1f} uses"
+            follows = row["used_cost"] < row["planned_cost"] and row["uses"] < row["planned_uses"]
+            found.append(effect(f"{base}: less is used than planned", text, follows, source="Table 4", by=PLANNED))
+    for base in bases:
         old, new = table[base]["average_cost"], table[f"{base}+btp"]["average_cost"]
         least = 0.0 if base == "react" else 0.4
         words = "BTP costs less" if not least else "BTP costs less by more than 40 %"
@@ -121,8 +182,9 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         for base in bases:
             text, gains[base], (low, high) = _points(results, f"{base}+btp", base, within, seed)
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate_under_budget") if grading == "judge" else None
-            points = (gains[base], low, high)
-            found.append(effect(f"{base}: BTP raises PBC", text, low > 0, grading, "Table 2", points=points, paper=paper))
+            points, levels = (gains[base], low, high), _levels(table[base], table[f"{base}+btp"], within)
+            claim = f"{base}: BTP raises PBC"
+            found.append(effect(claim, text, low > 0, grading, "Table 2", points=points, paper=paper, levels=levels))
         rest = [gain for base, gain in gains.items() if base != "react"]
         measured = ", ".join(f"{base} {gain:+.1f}" for base, gain in gains.items())
         found.append(effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
@@ -130,8 +192,8 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
             text, gain, ends = _points(results, f"{base}+btp", base, passes, seed)
             claim = f"{base}: budget aside, BTP leaves PR unchanged (within {ALIKE:g} points, either way)"
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate") if grading == "judge" else None
-            follows = two_sided(*ends, margin=ALIKE) == "same"
-            found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper))
+            follows, levels = two_sided(*ends, margin=ALIKE) == "same", _levels(table[base], table[f"{base}+btp"], passes)
+            found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper, levels=levels))
         for base in bases:
             text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
             claim = f"{base}: +Prompt changes PBC by under 3 points"
@@ -191,45 +253,68 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
     names = list(scales)
     first, last = names[0], names[-1]
     bases = [base for base in ("react", "dfsdt") if (last, f"{base}+ecoact") in table]
+    # the paper's changes of cost by group and base; above 20 tools it prints ReAct's alone
+    costs = {(row["group"], row["agent"]): row["average_cost"] for row in published("ecoact") if "average_cost" in row}
+    saved = {
+        (group, agent): 100 * (costs[group, f"{agent}+ecoact"] / cost - 1)
+        for (group, agent), cost in costs.items()
+        if "+" not in agent
+    }
+    spread = pstdev(saved.values())
     found = []
     if "react" in bases:
-        change = {scale: 100 * table[scale, "react+ecoact"]["cost_change"] for scale in names}
+        text, points = _change(scales[first], "react+ecoact", "react", seed)
         claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
-        found.append(effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
+        found.append(effect(claim, text, two_sided(*points[1:], margin=15.0) == "same", source="Figure 3"))
+        text, points = _change(scales[last], "react+ecoact", "react", seed)
+        printed = next(100 * row["cost_change"] for row in published("ecoact") if "cost_change" in row)
+        paper = Printed(0.0, printed, spread)
         claim = f"react, {last} tools: EcoAct costs at least 45 % less"
-        found.append(effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
-        share = table[last, "react+ecoact"].get("registered_share")
-        if share is not None:
+        found.append(effect(claim, text, points[2] <= -45.0, source="Figure 3", points=points, paper=paper))
+        if "registered_share" in (row := table[last, "react+ecoact"]):
+            share, low, high = (100 * value for value in (row["registered_share"], *row["ci95"]["registered_share"]))
             claim = f"react, {last} tools: about 30 % of the tools are registered (20 to 40 %)"
-            found.append(effect(claim, f"{100 * share:.1f} %", 0.2 <= share <= 0.4, source="Figure 4"))
+            text, paper = f"{share:.1f} % [{low:.1f}, {high:.1f}]", Printed(0.0, 30.0, 0.0)
+            follows = two_sided(low, high, 30.0) == "same"
+            found.append(effect(claim, text, follows, source="Figure 4", points=(share, low, high), paper=paper))
     if "dfsdt" in bases:
-        cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
-        found.append(effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
+        text, points = _change(scales[last], "dfsdt+ecoact", "dfsdt", seed)
+        paper = Printed(0.0, fmean(change for (_, base), change in saved.items() if base == "dfsdt"), spread)
+        claim = f"dfsdt, {last} tools: EcoAct costs less"
+        found.append(effect(claim, text, points[2] < 0, source="Table 2", points=points, paper=paper))
     ablations = [name for name in ("react+ecoact-several", "react+ecoact-described") if (last, name) in table]
     for grading, (passes, _) in PASSES.items():
-        for base in bases:
-            for scale in names:
-                text, _, (low, _) = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
-                claim = f"{base}, {scale} tools: EcoAct costs at most {ALIKE:g} points of PR"
-                found.append(effect(claim, text, low >= -ALIKE, grading, "Tables 1 and 2"))
-        for scale in names[1:]:
-            for name in ablations:
-                text, _, (low, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
-                if name.endswith("several"):
-                    claim = f"react, {scale} tools: registering several at once loses PR"
-                    found.append(effect(claim, text, high < 0, grading, "Table 3"))
-                else:
-                    claim = f"react, {scale} tools: telling descriptions leaves PR within {ALIKE:g} points"
-                    follows = two_sided(low, high, margin=ALIKE) == "same"
-                    found.append(effect(claim, text, follows, grading, "Table 4", by=LISTED))
+        pairs = [(f"{base}+ecoact", base, scale) for base in bases for scale in names]
+        pairs += [(name, "react+ecoact", scale) for scale in names[1:] for name in ablations]
+        for ours, base, scale in pairs:
+            text, gain, (low, high) = _points(scales[scale], ours, base, passes, seed)
+            paper = _published("ecoact", ours, base, passes) if grading == "judge" else None
+            if ours.endswith("several"):
+                claim, follows, source, by = "registering several at once loses PR", high < 0, "Table 3", ""
+            elif ours.endswith("described"):
+                claim = f"telling descriptions leaves PR within {ALIKE:g} points"
+                follows, source, by = two_sided(low, high, margin=ALIKE) == "same", "Table 4", LISTED
+            else:
+                claim = f"EcoAct costs at most {ALIKE:g} points of PR"
+                follows, source, by = low >= -ALIKE, "Tables 1 and 2", ""
+            both, points = _levels(table[scale, base], table[scale, ours], passes), (gain, low, high)
+            claim = f"{ours.partition('+')[0]}, {scale} tools: {claim}"
+            found.append(effect(claim, text, follows, grading, source, by, points, paper, both))
     for scale in names[1:]:
         if "react+ecoact-described" in ablations:
-            described, plain = table[scale, "react+ecoact-described"], table[scale, "react+ecoact"]
-            dearer = described["average_cost"] / plain["average_cost"] - 1
+            text, points = _change(scales[scale], "react+ecoact-described", "react+ecoact", seed)
             claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
             by = "the lengths of names and descriptions in the catalog decide it"
-            found.append(effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4", by=by))
+            found.append(effect(claim, text, points[1] >= 30.0, source="Table 4", by=by))
     return found
+
+
+def _change(results: Results, ours: str, base: str, seed: int) -> tuple[str, Points]:
+    """Return the change of an agent's cost against another's on the same tasks, in percent."""
+    costs = np.array([[result.price for result in results[name]] for name in (ours, base)], np.float64)
+    low, high = interval_ends(["change"], costs[0][:, None], costs[1][:, None], seed=seed)["change"]
+    change, low, high = (100 * (ratio - 1) for ratio in (costs[0].sum() / costs[1].sum(), low, high))
+    return f"{change:+.1f} % [{low:+.1f}, {high:+.1f}]", (change, low, high)
 
 
 # -- ToolPlanner ---------------------------------------------------------------------------------------------------------
@@ -239,6 +324,7 @@ def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list
     """Check the claims of ToolPlanner's Sections 5.3 and 5.5: comparison with plain tree search and with a retriever."""
     found = []
     table = {(row["level"], row["agent"]): row for row in differences}
+    own = {(row["level"], row["agent"]): row for row in rows}
     levels = list(dict.fromkeys(level for level, _ in table))
     for level in levels:
         full, parts = (table[level, f"toolplanner{pair}"] for pair in (" less dfsdt", "-no-path less toolplanner-no-tags"))
@@ -246,13 +332,16 @@ def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list
             if metric in full:
                 text, points = _measured(full, metric)
                 paper = _published("toolplanner", "ToolPlanner", "ToolLLaMA-Tree", metric, level=level)
+                both = _levels(own.get((level, "dfsdt"), {}), own.get((level, "toolplanner"), {}), metric)
                 claim = f"{level}: {name} rises"
-                found.append(effect(claim, text, points[1] > 0, source="Table 1", points=points, paper=paper))
+                found.append(effect(claim, text, points[1] > 0, source="Table 1", points=points, paper=paper, levels=both))
         if "match_rate" in parts:
             text, points = _measured(parts, "match_rate")
             paper = _published("toolplanner", "without path", "without tags", "match_rate", level=level)
+            alone = [own.get((level, f"toolplanner-no-{part}"), {}) for part in ("tags", "path")]
+            both = _levels(alone[0], alone[1], "match_rate")
             claim = f"{level}: tags raise Match more than paths"
-            found.append(effect(claim, text, points[1] > 0, source="Table 5", points=points, paper=paper))
+            found.append(effect(claim, text, points[1] > 0, source="Table 5", points=points, paper=paper, levels=both))
     for grading, (passes, _) in PASSES.items():
         for level in levels:
             text, points = _measured(table[level, "toolplanner less dfsdt"], passes)
@@ -267,7 +356,144 @@ def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list
     return found
 
 
-def _measured(row: Row, metric: str) -> tuple[str, tuple[float, float, float]]:
+def _measured(row: Row, metric: str) -> tuple[str, Points]:
     """Return a difference in points as text and as numbers: itself, and the ends of its interval."""
     gain, low, high = (100 * value for value in (row[metric], *row["ci95"][metric]))
     return f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]", (gain, low, high)
+
+
+# -- CATP-LLM ------------------------------------------------------------------------------------------------------------
+
+PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
+TABLES = {"sequential": "Table 2", "nonsequential": "Table 3"}
+ORDER = {
+    "sequential": ("ift", "rltf", "zero-shot", "few-shot", "hugginggpt", "hydra", "catp"),
+    "nonsequential": ("ift", "rltf", "zero-shot", "hugginggpt", "few-shot", "hydra", "catp"),
+}
+"""The planners by the published Quality of Plan with GPT-4 and Llama2-7B, lowest first."""
+PROMPTED_ORDER = (("few-shot", "zero-shot"), ("hugginggpt", "zero-shot"), ("hydra", "few-shot"), ("hydra", "hugginggpt"))
+
+
+def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
+    """Check the claims under one protocol.
+
+    Args:
+        rows: rows of all kinds of tasks and weights of the score.
+        differences: rows of `difference_row`; CATP's are checked for every weight.
+    """
+    table = {(row["tasks"], row["alpha"], row["agent"]): row for row in rows if row["group"] == AVERAGE}
+    less = {(row["tasks"], row["alpha"], row["agent"]): row for row in differences}
+    found: list[Row] = []
+
+    def compare(claim: str, kind: str, ours: str, base: str, source: str, by: str = "", sign: int = 1) -> None:
+        """Add the claim that the quality of the first is above (sign 1) or below (-1) that of the second."""
+        row = less[kind, ALPHA, f"{ours} less {base}"]
+        low, high = _ends(row)
+        names = [f"{name}, GPT-4" if name in PROMPTED else name for name in (ours, base)]
+        paper = _published("catp", *names, "quality_of_plan", 1.0, tasks=kind, group=AVERAGE)
+        levels = _levels(table[kind, ALPHA, base], table[kind, ALPHA, ours], "quality_of_plan", 1.0)
+        points, follows = (row.get("quality_of_plan", NONE), low, high), (low > 0 if sign > 0 else high < 0)
+        found.append(effect(f"{kind}: {claim}", _told(row), follows, "", source, by, points, paper, levels, QUALITY_MARGIN))
+
+    for kind in KINDS:
+        for base in ORDER[kind][:-1][::-1]:
+            compare(f"the Quality of Plan of CATP is above that of {base}", kind, "catp", base, TABLES[kind])
+        # of the trained baselines the order is measured; of the prompted ones the simulated model decides it
+        for above, below in (("rltf", "ift"), ("zero-shot", "rltf")):
+            compare(f"{above} is above {below}", kind, above, below, TABLES[kind])
+        for above, below in PROMPTED_ORDER:
+            compare(f"{above} is above {below}", kind, above, below, TABLES[kind], PLAN_RATES)
+        for alpha in (each for each in ALPHAS if each != ALPHA):
+            best = max(PROMPTED, key=lambda name: table[kind, alpha, name].get("quality_of_plan", -1.0))
+            row = less[kind, alpha, f"catp less {best}"]
+            claim = f"{kind}, alpha {alpha:g}: CATP is above every prompted planner"
+            found.append(effect(claim, f"above {best} by {_told(row)}", _ends(row)[0] > 0, source="Figure 6"))
+    for base in ("zero-shot", "hydra"):
+        row = less["nonsequential", ALPHA, f"catp less {base}"]
+        follows = _ends(row, "average_seconds")[1] < 0
+        claim = f"nonsequential: plans of CATP run faster than those of {base}"
+        found.append(effect(claim, _told(row, "average_seconds", " s"), follows, source="Table 3"))
+    for name, what in (("context", "context augmentation"), ("feedback", "intermediate feedback"), ("mask", "masking")):
+        compare(f"without {what} the Quality of Plan falls", "sequential", f"catp-no-{name}", "catp", "Table 4", sign=-1)
+    row = less["sequential", ALPHA, "catp-no-feedback less catp"]
+    follows = _ends(row, "average_cost")[0] > 0
+    claim = "sequential: without intermediate feedback plans cost more"
+    found.append(effect(claim, _told(row, "average_cost", " USD"), follows, source="Table 4"))
+    valid = table["sequential", ALPHA, "catp-no-mask"]["plan_validity"]
+    claim = "sequential: without masking some plans are not valid"
+    found.append(effect(claim, f"{100 * valid:.1f} % valid", valid < ALL, source="Table 4"))
+    masked = min(table[kind, ALPHA, "catp"]["plan_validity"] for kind in KINDS)
+    claim = "with masking every plan is valid"
+    found.append(effect(claim, f"{100 * masked:.1f} % valid", masked >= ALL, source="Table 4", by=MASKED))
+    if ("sequential", ALPHA, "catp-small less catp") in less:
+        small = less["sequential", ALPHA, "catp-small less catp"]
+        claim = f"sequential: a smaller policy is comparable (within {QUALITY_ALIKE:g}, either way)"
+        follows = two_sided(*_ends(small), margin=QUALITY_ALIKE) == "same"
+        found.append(effect(claim, _told(small), follows, source="Figure 7"))
+        compare("a smaller policy is worse", "nonsequential", "catp-small", "catp", "Figure 7", sign=-1)
+    return found
+
+
+def _ends(row: Row, metric: str = "quality_of_plan") -> tuple[float, float]:
+    """Return the interval; without an episode to compare, one for which no claim holds."""
+    low, high = row["ci95"].get(metric, (NONE, NONE))
+    return low, high
+
+
+def _told(row: Row, metric: str = "quality_of_plan", unit: str = "") -> str:
+    if metric not in row:
+        return "no episode with a valid plan of both"
+    low, high = _ends(row, metric)
+    return f"{row[metric]:+.3f}{unit} [{low:+.3f}, {high:+.3f}]"
+
+
+# -- DEER ----------------------------------------------------------------------------------------------------------------
+
+DECIDERS = {
+    "GPT-4": ("GPT-4, 6 shots", "deer (gpt-4)"),
+    "GPT-3.5": ("GPT-3.5-Turbo, 6 shots", "deer (gpt-3.5-turbo)"),
+    "LLaMA2-13B": ("LLaMA2-13B-Chat, 6 shots", "deer (llama2-13b-chat)"),
+}
+"""Names of the prompted deciders in the paper's rows and in ours, which have the paper's rates on our samples."""
+TRAINED_DECIDERS = ("ToolDEER-13B", "zoo:deer")
+
+
+def deer_effects(rows: Sequence[Row]) -> list[Row]:
+    """Check the claims of DEER's Section 4 about the trained decider; none where it was not played."""
+    table = {(row["split"], row["agent"]): row for row in rows}
+    ours = TRAINED_DECIDERS[1]
+    found: list[Row] = []
+    for split, tools, metrics in (("valid", "seen", ("p_ds", "p_dc")), ("test", "unseen", ("p_dc",))):
+        if (split, ours) not in table:
+            continue
+        source = "Table 1" if split == "valid" else "Table 3"
+        for metric in metrics:
+            shown = metric.upper()
+            for name, (published_as, base) in DECIDERS.items():
+                paper = _published("deer", TRAINED_DECIDERS[0], published_as, metric, split=split)
+                claim = f"{tools} tools: {shown} of the trained decider is above that of {name}"
+                text, points = _apart(table[split, ours], table[split, base], metric)
+                both = _levels(table[split, base], table[split, ours], metric)
+                found.append(effect(claim, text, points[1] > 0, "", source, points=points, paper=paper, levels=both))
+            text, points = _apart(table[split, ours], table[split, "deer-rule"], metric)
+            found.append(effect(f"{tools} tools: {shown} is above a rule's", text, points[1] > 0, source=UNPUBLISHED))
+    if ("test", ours) in table:
+        text, points = _apart(table["test", ours], table["valid", ours], "p_dc")
+        printed = published("deer")
+        values = {row["split"]: 100 * row["p_dc"] for row in printed if row["agent"] == TRAINED_DECIDERS[0]}
+        both = _levels(table["valid", ours], table["test", ours], "p_dc")
+        paper = Printed(values["valid"], values["test"], pstdev(100 * row["p_dc"] for row in printed))
+        claim = f"P_DC on unseen tools is at most {ALIKE:g} points below that on seen ones"
+        found.append(effect(claim, text, points[1] >= -ALIKE, "", "Table 3", points=points, paper=paper, levels=both))
+    return found
+
+
+def _apart(ours: Row, base: Row, metric: str) -> tuple[str, Points]:
+    """Return the difference of two rows in points; the half-widths of their intervals add in squares."""
+    (low, high), (least, most) = ours["ci95"][metric], base["ci95"][metric]
+    gain = 100 * (ours[metric] - base[metric])
+    below, above = (
+        100 * hypot(near, far)
+        for near, far in ((ours[metric] - low, most - base[metric]), (high - ours[metric], base[metric] - least))
+    )
+    return f"{gain:+.1f} points [{gain - below:+.1f}, {gain + above:+.1f}]", (gain, gain - below, gain + above)

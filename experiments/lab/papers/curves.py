@@ -197,3 +197,15 @@ def _series(rows: Sequence[Row], metric: str, scale: float, bases: Sequence[str]
         xs, ys = [at for at, _ in points], [value for _, value in points]
         found.append(Series(agent, xs, ys, bases.index(agent.partition("+")[0]), dashed=not agent.endswith("+btp")))
     return found
+
+
+def steps_svg(rows: Sequence[Row]) -> str:
+    """Plot the share of registered tools over the replies as an SVG, beside the 30 % of EcoAct's Figure 4."""
+    agents = dict.fromkeys(str(row["agent"]) for row in rows)
+    lines = []
+    for place, agent in enumerate(agents):
+        own = [row for row in rows if row["agent"] == agent]
+        lines.append(Series(agent, [row["at"] for row in own], [100 * row["registered_share"] for row in own], place))
+    ends = [rows[0]["at"], rows[-1]["at"]]
+    lines.append(Series("the paper, at the end", ends, [30.0, 30.0], len(agents), dashed=True))
+    return panels([[Panel("registered tools, % of those on offer, above 20", "replies", lines)]])

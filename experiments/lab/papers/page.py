@@ -9,17 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....simulators.version import __version__
+from ...pages.charts import Estimate, beside
 from ...play.files import write_atomically
 from .catp.pictures import curves_svg as plan_curves_svg
+from .claims import MARGIN, QUALITY_MARGIN, counted
 from .common import Row
-from .curves import curves_svg
+from .curves import curves_svg, steps_svg
 from .protocols import PUBLISHED
 from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
-_CURVES = {"btp": curves_svg, "catp": plan_curves_svg}
+_CURVES = {"btp": curves_svg, "ecoact": steps_svg, "catp": plan_curves_svg}
 _HEADINGS = {
     "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
+    "ecoact": {"curves": "Registered tools over the replies, above 20 tools (Figure 4)"},
     "toolplanner": {"differences": "Less plain search, and tags less paths"},
     "catp": {"differences": "Plan by plan", "curves": "Over the weight of the score, and over the policy's width"},
 }
@@ -45,9 +48,23 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
         file = f"{name}.svg" if protocol == PUBLISHED else f"{name}-{protocol}.svg"
         write_atomically(place / file, _CURVES[name](rows))
         pictures.append((protocol, file))
+    if picture := beside_svg(found.get("effects", ())):
+        write_atomically(place / f"{name}-beside.svg", picture)
     path = place / f"{name}.md"
     write_atomically(path, page(name, found, command, pictures))
     return path
+
+
+def beside_svg(effects: Sequence[Row]) -> str:
+    """Plot the differences of a paper's claims beside ours under the first protocol, as an SVG; "" where it prints none."""
+    shown = [row for row in counted(effects) if "paper" in row and row["protocol"] == effects[0]["protocol"]]
+    if not shown:
+        return ""
+    plans = any("Quality" in row["claim"] for row in shown)
+    label = "difference in Quality of Plan" if plans else "difference in points; of costs, in percent"
+    rows = [Estimate(row["claim"], *row["here"], row["paper"]) for row in shown]
+    names = ("here, with its 95 % interval", "the paper, with the margin of the test")
+    return beside(rows, label, QUALITY_MARGIN if plans else MARGIN, names)
 
 
 def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: Sequence[tuple[str, str]] = ()) -> str:
@@ -63,6 +80,8 @@ def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: 
     ]
     if found.get("effects"):
         parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")
+        if any("paper" in row for row in found["effects"]):
+            parts.append(f"![The paper's differences beside ours]({name}-beside.svg)\n")
         parts.append(_table(EFFECT_HEADINGS, effect_lines(found["effects"])))
     for title, headings, lines in tables(name, found):
         side = title.rpartition(" ")[2]

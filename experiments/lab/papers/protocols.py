@@ -38,6 +38,7 @@ class Protocol:
         source: further fields of the world's source, such as `needs`; `candidates` that are retrieved are as many as the group
             has at most.
         failures: how tools fail, by the name of a preset; "" for the world's own.
+        judge: fields of the judge that differ from the world's.
         model: name of the simulated model, with rates of its own where the paper's setting gives them.
         whose: where a variation of the published protocol comes from: "paper" or "ours".
     """
@@ -51,6 +52,7 @@ class Protocol:
     grading: str = "judge"
     source: Mapping[str, Any] = field(default_factory=dict)
     failures: str = ""
+    judge: Mapping[str, float] = field(default_factory=dict)
     model: str = "simulated"
     whose: str = ""
 
@@ -61,10 +63,11 @@ class Protocol:
         retrieved = changes.get("candidates")
         if isinstance(retrieved, Mapping) and wanted is not None:
             changes["candidates"] = {**retrieved, "k": wanted if isinstance(wanted, int) else wanted[1]}
-        if not isinstance(base.source, MarketplaceSource) or not (changes or self.failures):
+        if not isinstance(base.source, MarketplaceSource) or not (changes or self.failures or self.judge):
             return base
         document = base.model_dump(mode="json")
         document["source"].update(changes)
+        document["judge"] = {**document["judge"], **self.judge}
         return parse_scenario({**document, **({"failures": self.failures} if self.failures else {})})
 
 
@@ -130,8 +133,8 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
     "catp": (
         Protocol(
             PUBLISHED,
-            "a policy for each kind of tasks, trained by the preset `paper` (Eq. 4's cumulative charge, a discount of 0.9, the "
-            "largest return of the data as the target); plans that are not valid are left out of the means",
+            "a policy for each kind of tasks, trained with Eq. 4's cumulative charge, the largest return of the data as the "
+            "target, and the authors' discount of 0.9; plans that are not valid are left out of the means",
         ),
         Protocol(
             BOARD,

@@ -37,6 +37,13 @@ _BTP = _rows(
     ],
     model="gpt-3.5-turbo-0125",
     budget={"price": 20.0},
+) + _rows(
+    "BTP, Table 4: subset I1-Inst, R = 20",
+    ("agent", "average_cost", "uses"),
+    [("plan", 13.9, 2.9), ("react+btp", 7.6, 1.5), ("dfsdt+btp", 9.6, 1.8), ("tot-dfs+btp", 11.7, 2.3)],
+    model="gpt-3.5-turbo-0125",
+    budget={"price": 20.0},
+    group="I1-Inst",
 )
 
 _ECOACT = [
@@ -56,8 +63,25 @@ _ECOACT = [
     ),
     *_rows(
         "EcoAct, Table 2: G2 and G3, instructions",
-        ("group", "agent", "average_cost"),
-        [("G2", "dfsdt", 30.8), ("G2", "dfsdt+ecoact", 22.9), ("G3", "dfsdt", 44.3), ("G3", "dfsdt+ecoact", 21.8)],
+        ("group", "agent", "judged_pass_rate", "average_cost"),
+        [
+            ("G2", "dfsdt", 0.318, 30.8),
+            ("G2", "dfsdt+ecoact", 0.318, 22.9),
+            ("G3", "dfsdt", 0.289, 44.3),
+            ("G3", "dfsdt+ecoact", 0.263, 21.8),
+        ],
+        model="gpt-4o",
+        budget={},
+    ),
+    *_rows(
+        "EcoAct, Tables 3 and 4: G2 and G3, instructions",
+        ("group", "agent", "judged_pass_rate", "average_cost"),
+        [
+            ("G2", "react+ecoact-several", 0.149, 4.5),
+            ("G2", "react+ecoact-described", 0.214, 6.3),
+            ("G3", "react+ecoact-several", 0.132, 5.4),
+            ("G3", "react+ecoact-described", 0.184, 9.6),
+        ],
         model="gpt-4o",
         budget={},
     ),

@@ -7,17 +7,25 @@ follow, not how good a real model is.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ....agents.access import EcoAct
+from ....agents.btp.access import Btp
+from ....agents.btp.plan import BtpSettings
 from ....agents.llm.agent import LlmAgent
+from ....agents.llm.session import LlmSession
 from ....agents.registry import make_agent
 from ....agents.strategies import SearchSettings
 from ....envs.base import base_env
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.scenario import Scenario, load_scenario
+from ....simulators.world import Episode
 from ...board.run_config import make_run_config
 from ...board.run_log import read_episodes
 from ...leaderboard import run as run_leaderboard
@@ -29,9 +37,9 @@ from ...play.results import EpisodeResult
 from ...play.rollout import play
 from ...train.run import check_steps
 from .catp.play import reproduce_catp
-from .claims import Results, btp_effects, ecoact_effects, toolplanner_effects
-from .common import RESAMPLES, Row, text_env
-from .curves import Point, curve_rows, play_curves
+from .claims import Results, btp_effects, deer_effects, ecoact_effects, toolplanner_effects
+from .common import RESAMPLES, Row, interval_ends, text_env
+from .curves import BUDGET, Point, curve_rows, play_curves
 from .decisions import decision_rows
 from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
@@ -55,8 +63,10 @@ DIFFERENCES = (
 )  # fmt: skip
 COMPARED_BUDGETS = (10.0, 20.0, 40.0)
 """Budgets at which BTP is compared with its plain baselines, pair by pair."""
-MEASURED_SHARES = 200
-"""Most episodes on which the share of registered tools is measured."""
+MEASURED = 200
+"""Most episodes on which registered tools and plans are measured, which no record of an episode holds."""
+ECOACT_REPLIES = 24
+"""Replies over which registrations are counted, as many as the paper's steps."""
 UNITS_PER_CENT = 10_000
 """EcoAct's cost counts the model's tokens only, so prices are in units so small that tool fees of 1 to 10 are negligible."""
 GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
@@ -127,7 +137,7 @@ def reproduce(
     found: dict[str, list[Row]]
     if name == "deer":
         rows = [{**row, "protocol": PUBLISHED} for row in decision_rows(count or None, seed, data)]
-        found = {"ours": rows, "effects": []}
+        found = {"ours": rows, "effects": [{**row, "protocol": PUBLISHED} for row in deer_effects(rows)]}
     else:
         with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
             if name == "catp":
@@ -171,23 +181,37 @@ def play_protocol(
         name: "btp", "ecoact" or "toolplanner".
         protocol: one of `protocols`, or one that differs in a setting.
         seed, episodes, jobs, out, progress: as for `reproduce`.
-        agents: of EcoAct's systems, those to play, plain ones before those with EcoAct; None for all.
+        agents: the systems to play, plain ones first, and without BTP's curves; None for all.
     """
     if name == "toolplanner":
-        return _toolplanner(protocol, seed, episodes, jobs, out, progress)
+        return _toolplanner(protocol, seed, episodes, jobs, out, progress, agents or planners())
     if name == "btp":
-        return _btp(protocol, seed, episodes, jobs, out, progress)
+        return _btp(protocol, seed, episodes, jobs, out, progress, agents)
     return _ecoact(protocol, seed, episodes, jobs, out, progress, agents or ECOACT_AGENTS)
 
 
-def _btp(protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+def _btp(
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    agents: Sequence[str] | None,
+) -> dict[str, list[Row]]:
     """Reproduce BTP with the judge grading, which the paper uses, and with the strict grading for comparison."""
     scenario = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
     text = past_uses(scenario, protocol.experience, Local(jobs), progress)
-    rows, results = _run(scenario, BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress, protocol)
+    rows, results = _run(scenario, agents or BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress, protocol)
     own = {agent: played for agent, played in results.items() if agent.removesuffix("+btp") in _BASES}
     experience = out / "experience.jsonl"
     write_atomically(experience, text)
+    for row in rows:
+        if row["agent"] in (f"{base}+btp" for base in _BASES):
+            own = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
+            row |= {**own, "ci95": {**row["ci95"], **own["ci95"]}}
+    if agents is not None:
+        return {"ours": rows, "effects": btp_effects(results, rows, (), seed)}
     points = play_curves(scenario, protocol, own, experience, episodes, seed, jobs, progress)
     curves = curve_rows(points, seed)
     return {
@@ -225,6 +249,7 @@ def _ecoact(
     agents: Sequence[str],
 ) -> dict[str, list[Row]]:
     rows: list[Row] = []
+    curves: list[Row] = []
     scales: dict[str, Results] = {}
     for number, scale in enumerate(protocol.candidates):
         scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), episodes)
@@ -240,18 +265,31 @@ def _ecoact(
                 row["ci95"]["average_cost"] = [end / UNITS_PER_CENT for end in row["ci95"]["average_cost"]]
             row["budget"] = {}
             if access:
-                measured = min(episodes, MEASURED_SHARES)
-                row["registered_share"] = registered_share(scenario, row["agent"], measured, seed, protocol)
+                shares = registered_shares(scenario, row["agent"], min(episodes, MEASURED), seed, protocol)
+                row["registered_share"] = float(shares[:, -1].mean())
+                row["ci95"] |= interval_ends(["registered_share"], shares[:, -1:], seed=seed)
+                if number == len(protocol.candidates) - 1:
+                    common = {"curve": "step", "agent": row["agent"], "model": row["model"], "episodes": len(shares)}
+                    curves += [
+                        {**common, "at": at, "registered_share": float(share), "ci95": {}}
+                        for at, share in enumerate(shares.mean(axis=0), 1)
+                    ]
         rows += found
-    return {"ours": rows, "effects": ecoact_effects(scales, rows, seed)}
+    return {"ours": rows, "curves": curves, "effects": ecoact_effects(scales, rows, seed)}
 
 
 def _toolplanner(
-    protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    agents: Sequence[str],
 ) -> dict[str, list[Row]]:
     # three tenths of the tasks are of group G3
     world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
-    kept = follow_all(planners(), episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
+    kept = follow_all(agents, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
     ours = instruction_rows(kept, seed)
     if protocol.name == PUBLISHED:
         ours += tag_rows(kept, world, seed)
@@ -265,20 +303,49 @@ def ecoact_scenario() -> Scenario:
     return Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
 
 
-def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int, protocol: Protocol) -> float:
-    """Measure the mean share of the candidate tools that is registered at the end, on a leaderboard's episodes."""
-    env = text_env(scenario)
-    search = SearchSettings.chosen(protocol.search, agent_name.partition("+")[0])
-    agent = make_agent(agent_name, model=protocol.model, search=search)
+def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol) -> NDArray[np.float64]:
+    """Measure the share of the candidate tools that is registered after each reply.  # (episodes, replies)"""
+    shares = []
+    for session, _ in _sessions(scenario, agent, episodes, seed, protocol):
+        access = next(part for part in session.access if isinstance(part, EcoAct))
+        at = np.array(list(access.registered.values()))
+        shares.append([(at <= reply).sum() / len(session.candidates) for reply in range(1, ECOACT_REPLIES + 1)])
+    return np.array(shares)
+
+
+def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol, past: str) -> Row:
+    """Measure what BTP's plan allows beside what is used: mean uses and price of either, with their intervals."""
+    figures = []
+    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, experience=past, btp=protocol.btp):
+        plan = next(part for part in session.access if isinstance(part, Btp)).plan
+        quotes = session.quotes()
+        price = sum(quotes[name] * uses for name, uses in plan.items() if uses)
+        figures.append([sum(plan.values()), price, len(session.executed), episode.ledger.price])
+    names, values = ("planned_uses", "planned_cost", "uses", "used_cost"), np.array(figures, np.float64)
+    means = dict(zip(names, values.mean(axis=0).tolist(), strict=True))
+    return {**means, "ci95": interval_ends(names, values, seed=seed)}
+
+
+def _sessions(
+    scenario: Scenario,
+    name: str,
+    episodes: int,
+    seed: int,
+    protocol: Protocol,
+    btp: Mapping[str, Any] | None = None,
+    **parts: Any,
+) -> Iterator[tuple[LlmSession, Episode]]:
+    """Play a leaderboard's episodes; yield each one's session of the agent, and the episode."""
+    env = text_env(scenario, **({"budget": {"price": BUDGET}} if btp is not None else {}))
+    search = SearchSettings.chosen(protocol.search, name.partition("+")[0])
+    settings = {} if btp is None else {"btp": BtpSettings(**btp)}
+    agent = make_agent(name, model=protocol.model, search=search, **settings, **parts)
     assert isinstance(agent, LlmAgent)
-    shares = 0.0
     for index in range(episodes):
         number, world_seed, _ = base_env(env).instance(index, seed)
         play(env, agent, number, world_seed)
         assert agent.session is not None
-        access = next(part for part in agent.session.access if isinstance(part, EcoAct))
-        shares += len(access.registered) / len(agent.session.candidates)
-    return shares / episodes
+        yield agent.session, base_env(env).account()
 
 
 def _run(

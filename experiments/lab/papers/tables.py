@@ -12,7 +12,7 @@ from rich.table import Table
 from ...board.rows import is_simulated
 from ...play.metric_registry import figure, interval, plain, written
 from . import decisions, instructions
-from .claims import MARGIN, counted
+from .claims import MARGIN, QUALITY_MARGIN, counted
 from .common import Row
 from .protocols import PROTOCOLS
 from .reproduce import NOTES
@@ -26,6 +26,10 @@ _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("budget_failure_rate", "RFBC %", _SHARES),
         ("pass_rate_under_budget", "PBC strict %", _SHARES),
         ("pass_rate", "PR strict %", _SHARES),
+        ("planned_uses", "planned uses", "number"),
+        ("uses", "uses", "number"),
+        ("planned_cost", "planned cost", "number"),
+        ("used_cost", "used cost", "number"),
     ),
     "ecoact": (
         ("judged_pass_rate", "PR %", _SHARES),
@@ -78,6 +82,7 @@ _SIDES: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
         ("average_cost", "AC", "number"),
         ("budget_failure_rate", "RFBC, points", _SHARES),
     ),
+    ("ecoact", "curves"): (("registered_share", "registered %", _SHARES),),
     ("toolplanner", "differences"): (
         ("match_rate", "Match, points", _SHARES),
         ("meaningful_rate", "Pass, points", _SHARES),
@@ -116,11 +121,22 @@ def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
             plain(row["claim"]),
             row["grading"] or "–",
             plain(row["measured"]),
-            f"{row['paper']:+.1f} ({row['distance']:+.1f}, {row['two_sided']})" if "paper" in row else "–",
+            _beside(row),
             _said(row),
         ]
         for row in effects
     ]
+
+
+def _beside(row: Row) -> str:
+    """Both levels and their differences, how far ours is from the paper's, and the two-sided test."""
+    if "paper" not in row:
+        return "–"
+    digits = 3 if max(map(abs, row["paper_levels"])) <= 1 else 1
+    (base, ours), here = row["paper_levels"], row.get("levels")
+    levels = f": {base:.{digits}f} to {ours:.{digits}f}; here {here[0]:.{digits}f} to {here[1]:.{digits}f}" if here else ""
+    spreads = f", {row['spreads']:+.1f} spreads" if "spreads" in row else ""
+    return f"{row['paper']:+.{digits}f}{levels} ({row['distance']:+.{digits}f}{spreads}: {row['two_sided']})"
 
 
 def _said(row: Row) -> str:
@@ -129,7 +145,7 @@ def _said(row: Row) -> str:
     return "yes" if row["follows"] else "DOES NOT FOLLOW"
 
 
-EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper (distance, two-sided)", "follows")
+EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper and here (distance: two-sided)", "follows")
 
 
 def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
@@ -248,7 +264,8 @@ def verdict(effects: Sequence[Row]) -> str:
         tests = Counter(row["two_sided"] for row in claims if "two_sided" in row)
         if tests:
             counts = ", ".join(f"{tests[name]} {name}" for name in ("same", "larger", "smaller", "open") if tests[name])
-            said.append(f"Beside the paper's differences, within {MARGIN:g} points: {counts}.")
+            within = f"{QUALITY_MARGIN:g}" if any("Quality" in row["claim"] for row in claims) else f"{MARGIN:g} points"
+            said.append(f"Beside the paper's differences, within {within}: {counts}.")
     return " ".join(said)
 
 

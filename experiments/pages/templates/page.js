@@ -6,7 +6,7 @@
   const controls = byId("controls"), ask = byId("ask"), more = byId("more");
 
   /* The choices stand in the address, those that differ from the page's own. */
-  const own = { ...data.start, condition: new FormData(controls).get("condition") ?? "all", search: "", columns: "few", sort: "rank" };
+  const own = { ...data.start, condition: new FormData(controls).get("condition") ?? document.body.dataset.condition, search: "", columns: "few", sort: "rank" };
   const state = { ...own };
   function readAddress() {
     Object.assign(state, own, Object.fromEntries([...new URLSearchParams(location.hash.slice(1))].filter(([key]) => key in own)));
@@ -85,7 +85,7 @@
       const row = places[index], x = row.x[by], y = row.y[grading];
       dot.hidden = x === null || y === null || row.world !== Number(state.world);
       Object.assign(dot.style, { left: `${100 * x}%`, bottom: `${100 * y}%` });
-      dot.className = [row.kind === "bound" || row.kind === state.kind ? row.kind : "other", leads.has(index) && "lead", (row.named || names.has(index)) && "named", best?.[1] === index && "chosen"].filter(Boolean).join(" ");
+      dot.className = [row.kind === "bound" || row.kind === state.kind ? row.kind : "other", leads.has(index) && "lead", (row.named || names.has(index)) && "named", best?.[1] === index && "chosen", x !== null && x < 0.12 && "west"].filter(Boolean).join(" ");
     });
     let level = null;
     const corners = steps.flatMap(([, row]) => {

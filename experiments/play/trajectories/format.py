@@ -189,7 +189,8 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     try:
         digest = world.world_digest(relocated(header.scenario, data))
     except CostGymError as error:
-        return [f"header, scenario: {error}"]
+        moved = "; if the folder has moved, give its place with --data" if isinstance(error, DataError) and data is None else ""
+        return [f"header, scenario: {error}{moved}"]
     if digest != header.digest:
         return [f"header, digest: the scenario's is {digest}, the file says {header.digest}"]
     if seal_of(header) != header.seal:

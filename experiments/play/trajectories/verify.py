@@ -184,6 +184,8 @@ class Checker:
         for action in recorded.actions:
             if type(action) is not self._action:
                 return f"actions: expected each to be of type {self._action.__name__}, got {action!r:.60}", None
+        if not isinstance(recorded.options.get("scenario", 0), int):  # a world's number in a folder
+            return "options, scenario: names another world than the header's", None
         try:
             played, episode = replay_episode(self.env, recorded)
         except (CostGymError, gym.error.Error, *BROKEN) as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .documents import Fetch, line, listing, mapping
-from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .operations import Operation, Parameter
 from .references import References
 from .shapes import fields, plain
 
@@ -33,14 +33,11 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     return title, f"{prefix}.amazonaws.com".lstrip("."), "cloud"
 
 
-def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> tuple[list[Operation], list[Skipped]]:
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> Iterator[Operation]:
     """All operations of a service model."""
     shapes = mapping(document.get("shapes"))
     references = References({"shapes": {key: _schema(mapping(each)) for key, each in shapes.items()}}, name)
-    found: list[Operation] = []
     for label, given in mapping(document.get("operations")).items():
-        if len(found) >= MAX_OPERATIONS:
-            return found, [Skipped(name, f"only the first {MAX_OPERATIONS} operations are read")]
         if not isinstance(given, dict):
             continue
         http = mapping(given.get("http"))
@@ -56,19 +53,9 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
         errors = (_shape(shapes, each) for each in listing(given.get("errors")))
         codes = {mapping(mapping(each).get("error")).get("httpStatusCode") for each in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"
-        found.append(
-            Operation(
-                line(label, 100),
-                not reads,
-                "",
-                told.split(". ")[0][:160],
-                told,
-                tuple(parameters),
-                fields(_pointer(given.get("output")), references),
-                tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600)),
-            )
-        )
-    return found, []
+        shape = fields(_pointer(given.get("output")), references)
+        statuses = tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600))
+        yield Operation(line(label, 100), not reads, "", told.split(". ")[0][:160], told, tuple(parameters), shape, statuses)
 
 
 def _text(value: Any, longest: int = 400) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .documents import Fetch, line, mapping
-from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .operations import Operation, Parameter
 from .references import References
 from .shapes import fields, plain
 
@@ -25,14 +25,11 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     return title, f"{line(document.get('name'), 40)}.{provider}".lstrip("."), "cloud"
 
 
-def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> tuple[list[Operation], list[Skipped]]:
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> Iterator[Operation]:
     """All methods of a discovery document; it refers to its schemas by their bare names."""
     schemas = mapping(document.get("schemas"))
     references = References({"schemas": _pointers(schemas, 0)}, name)
-    found: list[Operation] = []
     for method in _methods(document, 0):
-        if len(found) >= MAX_OPERATIONS:
-            return found, [Skipped(name, f"only the first {MAX_OPERATIONS} operations are read")]
         verb = str(method.get("httpMethod", "GET")).lower()
         response = mapping(method.get("response")).get("$ref")
         parameters = [
@@ -51,8 +48,7 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
         summary = told.split(". ")[0][:160]
         path = line(method.get("flatPath") or method.get("path"), 300)
         label = line(method.get("id"), 100) or f"{verb} {path}"
-        found.append(Operation(label, verb != "get", path, summary, told, tuple(parameters), shape))
-    return found, []
+        yield Operation(label, verb != "get", path, summary, told, tuple(parameters), shape)
 
 
 def _methods(resource: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..lexicon import lexicon
 from ..words import split
 from .documents import line, mapping
-from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .operations import Operation, Parameter, Skipped
 from .references import References
 from .shapes import plain, result_fields
 
@@ -38,10 +38,8 @@ def tools_of(document: Any) -> tuple[str, list[Any]] | None:
     return kind, document
 
 
-def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipped]]:
+def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
     """The tools of a list, and those that could not be read."""
-    found: list[Operation] = []
-    skipped: list[Skipped] = []
     # servers put their own name before that of every tool: slack_list_channels
     heads = {str(_definition(given).get("name", "")).partition("_")[0] for given in tools}
     prefix = f"{heads.pop()}_" if len(tools) > 1 and len(heads) == 1 else ""
@@ -49,11 +47,8 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         spec = _definition(given)
         label = line(spec.get("name"), 100)
         if not label:
-            skipped.append(Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input"))
+            yield Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input")
             continue
-        if len(found) >= MAX_OPERATIONS:
-            skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} tools are read"))
-            break
         schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
         references = References(schema, name)
         body = plain(schema, references)
@@ -72,8 +67,7 @@ def operations(tools: list[Any], name: str) -> tuple[list[Operation], list[Skipp
         shape = result_fields(output, References(output, name))
         description = line(spec.get("description"))
         summary = description.split(". ")[0][:160]
-        found.append(Operation(label, writes, "", summary, description, parameters, shape, (), own))
-    return found, skipped
+        yield Operation(label, writes, "", summary, description, parameters, shape, (), own)
 
 
 def _definition(given: Any) -> Mapping[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import DataError
 from .documents import Fetch, line, listing, mapping
-from .operations import MAX_OPERATIONS, Field, Operation, Parameter, Skipped
+from .operations import Field, Operation, Parameter, Skipped
 from .references import References
 from .shapes import fields, plain
 
@@ -36,7 +36,7 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     return line(info.get("title"), 80) or name, provider, next(filter(None, categories), "other")
 
 
-def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> tuple[list[Operation], list[Skipped]]:
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> Iterator[Operation | Skipped]:
     """All operations of an OpenAPI document, and the parts that could not be read.
 
     Args:
@@ -45,25 +45,19 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> t
         fetch: Reads another file of the source.
     """
     references = References(document, name, fetch)
-    found: list[Operation] = []
-    skipped: list[Skipped] = []
     for path, given in mapping(document.get("paths")).items():
         try:
             item, base = references.resolve(given)
         except DataError as error:
-            skipped.append(Skipped(f"{name}, paths.{path:.80}", error.problem))
+            yield Skipped(f"{name}, paths.{path:.80}", error.problem)
             continue
         for method, writes in METHODS.items():
             if not isinstance(item.get(method), dict):
                 continue
-            if len(found) >= MAX_OPERATIONS:
-                skipped.append(Skipped(f"{name}, paths", f"only the first {MAX_OPERATIONS} operations are read"))
-                return found, skipped
             try:
-                found.append(_operation(path, method, writes, item, references, base))
+                yield _operation(path, method, writes, item, references, base)
             except DataError as error:
-                skipped.append(Skipped(f"{name}, paths.{path:.80}.{method}", error.problem))
-    return found, skipped
+                yield Skipped(f"{name}, paths.{path:.80}.{method}", error.problem)
 
 
 def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], references: References, base: Any) -> Operation:

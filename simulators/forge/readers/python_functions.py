@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from ...errors import DataError
 from .documents import line
 from .functions import acts
-from .operations import MAX_OPERATIONS, Operation, Parameter, Skipped
+from .operations import Operation, Parameter, Skipped
 from .references import References
 from .shapes import result_fields
 
@@ -21,7 +22,7 @@ _FORMATS = {"date": "date", "datetime": "date-time", "UUID": "uuid", "Path": "pa
 _ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?\s*:\s+(.+)$")
 
 
-def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped]]:
+def operations(content: bytes, name: str) -> Iterator[Operation | Skipped]:
     """The public functions of a module whose arguments have type hints.
 
     Raises:
@@ -38,18 +39,17 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
     except (ValueError, RecursionError, MemoryError) as error:
         raise DataError(name, f"is not valid Python: {error}") from None
     classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
-    found: list[Operation] = []
-    skipped: list[Skipped] = []
-    for each in tree.body[: 2 * MAX_OPERATIONS]:
+    for each in tree.body:
         if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or each.name.startswith("_"):
             continue
         arguments = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
         bare = [argument.arg for argument in arguments if argument.annotation is None]
         if bare:
-            skipped.append(Skipped(f"{name}, {each.name}", f"expected a type hint for {', '.join(bare)}"))
+            yield Skipped(f"{name}, {each.name}", f"expected a type hint for {', '.join(bare)}")
             continue
-        positional = [*each.args.posonlyargs, *each.args.args]
-        optional = {a.arg for a in positional[len(positional) - len(each.args.defaults) :]} if each.args.defaults else set()
+        # defaults belong to the last positional arguments, and each keyword-only one has its own or None
+        positional = reversed([*each.args.posonlyargs, *each.args.args])
+        optional = {argument.arg for argument, _ in zip(positional, each.args.defaults, strict=False)}
         optional |= {
             a.arg for a, default in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True) if default is not None
         }
@@ -62,9 +62,7 @@ def operations(content: bytes, name: str) -> tuple[list[Operation], list[Skipped
         output = _schema(each.returns, classes)
         summary = line(told.split("\n\n")[0], 160)
         shape = result_fields(output, References(output, name))
-        writes = acts(each.name)
-        found.append(Operation(each.name, writes, "", summary, summary, parameters, shape))
-    return found, skipped
+        yield Operation(each.name, acts(each.name), "", summary, summary, parameters, shape)
 
 
 def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int = 0) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from ...errors import DataError
 from . import botocore, discovery, functions, openapi, python_functions
 from .documents import Fetch, parse
-from .operations import Api
+from .operations import MAX_OPERATIONS, Api, Operation, Skipped
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".py")
 """Ends of the names of files that may be documents."""
@@ -28,25 +29,35 @@ def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
     Raises:
         DataError: It cannot be read, or is of no known kind; says where and why.
     """
-    digest = hashlib.sha256(content).hexdigest()[:16]
+    digest, file = hashlib.sha256(content).hexdigest()[:16], name.rsplit("/", 1)[-1]
     if name.endswith(".py"):
-        found, skipped = python_functions.operations(content, name)
-        title = name.rsplit("/", 1)[-1].removesuffix(".py")
-        return Api(name, "python", title, title, "functions", digest, tuple(found), tuple(skipped))
+        title = file.removesuffix(".py")
+        return Api(name, "python", title, title, "functions", digest, *_parts(python_functions.operations(content, name), name))
     document = parse(content, name)
     for kind, reader in READERS.items():
         if isinstance(document, dict) and reader.matches(document):
-            found, skipped = reader.operations(document, name, fetch)
             title, provider, category = reader.about(document, name)
-            return Api(name, kind, title, provider, category, digest, tuple(found), tuple(skipped))
-    tools = functions.tools_of(document)
-    if tools is not None:
-        kind, listed = tools
-        found, skipped = functions.operations(listed, name)
-        title = name.rsplit("/", 1)[-1].split(".")[0]
-        return Api(name, kind, title, title, "tools", digest, tuple(found), tuple(skipped))
+            return Api(name, kind, title, provider, category, digest, *_parts(reader.operations(document, name, fetch), name))
+    if (tools := functions.tools_of(document)) is not None:
+        title = file.split(".")[0]
+        return Api(name, tools[0], title, title, "tools", digest, *_parts(functions.operations(tools[1], name), name))
     if not isinstance(document, dict):
         raise DataError(name, f"expected an API document or a list of tools, got {type(document).__name__}")
     keys = ", ".join(str(key)[:20] for key in list(document)[:6])
     known = "OpenAPI 2 or 3, MCP tools/list, function schemas, a botocore model or a Google discovery document"
     raise DataError(name, f"expected {known}, got a document with the keys {keys or 'none'}")
+
+
+def _parts(found: Iterator[Operation | Skipped], name: str) -> tuple[tuple[Operation, ...], tuple[Skipped, ...]]:
+    """The operations that a reader finds, as many as are read of one document, and the parts that could not be read."""
+    operations: list[Operation] = []
+    skipped: list[Skipped] = []
+    for each in found:
+        if isinstance(each, Skipped):
+            skipped.append(each)
+        elif len(operations) < MAX_OPERATIONS:
+            operations.append(each)
+        else:
+            skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} operations are read"))
+            break
+    return tuple(operations), tuple(skipped)

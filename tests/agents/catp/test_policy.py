@@ -144,8 +144,15 @@ def test_the_return_asked_for_is_updated_by_what_tools_cost(evaluator, feedback)
     assert (len({round(each, 6) for each in record.returns}) > 1) == feedback
 
 
-def test_with_the_paper_preset_the_return_asked_for_follows_the_cumulative_charge_and_the_discount(evaluator):
-    policy = ready_policy(CatpSettings(**{**TINY, **CatpSettings.paper()}), "cpu")
+def test_the_authors_code_asks_for_the_same_return_at_every_token(evaluator):
+    policy = ready_policy(CatpSettings(**{**TINY, **CatpSettings.preset("code", "sequential")}), "cpu")
+    assert (policy.settings.gamma, policy.settings.sampled) == (0.9, True)
+    record = write_plans(policy, [(task(202), 1)], price_table(evaluator), 0.25)[0].record
+    assert set(record.returns) == {0.25} and CatpSettings.preset("code", "nonsequential")["gamma"] == 1.0
+
+
+def test_with_the_papers_charge_the_return_asked_for_follows_it_and_the_discount(evaluator):
+    policy = ready_policy(CatpSettings(**{**TINY, **CatpSettings.preset("paper"), "gamma": 0.9}), "cpu")
     prices = price_table(evaluator)
     record = write_plans(policy, [(task(202), 1)], prices, 0.25)[0].record
     rewards = rewards_of(record.choices, prices[1], 0.0, 0.5, True, cumulative=True)

@@ -94,8 +94,8 @@ def test_discounted_returns_follow_from_one_another_whatever_the_baseline_is():
         assert [(now - reward) / 0.5 for now, reward in zip(returns, rewards, strict=False)][:3] == pytest.approx(returns[1:])
 
 
-def test_the_paper_preset_asks_for_the_largest_return_of_its_data():
-    paper = CatpSettings(**CatpSettings.paper())
+def test_the_paper_asks_for_the_largest_return_of_its_data():
+    paper = CatpSettings(**CatpSettings.preset("paper"), gamma=0.9)
     plans = [ExecutedPlan(task(24), 1, CHOICES, score, PRICES) for score in (0.4, 0.8)]
     plans.append(ExecutedPlan(task(24), 2, CHOICES, 0.6, PRICES))
     first, second = (0.5 * PRICES[choice - FIRST_TOOL] / MAX_PRICE_USD for choice in (DENOISE, CAPTION))

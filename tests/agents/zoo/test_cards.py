@@ -22,6 +22,7 @@ from costgym.simulators.errors import DataError, MissingExtra, UnknownName
 TRACKS = {
     "zoo:catp": "plans",
     "zoo:deer": "decisions",
+    "zoo:forged": "numbers",
     "zoo:lagrangian": "numbers",
     "zoo:ppo": "numbers",
     "zoo:sessions": "sessions",

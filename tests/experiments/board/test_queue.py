@@ -40,13 +40,13 @@ def start(folder: Path, secret: Path) -> subprocess.Popen[bytes]:
 
 
 def verdicts(folder: Path) -> dict[str, Verdict]:
-    found = (folder / "queue").glob("*.verdict.json")
+    found = (folder / "queue.verdicts").glob("*.verdict.json")
     return {path.name.removesuffix(".verdict.json"): Verdict.model_validate_json(path.read_bytes()) for path in found}
 
 
 def kill_and_finish(folder: Path, secret: Path, kills: int) -> int:
     """Run the queue, kill it so many times at random moments, and let it end; returns how often it was killed at work."""
-    chance, journal, killed = np.random.default_rng(0), folder / "queue/begun.jsonl", 0
+    chance, journal, killed = np.random.default_rng(0), folder / "queue.verdicts/begun.jsonl", 0
 
     def begun() -> int:
         return journal.read_text().count("\n") if journal.exists() else 0
@@ -74,7 +74,8 @@ def check(folder: Path, wanted: dict[str, str]) -> None:
     on_board = {path.name for path in (folder / "board/submissions").iterdir()}
     assert on_board == {f"Entry {name[:2]}" for name, words in wanted.items() if not words}
     assert verify(folder / "board").verified
-    assert (folder / "site/index.html").is_file() and list((folder / "queue/.queue").glob("[!.]*")) == []
+    assert (folder / "site/index.html").is_file() and not (folder / "queue.verdicts/.work").exists()
+    assert all(path.is_dir() for path in (folder / "queue").iterdir())  # nothing was written among the entries
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_queue_that_is_killed_judges_each_entry_once_and_loses_none(
     assert kill_and_finish(tmp_path, secret, kills) > kills // 2
     check(tmp_path, wanted)
     # the commitment of every secret was written down before its first episode, and an entry has one secret, however often begun
-    begun = [json.loads(line) for line in (tmp_path / "queue/begun.jsonl").read_text().splitlines()]
+    begun = [json.loads(line) for line in (tmp_path / "queue.verdicts/begun.jsonl").read_text().splitlines()]
     assert len({(line["entry"], line["commitment"]) for line in begun}) == len({line["entry"] for line in begun})
     for name, verdict in verdicts(tmp_path).items():
         if verdict.accepted:
@@ -98,7 +99,7 @@ def test_a_queue_that_is_killed_judges_each_entry_once_and_loses_none(
     before = (tmp_path / "board/leaderboard.json").read_bytes()
     assert start(tmp_path, secret).wait(120) == 0
     assert (tmp_path / "board/leaderboard.json").read_bytes() == before
-    assert len((tmp_path / "queue/begun.jsonl").read_text().splitlines()) == len(begun)
+    assert len((tmp_path / "queue.verdicts/begun.jsonl").read_text().splitlines()) == len(begun)
 
 
 @pytest.fixture(scope="module")
@@ -142,19 +143,32 @@ def test_the_queue_is_bounded_and_goes_on_with_the_next_run(
     assert "was begun 0 times and never ended" in judge_queue(place / "queue", place / "board", secret)["02 tried"].words
 
 
-def test_an_outcome_that_was_handed_in_beside_the_entries_is_not_believed(waiting: Path, secret: Path, tmp_path: Path) -> None:
+def test_a_verdict_that_is_handed_in_beside_or_in_an_entry_is_not_believed(waiting: Path, secret: Path, tmp_path: Path) -> None:
     place = shutil.copytree(waiting, tmp_path / "place")
-    junk = place / "queue/00 honest/junk.sh"
-    junk.write_text("#!")
-    planted = place / "queue" / queues.WORK / snapshot(place / "queue/00 honest")
-    planted.mkdir(parents=True)
-    content = json.dumps({"accepted": True, "said": ["trust me"], "name": "Entry 00"})
-    for seal in ("", "0" * 64 + "\n", "\u00e9\n"):
-        (planted / "outcome.json").write_text(seal + content)
-        verdict = judge_queue(place / "queue", place / "board", secret, most=1)["00 honest"]
-        assert not verdict.accepted and "is unexpected" in verdict.words
-        (place / "queue/00 honest.verdict.json").unlink()
-        planted.mkdir()
+    shutil.copytree(place / "queue/00 honest", place / "queue/02 thief")
+    # of an earlier judgement of the name's owner, so that the thief might replace it
+    planted = Verdict(entry=snapshot(place / "queue/02 thief"), accepted=True, said=["trust me"], name="Entry 00")
+    for folder in (place / "queue", place / "queue/.work/x", place / "queue/01 honest/code"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "02 thief.verdict.json").write_text(planted.model_dump_json())
+    said: list[str] = []
+    judged = judge_queue(place / "queue", place / "board", secret, say=said.append)
+    assert [judged[name].accepted for name in sorted(judged)] == [True, False, False]
+    assert "code/02 thief.verdict.json: has the name of a verdict" in judged["01 honest"].words
+    assert "came from another folder" in judged["02 thief"].words
+    assert any(line.startswith("02 thief.verdict.json: is not believed, because it lies among the entries") for line in said)
+    # verdicts outlive a change of the secret
+    secret.write_text("another one, drawn after the first was published\n")
+    assert judge_queue(place / "queue", place / "board", secret) == {}
+
+
+def test_verdicts_lie_outside_of_the_entries(waiting: Path, secret: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(waiting, tmp_path / "place")
+    for inside in (place / "queue", place / "queue/verdicts", place / "board/../queue/x"):
+        with pytest.raises(ConfigError, match="lies among the entries"):
+            judge_queue(place / "queue", place / "board", secret, verdicts=inside)
+    judge_queue(place / "queue", place / "board", secret, most=1, verdicts=place / "mine")
+    assert [path.name for path in (place / "mine").glob("*.json")] == ["00 honest.verdict.json"]
 
 
 def test_a_queue_with_nothing_in_it_is_judged_and_one_that_is_missing_is_an_error(secret: Path, tmp_path: Path) -> None:
@@ -165,9 +179,8 @@ def test_a_queue_with_nothing_in_it_is_judged_and_one_that_is_missing_is_an_erro
     (tmp_path / "queue/file").write_text("not an entry")
     (tmp_path / "queue/a.verdict.json").mkdir()
     (tmp_path / "queue/a").mkdir()
-    said: list[str] = []
-    judged = judge_queue(tmp_path / "queue", board, secret, say=said.append)
-    assert list(judged) == ["a.verdict.json"] and "a: waits, because a folder stands where its verdict belongs" in said
+    assert list(judge_queue(tmp_path / "queue", board, secret)) == ["a", "a.verdict.json"]
+    assert judge_queue(tmp_path / "queue", board, secret) == {}
 
 
 def test_without_a_sandbox_code_of_an_entry_goes_on_waiting(secret: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import pickle
 import shutil
@@ -17,6 +18,7 @@ import costgym
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.reruns.configuration import rerun_config
+from costgym.experiments.board.reruns.equivalence import WORLD_SD, Gap, tasks_needed, too_few
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.record import read_record, read_secret, seed_of_text, world_seed_of_text
 from costgym.experiments.board.reruns.rerun import _play, commitment_of, new_secret, rerun
@@ -483,3 +485,16 @@ def test_past_uses_are_collected_in_the_world_of_the_rerun_and_lie_in_no_file_me
     board, again = (json.loads((tmp_path / name / "leaderboard.json").read_text()) for name in ("board", "again"))
     assert board["tracks"][-1]["experience"]["digest"] != again["tracks"][-1]["experience"]["digest"]
     assert verify(tmp_path / "again").verified
+
+
+def test_on_fewer_tasks_than_are_said_to_be_needed_no_claim_is_confirmed() -> None:
+    for spread, per_task in ((0.0, 0.01), (0.012, 0.1), (0.02, 0.25)):
+        needed = tasks_needed(per_task, spread, 3, False)
+        assert needed is not None
+        for tasks, confirmed in ((needed, True), (needed - 1, False)):
+            error = math.sqrt((per_task / tasks + spread**2) * (1 + 1 / 3))
+            assert Gap(0.0, error, 0.5, error).confirmed is confirmed
+        assert too_few(needed, needed) == "" and f"about {needed} are needed" in too_few(needed - 1, needed)
+    # worlds of decisions differ by more than five points allow, however many tasks there are
+    assert tasks_needed(0.1, WORLD_SD["decisions"], 3, True) is None and "no number of tasks" in too_few(10**6, None)
+    assert (tasks_needed(0.0, 0.0, 3, True) or 0) > 20  # on the 20 tasks of `quick` a share is never that certain

@@ -25,7 +25,7 @@ from costgym.experiments.leaderboard import run
 from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
-PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"}
+PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"}
 
 
 @pytest.fixture(scope="module")

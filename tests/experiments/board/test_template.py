@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -82,6 +83,9 @@ class Repository:
     def play(self, base: str = "") -> list[int]:
         self.summary.write_text("")
         self.output.write_text("")
+        if base and (self.place / "site").exists():  # the workflow begins with a checkout
+            self.git("checkout", "-q", base, "--", "board")
+            self.git("clean", "-fdq", "board")
         bash = ["bash", "-e", "-o", "pipefail", "-c"]
         given = {**self.environment, "BASE": base}
         return [subprocess.run([*bash, line], cwd=self.place, env=given, check=False).returncode for line in lines()]
@@ -132,7 +136,8 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
     (place / "board/run.json").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
     said = repository.summary.read_text().splitlines()
-    assert [line[:40] for line in said if line.startswith("**")] == [
+    assert said[0].startswith("**no**: board/: changes what only whoever keeps the leaderboard writes")
+    assert [line[:40] for line in said[1:] if line.startswith("**")] == [
         "**no**: submissions/before it/: error: --add"[:40],
         "**yes**: submissions/new/: 1 rows added, "[:40],
     ]
@@ -146,6 +151,10 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
     assert repository.play(base) == [0, 0, 0]
     assert "**no**: submissions/standing/: removes an entry that stands" in repository.summary.read_text()
     assert repository.output.read_text() == "refused=1\n"
+    (place / "verdicts").mkdir()
+    (place / "verdicts/standing.verdict.json").write_text("{}")
+    assert repository.play(base) == [0, 0, 0]
+    assert "**no**: verdicts/: changes what only" in repository.summary.read_text()
 
 
 @pytest.mark.slow
@@ -163,4 +172,6 @@ def test_the_workflow_runs_a_labelled_entry_again_and_answers_in_words(repositor
     assert subprocess.run(bash, cwd=place, env=given, check=False).returncode == 0
     said = (place / "verdict.md").read_text().splitlines()
     assert said[0].startswith("forged: refused: manifest.json: is not valid JSON") and "honest: accepted: 1 rows" in said[1]
+    assert sorted(path.name for path in (place / "verdicts").glob("*.json")) == ["forged.verdict.json", "honest.verdict.json"]
+    assert json.loads((place / "verdicts/forged.verdict.json").read_text())["accepted"] is False
     assert (place / "board/submissions/Honest/rerun/rerun.json").is_file() and (place / "site/index.html").is_file()

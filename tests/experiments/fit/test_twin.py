@@ -20,7 +20,7 @@ from costgym.experiments.play.trajectories.collect import collect
 
 HIDDEN = (
     "simulated:early=0.3,give_up=0.5,misread=0.2,invalid=0.08,invented=0.05,stubborn=0.5,wrong_tool=0.1,forget=0.1",
-    "simulated:tire=0.3,grope=0.5,overlook=0.08,misunderstand=0.1,give_up_empty=0.4",
+    "simulated:guess=0.15,tire=0.3,grope=0.5,overlook=0.08,misunderstand=0.1,give_up_empty=0.4",
 )
 
 

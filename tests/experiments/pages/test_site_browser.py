@@ -251,6 +251,47 @@ def test_the_choice_of_a_budget_holds_for_every_table(driver: Any, board: Path) 
 
 
 @pytest.mark.slow
+def test_every_control_of_the_ranking_is_reached_and_used_by_keyboard_alone(driver: Any, board: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    visit(driver, board / "index.html", "", "!document.getElementById('controls').hidden")
+    # the choices of one question share a stop: the arrows move within it
+    stop = """const at = document.activeElement, name = at.name || at.id || at.textContent.trim();
+        return [name, getComputedStyle(at).outlineStyle]"""
+    stops: list[tuple[str, str]] = []
+    while len(stops) < 100:
+        press(driver, Keys.TAB)
+        name, outline = driver.execute_script(stop)
+        if driver.execute_script("return document.activeElement === document.body"):
+            break
+        stops.append((name, outline))
+    controls = driver.execute_script(
+        """return [...document.querySelectorAll("a[href], button, input, select, summary")]
+        .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.tabIndex >= 0)
+        .map((e) => e.name || e.id || e.textContent.trim())"""
+    )
+    assert set(controls) <= {name for name, _ in stops}
+    assert {outline for _, outline in stops} == {"solid"}  # one sees where one is
+
+    def at(selector: str, *keys: str) -> None:
+        driver.execute_script("document.querySelector(arguments[0]).focus()", selector)
+        press(driver, *keys)
+
+    at("#budget", Keys.HOME)
+    poor = texts(driver, "#card-best")
+    at("#budget", Keys.END)
+    assert texts(driver, "#card-best") != poor
+    at("input[name=condition]:checked", Keys.ARROW_LEFT)
+    assert texts(driver, "[data-of-condition] h3") == ["10 credits"]
+    at("#more", Keys.SPACE)
+    assert driver.execute_script("return document.getElementById('more').getAttribute('aria-pressed')") == "true"
+    at("th.agent button", Keys.ENTER)
+    assert driver.execute_script("return document.querySelector('th.agent').ariaSort") == "ascending"
+    at("input[type=search]", "no such agent")
+    assert texts(driver, "#board tr[data-row]") == []
+    assert complaints(driver) == []
+
+
 def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: Path) -> None:
     build([imagined(agents=10, episodes=500)], tmp_path / "site")
     visit(driver, tmp_path / "site" / "episodes.html", "", READY)

@@ -20,7 +20,7 @@ from costgym.simulators.marketplace import Marketplace, ProfileRules, generate_m
 from costgym.simulators.marketplace.entities import pool
 from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.schema import check_arguments
-from costgym.simulators.marketplace.tasks import TaskRules
+from costgym.simulators.marketplace.tasks import TaskRules, _likeness
 from costgym.simulators.marketplace.vocabulary import vocabulary
 from costgym.simulators.tasks import fact_in, normalise
 
@@ -220,6 +220,25 @@ def test_more_tasks_and_other_candidates_change_no_query():
             a, b = (m.tasks[m.tasks.numbers(split)[place]] for m in (few, many))
             assert (a.id, a.query, a.needs) == (b.id, b.query, b.needs)
             assert (len(a.candidates), len(b.candidates)) == (16, 40)
+
+
+def test_half_of_the_candidates_serve_and_the_others_are_the_most_alike():
+    known = {c.name: c for category in vocabulary().categories for c in category.capabilities}
+    usual, confusable = (
+        generate_marketplace(3, tasks={"test": 40}, candidates=8, rules=TaskRules(serving=serving)) for serving in (None, 0.5)
+    )
+    for before, task in zip(usual.tasks, confusable.tasks, strict=True):
+        assert (task.needs, task.query, len(task.candidates)) == (before.needs, before.query, 8)
+        assert all(set(need.tools) & set(task.candidates) for need in task.needs)
+        serving = {name for need in task.needs for name in need.tools}
+        assert len(serving & set(task.candidates)) == max(4, len(task.needs))
+        needs = [known[need.capability] for need in task.needs]
+        near = {capability.category for capability in needs}
+        alike: dict[bool, list[float]] = {True: [], False: []}
+        for tool in confusable.catalog:
+            if tool.category in near and tool.name not in serving:
+                alike[tool.name in task.candidates].append(max(_likeness(known[tool.capability], need) for need in needs))
+        assert min(alike[True]) >= max(alike[False])
 
 
 @pytest.mark.parametrize("candidates", [1, 3, (2, 40), 1432])

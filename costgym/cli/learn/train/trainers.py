@@ -90,7 +90,7 @@ def catp(
         list[Path] | None, option("Plan pool to learn from (.json, or the official .pkl); repeatable.", "FILE")
     ] = None,
     preset: Annotated[
-        str | None, option("paper: the published charges, discount and target. Options that are given take precedence.")
+        str | None, option("paper (its text) or code (its authors'); options that are given take precedence.")
     ] = None,
 ) -> None:
     """Train CATP-LLM offline on executed plans of the OpenCATP tools, conditioned on their returns; the agent is `catp:DIR`.
@@ -102,7 +102,7 @@ def catp(
     """
     from ....experiments.train.catp.train import train_catp
 
-    usual = CatpSettings.preset(preset) if preset else {}
+    usual = CatpSettings.preset(preset, settings.given.get("tasks", "all")) if preset else {}
     run.train("catp", train_catp, pool=pool or (), **{**usual, **settings.given})
 
 

@@ -18,9 +18,9 @@ from ....board.run_log import read_episodes
 from ....leaderboard import run as run_leaderboard
 from ....play.execution.engine import Local
 from ....play.results import EpisodeResult
+from ..claims import PROMPTED, catp_effects
 from ..common import Row
 from ..protocols import BOARD, PROTOCOLS
-from .claims import PROMPTED, catp_effects
 from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
 from .rows import Results, difference_row, plan_rows
 

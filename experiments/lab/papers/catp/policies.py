@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .....agents.catp.settings import CatpSettings
 from .....agents.networks import torch_threads
 from .....simulators.opencatp.scoring.evaluation import Evaluator
 from ....play.execution.engine import Local
@@ -29,12 +28,14 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "catp-no-mask": {"mask": False},
 }
 """Source: CATP-LLM, Table 4."""
+MIXED: Mapping[str, Any] = {"cumulative": True, "gamma": 0.9, "centred": False}
+"""Settings of the published protocol: Eq. 4's charge and the largest return, with the discount of the authors' code."""
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "catp+cumulative": {"cumulative": True},
     "catp+discount": {"gamma": 0.9},
     "catp+largest-return": {"centred": False},
 }
-"""The settings of the preset `paper`, one at a time."""
+"""The settings of the published protocol, one at a time."""
 SIZES: Mapping[str, Mapping[str, Any]] = {"catp-small": {"hidden_size": 32}, "catp-large": {"hidden_size": 96}}
 """A quarter and twice the default's weights, about."""
 
@@ -71,15 +72,15 @@ def policies() -> tuple[Policy, ...]:
     """Return all policies of the reproduction; those that learn from the same plans are neighbours, as far as that keeps
     the longest from being the last.
     """
-    paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
+    other_alphas = [alpha for alpha in ALPHAS if alpha != ALPHA]
     whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
     own = {**whole, **ABLATIONS}
     found = [Policy("catp", BOARD), *(Policy(method, "") for method in METHODS)]
     found += [Policy(agent, BOARD, settings=change) for agent, change in SIZES.items()]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
     for kind in KINDS:
-        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
-        found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
+        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**MIXED, **change}) for agent, change in own.items()]
+        found += [Policy("catp", PUBLISHED, kind, alpha, MIXED) for alpha in other_alphas]
     found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES}.items()]
     return tuple(found)
 

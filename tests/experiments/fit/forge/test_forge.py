@@ -20,7 +20,11 @@ from costgym.experiments.fit.forge.fetching import downloaded
 from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.play.execution.engine import open_engine
-from costgym.simulators.errors import ConfigError, DataError
+from costgym.experiments.play.text_episode import task_rows
+from costgym.experiments.play.trajectories.format import Header, parse_trajectory
+from costgym.experiments.play.trajectories.record import record
+from costgym.experiments.play.trajectories.verify import Checker
+from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.command_line import costgym as run
@@ -252,6 +256,51 @@ def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed
     results = costgym.rollout(env, make_agent("greedy"), episodes=5, seed=0)
     assert len(results) == 5
     assert load_scenario(tmp_path / "worlds" / "train" / "3").digest == worlds[3].digest
+
+
+@pytest.mark.parametrize("agent", ["greedy", "react"])
+def test_records_over_a_folder_verify_anywhere_and_not_once_a_world_has_changed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    made(folder, tmp_path / "worlds", 20)
+    monkeypatch.chdir(tmp_path / "worlds")
+    records, moved = tmp_path / "records", tmp_path / "moved"
+    assert invoke("collect", "--agent", agent, "--scenario", "train", "--episodes", 6, "--out", records).exit_code == 0
+    lines = (records / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    assert [json.loads(line)["options"] for line in lines] == [{"scenario": number} for number in range(6)]
+    monkeypatch.chdir(tmp_path)
+    assert "6 episodes verified" in invoke("verify", records).stdout
+    (tmp_path / "worlds" / "train").rename(moved)
+    done = invoke("verify", records)
+    assert done.exit_code == 1 and "train/index.json: cannot be read" in done.stderr and "--data" in done.stderr
+    assert "6 episodes verified" in invoke("verify", records, "--data", moved).stdout
+    file = moved / "worlds-000000.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"usable":0.615', b'"usable":0.915', 1))
+    done = invoke("verify", records, "--data", moved.rename(tmp_path / "changed"))
+    assert done.exit_code == 1 and "digest: the scenario's is" in done.stderr
+
+
+def test_a_leaderboard_over_a_folder_meets_a_world_an_episode_and_verifies(folder: Path, tmp_path: Path) -> None:
+    made(folder, tmp_path / "worlds", 20)
+    options = ("--scenario", tmp_path / "worlds" / "train", "--out", tmp_path / "board", "--episodes", 4, "--quiet")
+    done = invoke("leaderboard", *options, "--agents", "oracle,greedy,react")
+    assert done.exit_code == 0, done.stderr
+    assert "36 episodes verified" in invoke("verify", tmp_path / "board").stdout
+    done = invoke("leaderboard", *options[:2], "--agents", "react+btp", "--out", tmp_path / "btp")
+    assert done.exit_code == 2 and "past uses of one world's tools" in done.stderr
+
+
+def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_path: Path) -> None:
+    made(folder, tmp_path / "worlds", 20)
+    env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"), disable_env_checker=True)
+    with pytest.raises(ConfigError, match="rows of tasks are those of one world"):
+        task_rows(tmp_path / "worlds" / "train")
+    with pytest.raises(UnknownName, match="0 to 15"):
+        env.reset(seed=0, options={"scenario": 16})
+    header = Header.of(env, "costgym/Marketplace-v0")
+    for named, said in ((3, ""), ("storm", "options, scenario: names another world than the header's")):
+        line = record(env, make_agent("greedy"), 0, 0, options={"scenario": named})[0].sealed_json(header)
+        assert Checker(header).check(parse_trajectory(line, tmp_path, 2), line)[0] == said
 
 
 def test_a_broken_index_is_named(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
-from costgym.experiments.lab.papers.catp.claims import ORDER
 from costgym.experiments.lab.papers.catp.play import Played, play_policies, tables_of
-from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, Policy, policies, train_policies
+from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, MIXED, Policy, policies, train_policies
 from costgym.experiments.lab.papers.catp.rows import difference_row, group_of, plan_rows
-from costgym.experiments.lab.papers.claims import counted
+from costgym.experiments.lab.papers.claims import ORDER, counted
 from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import BOARD, PUBLISHED
 from costgym.experiments.lab.papers.published import published
@@ -76,7 +75,7 @@ def test_every_policy_of_the_tables_is_trained_once() -> None:
     assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 25
     paper = [policy for policy in asked if policy.protocol == PUBLISHED]
     assert {policy.tasks for policy in paper} == set(KINDS)
-    assert all(CatpSettings.paper().items() <= policy.settings.items() for policy in paper)
+    assert all(MIXED.items() <= policy.settings.items() for policy in paper)
     assert {policy.alpha for policy in asked if policy.agent == "catp"} == set(ALPHAS)
     assert [policy.agent for policy in asked if not policy.protocol] == ["ift", "rltf"]
     for policy in asked:

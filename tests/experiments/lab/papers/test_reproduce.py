@@ -16,7 +16,17 @@ from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, effect, toolplanner_effects, two_sided
+from costgym.experiments.lab.papers.claims import (
+    QUALITY_MARGIN,
+    UNPUBLISHED,
+    Printed,
+    _bends,
+    counted,
+    deer_effects,
+    effect,
+    toolplanner_effects,
+    two_sided,
+)
 from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.lab.papers.decisions import ACCURACIES
 from costgym.experiments.lab.papers.instructions import (
@@ -33,7 +43,7 @@ from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import PROTOCOLS, protocols
 from costgym.experiments.lab.papers.published import PUBLISHED, published
 from costgym.experiments.lab.papers.reproduce import enlarged, reproduce
-from costgym.experiments.lab.papers.tables import notes, print_reproduction, tables, verdict
+from costgym.experiments.lab.papers.tables import effect_lines, notes, print_reproduction, tables, verdict
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
@@ -85,12 +95,13 @@ def test_btp_never_overspends_and_costs_less() -> None:
     found = reproduce("btp", episodes=40, seed=3)
     for protocol in protocols("btp"):
         rows = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
-        assert [name for name in rows if name in {row["agent"] for row in found["paper"]}] == [
-            row["agent"] for row in found["paper"]
-        ]
+        tables = [row["agent"] for row in found["paper"] if "group" not in row]
+        assert [name for name in rows if name in tables] == tables
         for base in ("react", "dfsdt", "tot-dfs"):
             assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
             assert rows[f"{base}+btp"]["average_cost"] < rows[base]["average_cost"]
+            for used, planned in (("uses", "planned_uses"), ("used_cost", "planned_cost")):
+                assert 0 < rows[f"{base}+btp"][used] <= rows[f"{base}+btp"][planned] and planned not in rows[base]
         assert rows["react"]["budget"] == {"price": 20.0} and "pass_rate" in rows["react"]["ci95"]
 
 
@@ -172,6 +183,12 @@ def test_a_protocol_holds_the_papers_settings() -> None:
     assert SearchSettings.chosen(protocols("toolplanner")[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
     found = protocols("toolplanner")[0].scenario(load_scenario("marketplace")).source.candidates
     assert found.k == 5 and found.retriever == "bm25"
+    strict = replace(protocols("btp")[0], judge={"curve": 9.0}).scenario(load_scenario("marketplace"))
+    assert (strict.judge.curve, strict.judge.none, strict.source.candidates) == (
+        9.0,
+        load_scenario("marketplace").judge.none,
+        5,
+    )
     many = replace(protocols("ecoact")[0], source={"candidates": {"retriever": "bm25"}})
     assert many.scenario(load_scenario("marketplace"), "more than 20").source.candidates.k == 64
     assert read_rates(protocols("btp")[0].model).thought == 0.13 and protocols("btp")[1].model == "simulated"
@@ -252,7 +269,8 @@ def test_enough_tasks_are_made_for_every_episode_to_have_its_own() -> None:
 
 
 def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
-    rows = reproduce("ecoact", episodes=3, out=tmp_path)["ours"]
+    found = reproduce("ecoact", episodes=3, out=tmp_path)
+    rows = found["ours"]
     assert json.loads((tmp_path / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
     published = json.loads((tmp_path / "published" / "ecoact-0" / "run.json").read_text())["search"]
     assert (published["depth"], published["unit"]) == (24, "nodes")
@@ -262,6 +280,15 @@ def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
         if (row["protocol"], row["group"]) == ("board", "more than 20") and "registered_share" in row
     }
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
+    steps = [row["registered_share"] for row in found["curves"] if (row["protocol"], row["agent"]) == ("board", "react+ecoact")]
+    assert len(steps) == 24 and steps == sorted(steps) and steps[-1] == shares["react+ecoact"]
+    path = write_page("ecoact", found, tmp_path, "")
+    for file in ("ecoact.svg", "ecoact-beside.svg"):
+        assert file in path.read_text()
+        ElementTree.fromstring((tmp_path / file).read_text())
+    cost = {row["claim"]: row for row in found["effects"] if row["protocol"] == "published"}
+    cheaper = cost["react, more than 20 tools: EcoAct costs at least 45 % less"]
+    assert cheaper["paper"] == -54.0 and cheaper["here"][0] == pytest.approx(cheaper["paper"] + cheaper["distance"], abs=0.1)
 
 
 def followed_at(*names: tuple[str, int], episodes: int = 60) -> dict:
@@ -386,9 +413,31 @@ def test_a_difference_is_compared_with_the_papers_on_both_sides(low: float, high
 
 
 def test_a_claim_stands_beside_the_papers_level_where_the_paper_prints_it() -> None:
-    row = effect("tool: Match rises", "", True, points=(20.0, 15.0, 25.0), paper=35.0)
-    assert (row["paper"], row["distance"], row["two_sided"]) == (35.0, -15.0, "open")
+    paper = Printed(22.0, 57.0, 15.0)
+    row = effect("tool: Match rises", "", True, points=(20.0, 15.0, 25.0), paper=paper, levels=(26.0, 46.0))
+    assert (row["paper"], row["distance"], row["spreads"], row["two_sided"]) == (35.0, -15.0, -1.0, "open")
+    assert (row["paper_levels"], row["levels"]) == ([22.0, 57.0], [26.0, 46.0])
+    assert effect_lines([row])[0][4] == "+35.0: 22.0 to 57.0; here 26.0 to 46.0 (-15.0, -1.0 spreads: open)"
+    plan = effect("CATP is above", "", True, points=(0.02, 0.01, 0.03), paper=Printed(0.2, 0.26, 0.04), margin=QUALITY_MARGIN)
+    assert (plan["paper"], plan["distance"], plan["two_sided"]) == (0.06, -0.04, "same")
     assert "paper" not in effect("cost falls", "", True)
+
+
+def test_deers_claims_are_about_the_trained_decider_and_a_rule_is_no_claim_of_the_paper() -> None:
+    names = ("deer-rule", "deer (gpt-4)", "deer (gpt-3.5-turbo)", "deer (llama2-13b-chat)", "zoo:deer")
+    rates = {name: dict.fromkeys(("p_ds", "p_dc"), rate) for name, rate in zip(names, (0.9, 0.8, 0.6, 0.5, 0.9), strict=True)}
+    rows = [
+        {"split": split, "agent": name, **both, "ci95": {metric: [rate - 0.02, rate + 0.02] for metric, rate in both.items()}}
+        for split in ("valid", "test")
+        for name, both in rates.items()
+    ]
+    effects = {row["claim"]: row for row in deer_effects(rows)}
+    assert len(effects) == 13 and len(counted(list(effects.values()))) == 10
+    above = effects["unseen tools: P_DC of the trained decider is above that of GPT-4"]
+    assert above["follows"] and above["measured"] == "+10.0 points [+7.2, +12.8]" and above["two_sided"] == "open"
+    assert not effects["seen tools: P_DS is above a rule's"]["follows"]
+    assert effects["P_DC on unseen tools is at most 5 points below that on seen ones"]["follows"]
+    assert deer_effects([row for row in rows if row["agent"] != "zoo:deer"]) == []
 
 
 def test_toolplanner_is_played_on_tasks_across_categories_alone() -> None:
