@@ -156,7 +156,6 @@ def stable_uniforms(count: int, first: int, seed: int, *names: object) -> list[f
     Args:
         count: How many.
         first: Place of the first one among all that it draws; a multiple of 4.
-        seed, names: As for `stable_generator`.
     """
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
     return _shared.keyed(int.from_bytes(digest[:16], "little"), first // PURPOSES, count)

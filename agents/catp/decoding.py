@@ -46,7 +46,6 @@ def write_plans(
     Args:
         situations: Task and size level.
         prices: Price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
-        target_return: The return that the policy is asked for.
         chance: Draw each choice from its probability; None: take the most likely.
     """
     settings = policy.settings

@@ -92,7 +92,6 @@ def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any
     Scores are worked out only where something is learnt: a row has dozens of tokens and an answer of one or two.
 
     Args:
-        model: a causal language model, with or without adapters.
         input_ids, attention_mask: shape (rows, tokens).
         labels: the same shape; `IGNORED` where a token is not learnt.
 

@@ -62,7 +62,6 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
 
     Raises:
         DataError: there is no run or no checkpoint, it is damaged, or it is of another kind, environment or version.
-        MissingExtra: torch or transformers is not installed.
     """
     torch = require("torch", "train")
     require("transformers", "train")

@@ -78,11 +78,7 @@ class Planner(Protocol):
 
 
 def situation_at(seat: Seat, seed: int, complete: bool = False) -> Situation:
-    """Return the question for a planner at a seat; a bound is shown the sample and all scores.
-
-    Raises:
-        ConfigError: The seat is in another environment.
-    """
+    """Return the question for a planner at a seat; a bound is shown the sample and all scores."""
     if isinstance(seat, WorldSeat):
         world = seat.env
         return Situation(world.task, world.sample, world.size_level, world.evaluator, seed, complete)

@@ -33,7 +33,6 @@ class SessionAgent(Agent):
 
     Raises:
         DataError: There is no checkpoint, or it belongs to another environment, version or network.
-        MissingExtra: torch is not installed.
     """
 
     env_id = SESSION

@@ -21,7 +21,6 @@ def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: in
     Args:
         offers: (I,) the kind of each tool.
         chances, costs: (I,) of a call; a tool of chance 0 cannot be called.
-        kinds: Number of kinds.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(chances > 0.0, costs / chances, np.inf)
@@ -37,7 +36,6 @@ def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats,
     average. Queries are of each kind and of each value with equal chances, and the tools stay as they are now.
 
     Args:
-        offers, chances, kinds: As for `indices`.
         uses: (I,) shares of the money and of the time left that a call uses; 0 where there is no limit.
         queries: How many queries to come will be bought for.
 

@@ -43,11 +43,7 @@ GREEDY_TRIES = 2
 
 
 def session_seat(seat: Seat, agent: str) -> SessionSeat:
-    """The seat of an agent in a session.
-
-    Raises:
-        ConfigError: The agent was put into another environment.
-    """
+    """The seat of an agent in a session."""
     if not isinstance(seat, SessionSeat):
         raise ConfigError(f"agent {agent}", f"expected a seat in {SESSION}, got one in {seat.env_id}")
     return seat

@@ -56,7 +56,6 @@ class PlannerModel:
         device: ``cpu``, ``cuda`` or ``auto``.
 
     Raises:
-        MissingExtra: transformers (or, for adapters, peft) is not installed.
         InfrastructureError: the published model cannot be loaded.
     """
 
@@ -238,7 +237,6 @@ def load_tokenizer(settings: LearntSettings, run: Path) -> Any:
     """Return the tokenizer of a run: its own for a small model, the published model's else.
 
     Raises:
-        DataError: the run's own is missing or damaged.
         InfrastructureError: the published one cannot be loaded.
     """
     transformers = require("transformers", "train")

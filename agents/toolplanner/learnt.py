@@ -228,7 +228,6 @@ def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
 
     Args:
         messages: replies and results, with or without the request before them.
-        view: the text view, in that episode.
     """
     return steps_of([Message(USER, view.query), *messages], Reader(view.world.catalog, understood(view)))
 
@@ -260,7 +259,6 @@ def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
 
     Raises:
         DataError: there is no run, it has no checkpoint, or it is of another kind, version or environment.
-        MissingExtra: torch or transformers is not installed.
     """
     folder = Path(run)
     settings = read_config(folder, PlannerConfig).settings
@@ -280,7 +278,6 @@ def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel 
     """Return a learnt ToolPlanner as an agent.
 
     Args:
-        run: the folder.
         name: as it stands on the leaderboard; ``toolplanner:`` and the folder by default.
         model: what plays; None loads the run's.
 

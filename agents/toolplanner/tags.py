@@ -93,7 +93,6 @@ def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES)
 
     Args:
         tags: Read from a reply.
-        offered: The task's candidates.
         most: Most tags that are kept; later ones are left out.
 
     Returns:

@@ -143,7 +143,6 @@ def extract_pairs(
     Args:
         roots: First rounds of a scored tree.
         gold, level, catalog: See `score`.
-        seed: Chooses among the kinds.
         others: Tools that a made-up call may be of; those that would not break the match are passed over.
         feedback: The feedback that the tree was scored by.
     """

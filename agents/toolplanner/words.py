@@ -95,9 +95,7 @@ def episode_pieces(
     """Return a whole episode.
 
     Args:
-        request: The instruction.
         tags, path: Tools; None where they were not asked for.
-        steps: The rounds.
         named: Number of first tags that are learnt; the request does not tell which others follow. None for all.
     """
     pieces = request_pieces(request)

@@ -28,9 +28,7 @@ def cost_boxes(
     """The boxes of the tools, whose first columns are price and seconds, and of the resources: price, seconds, shares left.
 
     Args:
-        profile: what tools cost.
         max_price: unit of prices, USD.
-        limits: on price, seconds, tokens and calls.
         columns: of a tool; those after the first two lie between 0 and 1.
         between: entries from 0 to 1 between the seconds and the shares that are left.
         tokens: most tokens of an episode.

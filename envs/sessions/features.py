@@ -64,7 +64,6 @@ def opening(session: Session, memory: str) -> NDArray[np.float32]:
     """The rows of `tools` before the first call; prices and `serves` follow with each query.
 
     Args:
-        session: As drawn.
         memory: ``counts`` or ``raw``.
     """
     rules, profiles = session.rules, session.profiles

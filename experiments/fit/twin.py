@@ -111,8 +111,6 @@ def read_evidence(path: Path, data: str | None = None, keep: Callable[[int], boo
 
     Args:
         path: a trajectory file or a folder of them, of an agent that shows all tools (`react`).
-        data: folder of the scenario's data, if it has moved.
-        keep: chooses the episodes that are read, by their index.
 
     Raises:
         DataError: the episodes are not those of `react` in the text environment.
@@ -232,11 +230,7 @@ def _read_call(
 
 
 def posterior(trials: Sequence[Trial]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The posterior of a rate over `GRID`, under Jeffreys' prior for a share.
-
-    Args:
-        trials: its opportunities.
-    """
+    """The posterior of a rate over `GRID`, under Jeffreys' prior for a share."""
     logs = -0.5 * np.log(GRID) - 0.5 * np.log1p(-GRID)
     kinds: dict[tuple[bool, float, float], float] = {}
     for trial in trials:
@@ -407,14 +401,8 @@ def predict(
     They hold what the rates leave open and what chance does in so many episodes: each draw plays with rates of its own.
 
     Args:
-        twin: the fit.
-        header: of the episodes that were fitted: the world and its settings.
-        agent: the strategy and accesses that the model shall play with.
-        budget: limits in place of the header's.
         failures: a preset of failures in place of the scenario's.
-        indices: the episodes of the run.
         seed: of the run, whose worlds are played; the rates' draws follow from it, too.
-        draws: number of runs that are played.
     """
     arguments = header.arguments()
     scenario = parse_scenario({**dict(arguments["scenario"]), **({} if failures is None else {"failures": failures})})

@@ -237,9 +237,6 @@ def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[s
 
     Args:
         rows: the figures, and the others; what lies far beyond the others leaves the frame, and stands there as a number.
-        x_label: of the axis.
-        margin: around the others.
-        names: of the figures and of the others.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -49,7 +49,6 @@ class ForgedAnswers:
         """A value in a record.
 
         Args:
-            task: The task's id.
             capability, fact: What is asked of which operation.
             number: The entity's number; 0 is the one that the user means.
             key: What the record depends on beside its entity: the plain values among the arguments.

@@ -64,8 +64,6 @@ def world_document(
 
     Args:
         apis: What `api_document` made of them, the main one first.
-        name: The scenario's name.
-        seed: The scenario's seed, which also chooses operations and resellers.
         capabilities: Most operations that tasks can use.
         writes: Most tools kept that write.
         profiles: Measured profiles of tools; each tool has that of its name, or one of them that its name chooses.

@@ -23,9 +23,6 @@ class WorldFolder(Sequence[World]):
     Args:
         folder: The split's folder, which holds `index.json`.
         parse: Makes a world of its document and the folder, such as `parse_scenario`.
-
-    Raises:
-        DataError: The index is missing or is not one.
     """
 
     def __init__(self, folder: Path, parse: Callable[[dict[str, Any], Path], World]) -> None:
@@ -95,11 +92,7 @@ def is_folder(given: object) -> bool:
 
 
 def document_of_folder(given: str | Path) -> dict[str, Any] | None:
-    """The scenario that FOLDER/SPLIT/NUMBER names; None where it names none.
-
-    Raises:
-        UnknownName: The folder has no world with this number.
-    """
+    """The scenario that FOLDER/SPLIT/NUMBER names; None where it names none."""
     path = Path(given)
     if not path.name.isdigit() or not is_folder(path.parent):
         return None

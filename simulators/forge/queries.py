@@ -56,11 +56,7 @@ class Part(NamedTuple):
 
 
 def context(parts: Sequence[Part]) -> str:
-    """What comes after a noun: whose it is, where, when, and with which other values.
-
-    Args:
-        parts: The arguments.
-    """
+    """What comes after a noun: whose it is, where, when, and with which other values."""
     owners, places, times, others = [], [], [], []
     for part in parts:
         last = part.noun.split(" ")[-1]
@@ -83,7 +79,6 @@ def subject(capability: ForgedCapability, named: Sequence[Part], own: Part | Non
     """The words for what is asked about.
 
     Args:
-        capability: The operation.
         named: The arguments, without the id of the entity itself.
         own: The id of the entity itself; None where it is no argument.
     """
@@ -114,8 +109,6 @@ def question(fact: ForgedFact, about: str, luck: int) -> str:
     """A fact as a question or a request.
 
     Args:
-        fact: What is asked.
-        about: The words for what it is a fact of.
         luck: Chooses among ways to say it.
     """
     words = fact.words.split(" ")

@@ -77,11 +77,7 @@ class ForgedTaskWriter:
         return [Asked(capability, f) for f in found if f.entity or (f.value is not None and distinctive(f.value.spec()))]
 
     def write(self, split: str, index: int, number: int) -> Task:
-        """Compose the task at a place of a split.
-
-        Raises:
-            ConfigError: No facts of the world are distinct.
-        """
+        """Compose the task at a place of a split."""
         problem = ""
         for attempt in range(ATTEMPTS):
             found = self._attempt(split, index, number, attempt)

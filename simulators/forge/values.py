@@ -50,8 +50,6 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
     """The form of values of a field or a parameter; None where nothing is known of them.
 
     Args:
-        name: Its name.
-        schema: Its schema.
         entity: What it is a field of, such as "user": the name of a user is a person's.
     """
     kind, form, words = schema.get("type", ""), schema.get("format", ""), split(name)
@@ -143,7 +141,6 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
     """The value of a form that belongs to some names; the same names give the same value.
 
     Args:
-        spec: The form, as `spec_of` gives it.
         seed, names: As for `stable_integer`.
     """
     luck = stable_integer(seed, "forged", *names)

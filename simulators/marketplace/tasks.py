@@ -192,9 +192,6 @@ class TaskRules:
         chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
         serving: Share of the tools on offer that serve a need, one for each need at least; the others are then those of the
             same categories whose capabilities share most words with the needs'. None for three quarters, and any others.
-
-    Raises:
-        ConfigError: A number is out of range.
     """
 
     size_levels: Sequence[float] = SIZE_LEVELS

@@ -72,11 +72,7 @@ Route = tuple[str, ...]
 
 
 def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
-    """The routes from an image to a wanted output; the direct one comes first.
-
-    Args:
-        alone: Whether it is the only output wanted.
-    """
+    """The routes from an image to a wanted output; the direct one comes first."""
     if want.is_image:
         return ((),)
     readers = [READER_OF[want.kind], *(reader for reader in READER_TOOLS if alone and reader != READER_OF[want.kind])]

@@ -89,9 +89,6 @@ def plan_worlds(
         slots: Number of tools that may run at once; None for any number.
         gpu_capacity_mb: GPU memory in all, MB; None for any amount.
         cold_starts: Whether a tool is loaded first, which takes the profile's `cold_start_s` and is not billed.
-
-    Raises:
-        ConfigError: A tool needs more memory than there is.
     """
     loading = profile.cold_start_s() if cold_starts else dict.fromkeys(TOOLS, 0.0)
     worlds = []

@@ -80,7 +80,6 @@ def draw_session(rules: SessionRules, number: int) -> Session:
     """Draw a session.
 
     Args:
-        rules: How.
         number: The session's; equal rules and numbers give equal sessions in every process. A rule changes what it is about and
             nothing else, so that sessions under other rules can be compared in pairs.
     """
@@ -122,7 +121,6 @@ def regimes(
     """(Q, I) states: a tool keeps its state until it enters a new regime, which draws one by its reliability.
 
     Args:
-        rules: For the drift.
         reliability: (I,).
         moves, luck: (Q, I) uniforms that decide whether a tool enters a regime, and which.
         first: (I,) the states to begin with; None draws them.

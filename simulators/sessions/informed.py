@@ -116,9 +116,7 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
     point on the way is a bound, so how well it is minimised does not matter for the claim.
 
     Args:
-        session: The session.
         price, seconds: The limits; infinite for none.
-        steps: Evaluations of a line search.
     """
     figures = odds(session)
     room_s = seconds + TIMEOUT_S + float(session.profiles.cold_start_s.max())

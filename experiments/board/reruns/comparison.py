@@ -152,12 +152,6 @@ def compare(
     """Compare every row of a rerun with that of the submission, both from their episodes.
 
     The figure that ranks the track is compared row by row, the lead of the chosen tools once for an agent and a track.
-
-    Args:
-        run: that the submission was played in.
-        rerun: its rerun.
-        claimed, again: episodes of the submission and of the rerun.
-        data: folder or file that their worlds are read from, where it lies elsewhere now.
     """
     sides = [by_row(played) for played in (claimed, again)]
     whole, unpublished = pooled(rerun, ())[0], unpublished_tracks(run, rerun)
@@ -281,8 +275,6 @@ def with_reruns(
     """Rows of a submission, those that were run again with the figures of their rerun, which rank them.
 
     Args:
-        rows: as the leaderboard shows them.
-        reran: the comparison.
         keys: the agent and condition of each row, as `RerunRow.key`.
     """
     by_key = {each.key: each for each in reran}

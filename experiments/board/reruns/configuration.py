@@ -36,8 +36,6 @@ def rerun_config(
     data stay unchanged, and so does their digest.
 
     Args:
-        manifest: of the submission.
-        secret: the secret that determines seeds and worlds.
         episodes: number of episodes of every row and world, at most as many as it has; None for as many as were submitted.
         outcomes: an outcome table that plans are run on, instead of the submission's.
         worlds: how many worlds every row is played in, where worlds are generated.
@@ -95,12 +93,7 @@ def without_world(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpublished_tracks(run: RunConfig, rerun: RunConfig) -> frozenset[str]:
-    """The tracks of a rerun whose worlds are not those that the submission was played in.
-
-    Args:
-        run: that the submission was played in.
-        rerun: its rerun.
-    """
+    """The tracks of a rerun whose worlds are not those that the submission was played in."""
     return frozenset(track.name for track in rerun.tracks if track.digest != run.track(track.name).digest)
 
 

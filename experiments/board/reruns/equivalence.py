@@ -122,7 +122,6 @@ def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: boo
     Args:
         sides: the worlds, without void episodes.
         fitted: those of them over which the slopes are fitted.
-        share: as for `gap_of`.
     """
     centred = [side.values - side.values.mean() for side in fitted]
     others = [side.references - side.references.mean(axis=0) for side in fitted]
@@ -147,7 +146,6 @@ def tasks_needed(spread_of_tasks: float, between: float, worlds: int, share: boo
         spread_of_tasks: variance of a task's mean value, after the adjustment where it is known.
         between: standard deviation between worlds.
         worlds: secret worlds of the rerun.
-        share: the figure is a share.
 
     Returns:
         The number; None where worlds differ by so much that none is enough.

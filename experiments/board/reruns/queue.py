@@ -112,13 +112,10 @@ def judge_queue(
     as those of a queue that was not killed, as far as the entries' agents repeat themselves.
 
     Args:
-        queue: the folder of the entries.
-        board: the leaderboard's run, which has ended.
         secret: file with the secret of the queue; ``-`` reads it from standard input. Change it whenever reruns are published.
         most: entries judged at most.
         minutes: after which an entry is refused.
         sandbox: of the agents, one of `sandbox.SANDBOXES`. Without one, entries with code of their own go on waiting.
-        pages: renders the leaderboard's pages.
         say: called with a line about each entry.
         worlds: secret worlds that every row is played in, where worlds are generated.
         verdicts: the maintainer's folder of verdicts, which no entry can reach; by default `QUEUE.verdicts` beside the queue.

@@ -39,14 +39,7 @@ def play_informed(track: TrackConfig, condition: Condition, seed: int, data: str
 
 
 def play_references(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> list[list[EpisodeResult]]:
-    """Play the episodes of a condition with the references of its track: the results of each, in order.
-
-    Args:
-        track: in whose world they play.
-        condition: with the number of episodes.
-        seed: of the run.
-        data: folder or file that the world is read from, where it lies elsewhere now.
-    """
+    """Play the episodes of a condition with the references of its track: the results of each, in order."""
     names = REFERENCES.get(track.name, ())
     return [_play(track, entry_of(name, track.name).env_id, name, condition, seed, data) for name in names]
 

@@ -74,17 +74,12 @@ def rerun(
     plan from, are collected again in the rerun's world.
 
     Args:
-        submission: its folder.
         secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
         out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
         commitment: the hash that was published before; the secret must fit it.
         code: folder with the submission's agent files (``FILE.py:CLASS``).
         episodes: number of episodes of every row and world, at most as many as it has; by default as many as were submitted.
-        progress: called with the numbers of finished and of all episodes.
         outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
-        engine: where the submission is replayed and past uses are collected; by default here.
-        pages: renders the rerun's pages.
-        sandbox: of the agents' processes, one of `sandbox.SANDBOXES`.
         worlds: how many secret worlds every row is played in, where worlds are generated.
 
     Raises:

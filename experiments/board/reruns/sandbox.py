@@ -67,7 +67,6 @@ def choose(sandbox: str) -> str:
         sandbox: one of `SANDBOXES`; `auto` takes bubblewrap where this machine has it.
 
     Raises:
-        UnknownName: no such sandbox.
         ConfigError: bubblewrap is asked for, and this machine cannot run it.
     """
     if sandbox not in SANDBOXES:
@@ -102,10 +101,6 @@ def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], 
     """Yield a command that runs another in the sandbox, and the file handles that it must inherit.
 
     Run as an ordinary user: the kernel counts none of root's threads, so only their memory bounds those.
-
-    Args:
-        command: what runs inside.
-        place: what it is given.
     """
     handle = _filter()
     try:

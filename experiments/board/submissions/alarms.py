@@ -100,13 +100,7 @@ class Foresight(NamedTuple):
 
 
 def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
-    """Compare the episodes of a row with the informed policy's.
-
-    Args:
-        results: of the row.
-        informed: that policy's results, by the index of the episode.
-        seeds: episodes of a task in a row.
-    """
+    """Compare the episodes of a row with the informed policy's."""
     of_task: dict[int, list[float]] = {}
     for each in results:
         if not each.void and each.episode in informed:
@@ -128,9 +122,6 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
 
     Args:
         world: the environment, standing at its end.
-        episode: as replay played it.
-        actions: as recorded.
-        result: of the episode.
     """
     better = int(result.regret is not None and result.regret < -ROUNDING)
     task = frozenset(
@@ -187,8 +178,6 @@ def alarms(signs: Signs, track: str = "", foresight: Foresight | None = None) ->
     """List the alarms that are raised, as sentences.
 
     Args:
-        signs: of a row.
-        track: of the row.
         foresight: of the row, where there is an informed policy in its track.
     """
     found = []

@@ -37,7 +37,6 @@ def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list
     """Name the files in a folder that no command wrote there.
 
     Args:
-        place: the folder.
         known: paths of the files that belong there, relative to it; one that ends in ``/`` stands for all that is below.
         below: look in this part of the folder only.
     """
@@ -125,7 +124,6 @@ def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[
 
     Args:
         derived: a leaderboard's document, with the rows that there should be.
-        found: the rows that there are.
     """
     if not all(isinstance(row, dict) for row in found):
         yield "rows: expected objects"

@@ -95,11 +95,7 @@ def schema() -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
-    """Read the manifest in a folder; return it and the problems found, as text.
-
-    Raises:
-        DataError: the folder has no manifest.
-    """
+    """Read the manifest in a folder; return it and the problems found, as text."""
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")

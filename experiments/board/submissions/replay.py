@@ -131,14 +131,7 @@ class CheckedFile:
 
 
 def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: Engine) -> Iterator[CheckedFile]:
-    """Replay the files of a run or a submission; yields each once it is checked, in order.
-
-    Args:
-        folder: where they lie.
-        seed: of the run.
-        rows: the files.
-        engine: where episodes are replayed.
-    """
+    """Replay the files of a run or a submission; yields each once it is checked, in order."""
     files = [CheckedFile(row) for row in rows]
     checked = 0
     for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
@@ -247,13 +240,7 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
 def void_episodes(
     folder: Path, run: RunConfig, data: str | None
 ) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
-    """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words.
-
-    Args:
-        folder: of the run.
-        run: its configuration.
-        data: folder or file that its worlds are read from, where it lies elsewhere now.
-    """
+    """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words."""
     rows = {(row.track.name, row.agent, row.condition.key): row for row in run.rows()}
     found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
     try:
@@ -287,11 +274,7 @@ def void_results(
     """The results of a row's void episodes, by index.
 
     Args:
-        row: whose they are.
-        seed: of the run.
-        env_id, model: that it was played in, and with.
         reasons: why, by index; those beyond the row's episodes are left out.
-        data: folder or file that the world is read from, where it lies elsewhere now.
     """
     world = base_env(_env_of(row.track.model_dump_json(), env_id, row.number, None if row.track.data is None else data))
     about = world, AgentInfo(row.agent, model or ""), env_id

@@ -23,12 +23,7 @@ RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
-    """The recorded entries that were played as a run is, of agents that the run did not play itself.
-
-    Args:
-        config: of the run.
-        folder: folder of the entries.
-    """
+    """The recorded entries that were played as a run is, of agents that the run did not play itself."""
     found = []
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])

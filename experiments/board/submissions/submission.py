@@ -48,9 +48,7 @@ def pack(
     """Make a submission of a leaderboard run that has ended.
 
     Args:
-        run: the run's folder.
         out: the submission's folder; must not exist.
-        name, contact: of the submitter.
         agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
         files: folder with the agents' own files, which a rerun needs; they are copied.
         about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
@@ -110,7 +108,6 @@ def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
     """Say in which tracks a rerun can confirm no claim, because the tasks are too few, and how many are needed.
 
     Args:
-        run: the run's folder.
         packed: the submission that was made of it.
     """
     manifest, _ = read_manifest(Path(packed))

@@ -104,14 +104,9 @@ def validate(
     """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
 
     Args:
-        folder: the submission.
-        data: folder or file that its worlds are read from, where it lies elsewhere now.
-        progress: called with the numbers of replayed and of all episodes.
-        engine: where episodes are replayed; by default here. The verdict does not depend on it.
         board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
 
     Raises:
-        DataError: there is no manifest.
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
     place = Path(folder)
@@ -185,7 +180,6 @@ def validate_run(
 
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
-        DataError: its configuration cannot be read.
     """
     with reading(Path(folder)):
         return _check_run(Path(folder), data, progress, engine)
@@ -257,10 +251,6 @@ def check_rerun(
 
     Args:
         folder: as `costgym submit rerun` wrote it: `rerun.json` and the trajectories.
-        verdict: of the submission, verified.
-        board: the leaderboard, in whose worlds episodes are replayed.
-        data: folder or file that those worlds are read from, where it lies elsewhere now.
-        engine: where episodes are replayed; by default here.
 
     Returns:
         The rows of the comparison, and what is wrong, in words.
@@ -341,12 +331,7 @@ def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
 
 
 def _check_config(run: RunConfig, data: str | None) -> list[str]:
-    """List how a configuration contradicts itself, this version, or the suite that it names.
-
-    Args:
-        run: the configuration.
-        data: folder or file that its worlds are read from, where it lies elsewhere now.
-    """
+    """List how a configuration contradicts itself, this version, or the suite that it names."""
     if run.format != FORMAT:
         return [f"format: expected {FORMAT!r}, got {run.format!r:.80}"]
     if run.version != __version__:

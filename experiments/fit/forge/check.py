@@ -19,7 +19,6 @@ def problem_of_world(document: Mapping[str, Any], tried: int = TRIED) -> str | N
     """Say in words what is wrong with a world; None if nothing is found.
 
     Args:
-        document: The scenario.
         tried: Tasks of each split that are checked.
     """
     try:

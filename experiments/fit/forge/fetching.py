@@ -28,7 +28,6 @@ def downloaded(package: str, cache: Path) -> Path:
 
     Args:
         package: NAME@VERSION of a package in `PACKAGES`, or npm:NAME@VERSION, or pypi:NAME@VERSION.
-        cache: Folder in which archives are kept.
 
     Raises:
         ConfigError: The name is not of this form, or there is no client.

@@ -89,13 +89,7 @@ def forge(
 
     Args:
         sources: Files, folders, archives, packages or MCP commands; see `sources.documents`.
-        name: The scenario's name.
-        seed: The scenario's seed.
-        cache: Folder in which archives of packages are kept.
         profiles, settings: Measured profiles of tools and settings of the scenario; see `profiles.measured`.
-
-    Returns:
-        The scenario's document, and what was read.
 
     Raises:
         ConfigError: A source is not there, or nothing can be asked of its documents; says why.
@@ -133,10 +127,7 @@ def forge_folder(
     """Make a folder of worlds; the same command continues an interrupted one, and the engine changes no byte.
 
     Args:
-        sources, seed, cache, profiles, settings: As for `forge`.
         out: The folder. It gets one folder for each split.
-        worlds: Number of worlds.
-        engine: Where documents are read and worlds are composed.
 
     Yields:
         Progress: `{"read": n, "of": N}`, `{"made": n, "of": N}`, and at last `{"report": ...}`.

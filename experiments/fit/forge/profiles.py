@@ -21,7 +21,6 @@ def measured(log: Path) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]
 
     Raises:
         ConfigError: The log names no tools of its own.
-        DataError: The log cannot be read.
     """
     scenario = calibrate(log, "profile").scenario.model_dump(mode="json")
     tools = scenario["source"].get("tools")

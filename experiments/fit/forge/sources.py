@@ -51,11 +51,9 @@ def documents(source: str, cache: Path) -> list[Document]:
 
     Args:
         source: A file, a folder, an archive, `registry:NAME@VERSION`, or `mcp:COMMAND`.
-        cache: Folder in which archives of packages are kept.
 
     Raises:
         ConfigError: There is no such source, or nothing in it can be a document.
-        DataError: An archive cannot be read.
     """
     if source.startswith(COMMAND):
         return [Document(*asked(source.removeprefix(COMMAND)))]

@@ -33,8 +33,6 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
     """Choose the split whose tasks are learnt from.
 
     Args:
-        env_id: the environment.
-        level: its scenario.
         wanted: name of the split; None for `train-large` where the world makes tasks on demand, else `train`.
 
     Raises:
@@ -69,8 +67,6 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | Non
     """Play the first test episodes with an agent.
 
     Args:
-        env: of the test split.
-        agent: who plays.
         episodes: how many; the same ones for every agent.
         seed: of the agent's own chance; by default derived from the episode.
 

@@ -145,12 +145,10 @@ def learn(
 
     Args:
         unit: method, environment, level and seed.
-        split: whose tasks it learns from.
         steps: decisions at most.
         limit_s: seconds of processor time at most.
         every: decisions between two measurements.
         limit: on the mean price of an episode, of constrained methods.
-        watch: measures.
 
     Returns:
         Decisions, seconds of processor time, and the policy.

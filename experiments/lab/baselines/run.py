@@ -28,13 +28,11 @@ def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | N
     """List the runs of a table, cheap ones first; `left_out` says what is not among them.
 
     Args:
-        methods: names of `METHODS`.
         envs: ids of environments.
         levels: scenarios, for environments that take one; None for the default scenario of each.
         seeds: training runs of every method.
 
     Raises:
-        UnknownName: there is no such method or environment.
         ConfigError: a name is given twice, there are no seeds, or an environment has none of the methods.
     """
     for name in methods:
@@ -129,7 +127,6 @@ def read_record(path: Path, settings: BaselineSettings) -> Record:
     """Read the record of a run.
 
     Raises:
-        DataError: it cannot be read.
         ConfigError: it was made with other settings or by another version.
     """
     try:

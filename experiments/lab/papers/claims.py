@@ -378,7 +378,6 @@ def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
     """Check the claims under one protocol.
 
     Args:
-        rows: rows of all kinds of tasks and weights of the score.
         differences: rows of `difference_row`; CATP's are checked for every weight.
     """
     table = {(row["tasks"], row["alpha"], row["agent"]): row for row in rows if row["group"] == AVERAGE}

@@ -36,10 +36,8 @@ def interval_ends(
     """Return the 95 % intervals of figures by name, by bootstrap over episodes.
 
     Args:
-        names: names of the figures.
         above, below: numerators and denominators of each episode; None for means.  # (episodes, figures)
         episodes: numbers of the episodes; None counts them from 0.
-        seed: seed of the bootstrap.
         difference: `above` has two columns, and the one figure is the first less the second.
     """
     below = np.ones_like(above) if below is None else below

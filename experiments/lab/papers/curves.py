@@ -79,14 +79,11 @@ def play_curves(
     Points are kept in the folder `curves` beside the experience, and a later call plays only those that are missing.
 
     Args:
-        scenario: scenario of the protocol.
         protocol: limits of the search and settings of BTP.
         results: episodes at R = 20 of the plain agents and of those with BTP.
         experience: file of past tool uses, for BTP; the first of them are written beside it.
-        episodes: number of episodes per point.
         seed: seed of the worlds; must be the seed of `results`.
         jobs: number of processes; the episodes do not depend on it.
-        progress: called with the number of finished points and the number of all points that are played.
     """
     # Plain agents neither see the budget nor stop at it: their episodes at one R are regraded at every other R, not played.
     bases = [name for name in results if "+" not in name]
@@ -154,7 +151,6 @@ def play_point(shared: tuple[str, Protocol, int, int], point: Point) -> Iterator
 
     Args:
         shared: scenario as JSON text, protocol, number of episodes and seed.
-        point: the point.
     """
     document, protocol, episodes, seed = shared
     settings = BtpSettings(**protocol.btp)

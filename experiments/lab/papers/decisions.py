@@ -61,7 +61,6 @@ def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None =
 
     Args:
         episodes: number of samples from the start of each split; None for all.
-        seed: seed of the deciders.
         data: a ToolDEER folder, used instead of generated samples. If it has no training samples, the rule is fitted on one
             half of the validation samples and scored on the other half.
     """

@@ -107,14 +107,9 @@ def follow(
     Args:
         agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``)
             uses its own model.
-        level: one of `LEVELS`.
         episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
-        seed: seed of the worlds.
-        scenario: scenario to play.
-        model: name of the agent's language model.
         luck: seed of the agent; another value gives another run of the agent in the same worlds.
         search: limits of the search, as `SearchSettings.chosen` reads them.
-        split: split to play.
     """
     env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS, split=split))
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
@@ -170,11 +165,7 @@ def follow_all(
     """Play agents at every level, and the reference of the win rate; a later call with the same folder plays what is missing.
 
     Args:
-        agents: names of the agents.
-        episodes, seed, scenario, search, model: as for `follow`.
-        out: folder in which the episodes are kept.
         jobs: number of processes; the episodes do not depend on it.
-        progress: called with the numbers of finished and of all runs.
     """
     runs: list[Run] = [
         (name, level, luck) for level in LEVELS for name, luck in ((REFERENCE, 1), *((name, 0) for name in agents))

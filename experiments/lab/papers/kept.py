@@ -31,7 +31,6 @@ def play_kept(
         shared: first argument of `work`.
         pieces: second arguments of `work`, by the names of their files.
         jobs: number of processes; the lines do not depend on it.
-        progress: called with the numbers of finished and of all pieces.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.

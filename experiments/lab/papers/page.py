@@ -32,13 +32,9 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
     """Write `NAME.md`, and for each protocol with curves an SVG.
 
     Args:
-        name: name of the paper.
         found: result of `reproduce`.
         folder: output folder; created if it does not exist.
         command: command that produced the rows; the page states it with the date and the machine.
-
-    Returns:
-        Path of the page.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

@@ -146,11 +146,7 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
 
 
 def protocols(paper: str) -> tuple[Protocol, ...]:
-    """Return the protocols of a paper, the published one first.
-
-    Raises:
-        UnknownName: the paper has none.
-    """
+    """Return the protocols of a paper, the published one first."""
     if paper not in PROTOCOLS:
         raise UnknownName("paper with protocols", paper, PROTOCOLS)
     return PROTOCOLS[paper]

@@ -254,11 +254,7 @@ PUBLISHED = {"btp": _BTP, "ecoact": _ECOACT, "deer": _DEER, "toolplanner": _TOOL
 
 
 def published(name: str) -> list[Row]:
-    """Return copies of a paper's rows.
-
-    Raises:
-        UnknownName: the paper is not included.
-    """
+    """Return copies of a paper's rows."""
     if name not in PUBLISHED:
         raise UnknownName("paper", name, PUBLISHED)
     return [dict(row) for row in PUBLISHED[name]]

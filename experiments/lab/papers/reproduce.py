@@ -110,7 +110,6 @@ def reproduce(
         jobs: number of processes; the rows do not depend on it.
         data: a ToolDEER folder; for "deer" only.
         out: folder of the runs, which a later call continues; None for a temporary folder.
-        progress: called with the number of finished steps and the number of all steps.
         steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
 
     Returns:
@@ -119,10 +118,6 @@ def reproduce(
         format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect
         has `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`
         and `source`.
-
-    Raises:
-        UnknownName: the paper is not included.
-        ConfigError: a number is out of range.
     """
     if name not in PUBLISHED_ROWS:
         raise UnknownName("paper", name, PUBLISHED_ROWS)
@@ -180,7 +175,6 @@ def play_protocol(
     Args:
         name: "btp", "ecoact" or "toolplanner".
         protocol: one of `protocols`, or one that differs in a setting.
-        seed, episodes, jobs, out, progress: as for `reproduce`.
         agents: the systems to play, plain ones first, and without BTP's curves; None for all.
     """
     if name == "toolplanner":

@@ -208,8 +208,6 @@ def run_views(
         tick: called after every step.
         scalar_env, native_env: what makes either.
         choose: picks the actions from a generator, the observation and the mask.
-        threads: of the native one.
-        settings: of both.
 
     Returns:
         How often each status and each way to end was met.

@@ -372,9 +372,6 @@ def check(name: str, scenario: Scenario, seed: int, tally: Tally, own: bool = Fa
     """Find the first problem of an oracle in a world; a crash is one, and so is a refusal.
 
     Args:
-        name: the oracle.
-        scenario: the world.
-        seed: keys the play.
         tally: counts what is played.
         own: the world is a user's: that a view cannot hold it is counted, and no problem.
     """

@@ -51,11 +51,7 @@ class PoolData:
 
 
 def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
-    """Return the file name and content digest of each pool, which identify the training data of a run.
-
-    Raises:
-        DataError: a file cannot be read.
-    """
+    """Return the file name and content digest of each pool, which identify the training data of a run."""
     try:
         contents = [(Path(path).name, Path(path).read_bytes()) for path in paths]
     except OSError as error:
@@ -67,8 +63,6 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
     """Read pools as executed plans, and hold out a quarter of the tasks' samples.
 
     Args:
-        paths: pool files.
-        seed: seed for drawing the held-out samples.
         profile: prices of the tools.
         tasks: ``sequential``, ``nonsequential`` or ``all``: kind of the tasks to include.
 

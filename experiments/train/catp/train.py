@@ -34,19 +34,16 @@ def train_catp(
         out: folder of the run; ``catp:OUT`` is the agent.
         tasks: ``sequential``, ``nonsequential`` or ``all``.
         steps: number of optimizer steps.
-        seed: seed of all random draws.
         pool: files of recorded plans to train on, see `load_pool`; by default plans are searched for and executed. A quarter
             of the recorded (task, sample) pairs is held out, and the metrics are measured on them.
         resume: continue the run in the folder; if False, delete its files and start again.
         evaluator: scores and prices; None for the shipped outcome table and the profile of the settings.
         device: ``cpu``, ``cuda`` or ``auto``.
-        callback: receives the run's steps and messages.
         save_every: number of steps between checkpoints.
         check_every: number of steps between evaluations on the train tasks; 0 to evaluate only at the end.
         settings: further fields of `CatpSettings`.
 
     Raises:
-        MissingExtra: torch, transformers or safetensors is not installed.
         ConfigError, UnknownName: a setting is invalid, or the folder holds another run.
         TrainingFailed: the loss is not finite; the last good checkpoint is kept.
         DataError: a checkpoint or a pool cannot be read, or the pools contain no usable plans.

@@ -50,9 +50,6 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     after the last word is the tool that contains most of them.
 
     Args:
-        steps: number of steps.
-        tokenizer: tokenizer of the small model.
-        slots: number of tools per row.
         settings: settings of the run; the batch size and the seed are used.
     """
     luck = stable_generator(settings.seed, "deer look-up")

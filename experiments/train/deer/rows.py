@@ -27,9 +27,6 @@ def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings
     """Convert the decisions of examples to training rows.
 
     Args:
-        known: labelled examples.
-        writing: converts decisions to text.
-        tokenizer: tokenizer of the model.
         settings: settings of the run; the shares of the kinds of rows and the seed are used.
     """
     luck = stable_generator(settings.seed, "deer rows")
@@ -99,7 +96,6 @@ def learning_order(rows: Sequence[TokenRow], retrieval: int, settings: DeerSetti
     are in random order.
 
     Args:
-        rows: the decision rows.
         retrieval: number of retrieval rows, a multiple of the batch size.
         settings: settings of the run; the steps, the batch size and the share of retrieval rows are used.
     """

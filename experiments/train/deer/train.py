@@ -43,12 +43,9 @@ def train_deer(
 
     Args:
         out: folder of the run; ``deer:OUT`` is the agent.
-        scenario: scenario that provides tools and queries.
-        seed: seed of the weights, the samples and their order.
         data: a ToolDEER folder with training samples, used instead of generated samples.
         counts: numbers of NoSearch, NoCall and Call samples in the splits `train`, `valid` and `test`; None for the paper's.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages.
         save_every: number of steps between checkpoints.
         settings: further fields of `DeerSettings`.
 
@@ -74,11 +71,7 @@ def train_deer(
 def training_examples(
     scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
 ) -> tuple[list[Example], DecisionAwareEnv]:
-    """Return the training examples and the environment that they come from.
-
-    Raises:
-        ConfigError: training samples of some kind are missing.
-    """
+    """Return the training examples and the environment that they come from."""
     if data is not None:
         env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises if the split does not exist
     else:

@@ -144,9 +144,6 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
     The teacher plays the query without an instruction; the instruction is then written for the tool that it called first for
     each need. Every instruction has its own path in a world with its own seed, so only the instruction determines which of the
     suitable tools were chosen.
-
-    Raises:
-        ConfigError: the teacher solves no task.
     """
     world = training_scenario(scenario, settings)
     env = text_env(world, None)
@@ -259,8 +256,6 @@ def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSetti
 
     Args:
         planner: the planner of stage 1, which samples actions at the settings' temperature.
-        scenario: the scenario of the tasks.
-        settings: settings of the run.
         start: index of the first task; earlier tasks are skipped.
     """
     world = training_scenario(scenario, settings)
@@ -301,11 +296,7 @@ def _grown(step: Round, before: tuple[Message, ...], view: MarketplaceChatEnv) -
 
 
 def read_trees(path: Path) -> list[GrownTree]:
-    """Read solution trees from a file.
-
-    Raises:
-        DataError: a line is not a solution tree.
-    """
+    """Read solution trees from a file."""
     trees = []
     for number, line in enumerate(iter_lines(path), 1):
         try:

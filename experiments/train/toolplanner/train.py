@@ -51,12 +51,9 @@ def train_toolplanner(
 
     Args:
         out: folder of the run; ``toolplanner:OUT`` is the agent.
-        scenario: scenario whose train split is used.
-        seed: seed of all random draws.
         sft: folder of an existing stage 1 with the same settings; None to train stage 1 in `out`.
         resume: continue the run in the folder; if False, delete its files and start again.
         device: ``cpu``, ``cuda`` or ``auto``.
-        callback: receives the run's steps and messages.
         save_every: number of steps between checkpoints.
         settings: further fields of `LearntSettings`.
 
@@ -65,7 +62,6 @@ def train_toolplanner(
         some train tasks.
 
     Raises:
-        MissingExtra: torch, transformers or safetensors is not installed.
         ConfigError, UnknownName: a setting is invalid, the folder holds other files, or the solution trees contain no pair.
         TrainingFailed: the loss is not finite; the last good checkpoint is kept.
         DataError: a checkpoint or file to resume from is damaged.

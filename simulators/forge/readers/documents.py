@@ -23,7 +23,6 @@ def parse(content: bytes, name: str) -> Any:
 
     Args:
         content: The bytes of the file.
-        name: Its name, for messages.
 
     Raises:
         DataError: It is too large or too deep, contains itself, or is neither JSON nor YAML; says where.
@@ -86,7 +85,6 @@ def inside(base: str, other: str) -> str | None:
     """The path of a file that another one names, within their source; None where it leads out of it.
 
     Args:
-        base: Path of the file that names it.
         other: The name, relative to that file's folder.
     """
     if "\\" in other or ":" in other or other.startswith("/"):

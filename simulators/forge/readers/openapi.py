@@ -40,8 +40,6 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> I
     """All operations of an OpenAPI document, and the parts that could not be read.
 
     Args:
-        document: The parsed document.
-        name: Its path within its source.
         fetch: Reads another file of the source.
     """
     references = References(document, name, fetch)

@@ -22,7 +22,6 @@ def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
     """Read an API from a document.
 
     Args:
-        name: The document's path within its source.
         content: Its bytes.
         fetch: Reads another file of the source by its path; None where there are none.
 

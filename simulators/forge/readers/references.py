@@ -58,7 +58,6 @@ class References:
         """Follow the references of a mapping until it has none.
 
         Args:
-            value: The mapping.
             base: The place that its references start from, as this method returned it; None for the document.
 
         Returns:

@@ -31,7 +31,6 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
     """A parameter's schema by itself: references resolved, and only what function calling uses.
 
     Args:
-        schema: The schema in the document.
         references, base: Resolve its references; see `References.resolve`.
         level: Number of schemas around it.
     """

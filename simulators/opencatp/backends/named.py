@@ -20,10 +20,7 @@ def make_backend(name: str, weights: str | Path | None = None, download: bool = 
         device: a torch device, such as "cpu" or "cuda".
 
     Raises:
-        UnknownName: there is no such back-end.
         ConfigError: `tiny` was told to download.
-        DataError: the folder does not exist.
-        MissingExtra: torch or transformers is not installed.
     """
     if name not in BACKENDS:
         raise UnknownName("back-end", name, BACKENDS)

@@ -119,8 +119,6 @@ class PublishedBackend:
         """Brings a tool's model into memory, on the device.
 
         Raises:
-            UnknownName: No such tool.
-            DataError: Its weights are not at hand.
             ConfigError: It alone takes more than `memory_limit_mb`.
         """
         if tool not in ALL_TOOLS:

@@ -26,11 +26,7 @@ _MAX_NEW_WORDS = 40
 
 
 def make_network(tool: str) -> torch.nn.Module:
-    """The untrained network of a tool.
-
-    Raises:
-        UnknownName: No such tool.
-    """
+    """The untrained network of a tool."""
     torch = require("torch", "vision")
     from . import networks as n
 
@@ -66,11 +62,7 @@ def save_weights(network: torch.nn.Module, path: Path, metadata: dict[str, str])
 
 
 def load_network(tool: str, folder: Path) -> torch.nn.Module:
-    """A tool's network with the weights from `folder`, in evaluation mode on the CPU.
-
-    Raises:
-        DataError: The file is missing, or holds other weights.
-    """
+    """A tool's network with the weights from `folder`, in evaluation mode on the CPU."""
     safetensors = require("safetensors.torch", "vision")
     network, path = make_network(tool), folder / f"{tool}.safetensors"
     if not path.is_file():

@@ -67,11 +67,7 @@ def combination(name_or_index: str | int) -> tuple[str, ...]:
 
 
 def check_images(images: NDArray[np.uint8], place: str) -> NDArray[np.uint8]:
-    """A batch of RGB images as (n, height, width, 3) uint8, or an error that says what came instead.
-
-    Raises:
-        DataError: Another dtype or shape, or an empty image.
-    """
+    """A batch of RGB images as (n, height, width, 3) uint8, or an error that says what came instead."""
     array = np.asarray(images)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or min(array.shape[1:3]) < 8:
         raise DataError(
@@ -162,12 +158,7 @@ def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.flo
 
     Args:
         images: (n, height, width, 3) uint8.
-        kinds: Some of `KINDS`.
         field: Noise for the batch, of the images' shape; used only where `kinds` has noise.
-
-    Raises:
-        UnknownName: A degradation that is none.
-        DataError: Images of another dtype or shape.
     """
     images = check_images(images, "images to degrade")
     for kind in kinds:

@@ -243,11 +243,7 @@ def _answer(want: Output, sinks: tuple[_Sink, ...], any_text: bool) -> _Sink | N
 
 
 def check_sample(scores: ScoreSource, sample: int) -> int:
-    """A sample number that there is.
-
-    Raises:
-        UnknownName: It is not.
-    """
+    """A sample number that there is."""
     if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < scores.samples:
         raise UnknownName("sample", str(sample), (f"0..{scores.samples - 1}",))
     return sample

@@ -88,9 +88,6 @@ def image_features(images: NDArray[np.uint8]) -> Features:
 
     Args:
         images: (n, height, width, 3) uint8; other sizes than `scenes.SIZE` are brought to it.
-
-    Raises:
-        DataError: Another dtype or shape.
     """
     images = check_images(images, "images to score")
     if images.shape[1:3] != (_COMMON_SIZE, _COMMON_SIZE):

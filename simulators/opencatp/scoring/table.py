@@ -43,12 +43,7 @@ _CHAIN_NUMBER = {c: i for i, c in enumerate(CHAINS)}
 
 
 def chain_number(chain: Sequence[str]) -> int:
-    """Return the position of a chain of restorers in `CHAINS`.
-
-    Raises:
-        UnknownName: A tool in it is no restorer.
-        DataError: A tool is in it twice.
-    """
+    """Return the position of a chain of restorers in `CHAINS`."""
     number = _CHAIN_NUMBER.get(tuple(chain))
     if number is not None:
         return number

@@ -36,10 +36,7 @@ def build_table(
     Args:
         out: The `.npz` to write.
         backend: The back-end that executes the tools.
-        seed: The world of the scenes.
-        samples: Scenes per degradation.
         weights: Hash of the weights, kept in the table's `meta`; default: that of the back-end's folder, where it has one.
-        progress: Called with one line per degradation.
     """
     out, say = Path(out), progress or (lambda _: None)
     weights = weights or _hash_of(backend)

@@ -38,13 +38,11 @@ def reproduce_catp(
     """Train, play and compare; see `reproduce`.
 
     Args:
-        seed: of training and play.
         episodes: number of plans per agent, kind of tasks and weight of the score; None for every test task on every test
             sample.
         jobs: number of processes.
         out: folder of the training runs and boards, which a later call continues.
         steps: optimiser steps of a policy; None for `STEPS`.
-        progress: called with the number of finished steps and the number of all steps.
     """
     names = train_policies(out / "policies", seed, jobs, steps or STEPS, progress)
     played = play_policies(names, seed, episodes, jobs, out / "boards", progress)

@@ -91,15 +91,9 @@ def train_policies(
     """Train all policies, or go on with those that are in the folder; return the agent's name of each.
 
     Args:
-        out: folder of the runs.
-        seed: seed of every run.
         jobs: number of processes.
         steps: optimiser steps of a policy that learns from both kinds of tasks; half of them where it learns from one.
-        progress: called with the number of finished and of all policies.
         usual: fields of `CatpSettings` that all share, and further arguments of `train_catp`.
-
-    Raises:
-        MissingExtra: torch or transformers is not installed.
     """
     require_modules("torch", "transformers", "safetensors")
     asked = policies()

@@ -40,9 +40,7 @@ def plan_rows(results: Results, protocol: str, seed: int = 0, average_only: bool
     """Return the rows of some agents over the same episodes: one for each group of tasks and one for their average.
 
     Args:
-        results: episodes by agent.
         protocol: under which invalid plans are left out or counted.
-        seed: of the bootstrap.
         average_only: leave the groups out.
         common: further entries of every row.
     """
