@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,8 +207,8 @@ def _btp(
     write_atomically(experience, text)
     for row in rows:
         if row["agent"] in (f"{base}+btp" for base in _BASES):
-            own = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
-            row |= {**own, "ci95": {**row["ci95"], **own["ci95"]}}
+            plan = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
+            row |= {**plan, "ci95": {**row["ci95"], **plan["ci95"]}}
     if agents is not None:
         return {"ours": rows, "effects": btp_effects(results, rows, (), seed)}
     points = play_curves(scenario, protocol, own, experience, episodes, seed, jobs, progress)
@@ -316,7 +315,7 @@ def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, 
 def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol, past: str) -> Row:
     """Measure what BTP's plan allows beside what is used: mean uses and price of either, with their intervals."""
     figures = []
-    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, experience=past, btp=protocol.btp):
+    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, past):
         plan = next(part for part in session.access if isinstance(part, Btp)).plan
         quotes = session.quotes()
         price = sum(quotes[name] * uses for name, uses in plan.items() if uses)
@@ -327,19 +326,12 @@ def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, proto
 
 
 def _sessions(
-    scenario: Scenario,
-    name: str,
-    episodes: int,
-    seed: int,
-    protocol: Protocol,
-    btp: Mapping[str, Any] | None = None,
-    **parts: Any,
+    scenario: Scenario, name: str, episodes: int, seed: int, protocol: Protocol, past: str | None = None
 ) -> Iterator[tuple[LlmSession, Episode]]:
     """Play a leaderboard's episodes; yield each one's session of the agent, and the episode."""
-    env = text_env(scenario, **({"budget": {"price": BUDGET}} if btp is not None else {}))
-    search = SearchSettings.chosen(protocol.search, name.partition("+")[0])
-    settings = {} if btp is None else {"btp": BtpSettings(**btp)}
-    agent = make_agent(name, model=protocol.model, search=search, **settings, **parts)
+    env = text_env(scenario, budget={} if past is None else {"price": BUDGET})
+    search, btp = SearchSettings.chosen(protocol.search, name.partition("+")[0]), BtpSettings(**protocol.btp)
+    agent = make_agent(name, model=protocol.model, experience=past, search=search, btp=btp)
     assert isinstance(agent, LlmAgent)
     for index in range(episodes):
         number, world_seed, _ = base_env(env).instance(index, seed)
