@@ -271,7 +271,7 @@ def _ecoact(
                     common = {"curve": "step", "agent": row["agent"], "model": row["model"], "episodes": len(shares)}
                     curves += [
                         {**common, "at": at, "registered_share": float(share), "ci95": {}}
-                        for at, share in enumerate(shares.mean(axis=0), 1)
+                        for at, share in enumerate(shares[:, :-1].mean(axis=0), 1)
                     ]
         rows += found
     return {"ours": rows, "curves": curves, "effects": ecoact_effects(scales, rows, seed)}
@@ -303,12 +303,13 @@ def ecoact_scenario() -> Scenario:
 
 
 def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol) -> NDArray[np.float64]:
-    """Measure the share of the candidate tools that is registered after each reply.  # (episodes, replies)"""
+    """Measure the share of candidate tools registered after each reply, then at the end.  # (episodes, replies + 1)"""
     shares = []
     for session, _ in _sessions(scenario, agent, episodes, seed, protocol):
         access = next(part for part in session.access if isinstance(part, EcoAct))
         at = np.array(list(access.registered.values()))
-        shares.append([(at <= reply).sum() / len(session.candidates) for reply in range(1, ECOACT_REPLIES + 1)])
+        counts = [*((at <= reply).sum() for reply in range(1, ECOACT_REPLIES + 1)), len(at)]
+        shares.append([count / len(session.candidates) for count in counts])
     return np.array(shares)
 
 
