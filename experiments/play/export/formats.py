@@ -27,8 +27,8 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
         format: one of `FORMATS`.
         out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
         options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
-            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all). atif, jsonl, sharegpt:
-            `only` (clean, passed, all). parquet and hf: `next_observation`.
+            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all), `pairs` (seed, task).
+            atif, jsonl, sharegpt: `only` (clean, passed, all). parquet and hf: `next_observation`.
 
     Returns:
         Path of the output.
@@ -76,7 +76,7 @@ FORMATS = {
     "minari": ("minari:to_minari", ("root", *_COMMON)),
     "parquet": ("tables:to_parquet", ("next_observation", *_COMMON)),
     "hf": ("tables:to_hf", ("next_observation", *_COMMON)),
-    "messages": ("messages:to_messages", ("kind", "only", *_COMMON)),
+    "messages": ("messages:to_messages", ("kind", "only", "pairs", *_COMMON)),
     "atif": ("interchange:to_atif", ("only", *_COMMON)),
     "jsonl": ("interchange:to_jsonl", ("only", *_COMMON)),
     "sharegpt": ("interchange:to_sharegpt", ("only", *_COMMON)),
