@@ -5,6 +5,8 @@ The model's own chat template presents the functions; calls are read from its te
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from ...simulators.errors import ConfigError, require
 from .base import ACT, ASSISTANT, TRUNCATED, Function, FunctionCall, Message, Reply
 from .batched import Conversations
 from .call_forms import read_calls
+from .chat_template import CHAT_TEMPLATE
 from .openai import chat_messages
 
 if TYPE_CHECKING:
@@ -26,18 +29,19 @@ _TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))
 
 
 class LocalModel:
-    """Generates on CPU or GPU. Weights are read from safetensors only, and no code comes with them.
+    """Generates on CPU or GPU. Weights are read from safetensors or GGUF only, and no code comes with them.
 
     Args:
-        model: A folder or a name on the hub; or a loaded model, with `tokenizer`.
+        model: A folder, a GGUF file or a name on the hub; or a loaded model, with `tokenizer`.
         tokenizer: Tokenizer of a loaded model; it must have a chat template.
         adapter: Folder of a LoRA adapter to put on top.
         device: "cpu", "cuda" and so on; None takes a GPU where there is one.
         max_tokens: Longest reply.
         temperature: Sampling temperature; 0 takes the likeliest token.
+        sha256: Digest that the GGUF file, or the folder's `model.safetensors`, must have.
 
     Raises:
-        ConfigError: The model cannot be loaded, or has no chat template.
+        ConfigError: The model cannot be loaded, has another digest, or has no chat template.
     """
 
     def __init__(
@@ -48,13 +52,16 @@ class LocalModel:
         device: str | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
+        sha256: str | None = None,
     ) -> None:
         self._torch = torch = require("torch", "llm")
-        self._made_with = None if tokenizer is not None else (model, None, adapter, device, max_tokens, temperature)
+        self._made_with = None if tokenizer is not None else (model, None, adapter, device, max_tokens, temperature, sha256)
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
-        if Path(self.name).is_dir():
+        if Path(self.name).exists():
             self.name = Path(self.name).resolve().name  # results are published: they must not show a path of this machine
         if tokenizer is None:
+            if sha256 is not None:
+                _check(Path(model), sha256)
             model, tokenizer = _load(str(model), None if adapter is None else str(adapter))
         elif adapter is not None:
             model = _adapt(model, str(adapter))
@@ -154,15 +161,34 @@ class _SideBySide:
         return found
 
 
+def _check(place: Path, wanted: str) -> None:
+    file = place / "model.safetensors" if place.is_dir() else place
+    if not file.is_file():
+        raise ConfigError("sha256", f"expected a GGUF file or a folder with model.safetensors, got {place}")
+    with file.open("rb") as weights:
+        found = hashlib.file_digest(weights, "sha256").hexdigest()
+    if found != wanted.lower():
+        raise ConfigError(f"model {place}", f"expected the SHA-256 {wanted}, got {found}; it is another model")
+
+
 @lru_cache(maxsize=1)
 def _load(name: str, adapter: str | None) -> tuple[Any, Any]:
     """Return a model and its tokenizer from disk; kept, for a leaderboard makes many agents of one model."""
     transformers = require("transformers", "llm")
+    options: dict[str, Any] = {"trust_remote_code": False}
+    place = name
+    if name.endswith(".gguf"):
+        require("gguf", "models")
+        place, options["gguf_file"] = str(Path(name).parent), Path(name).name
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        model = transformers.AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, use_safetensors=True)
-    except (OSError, ValueError) as error:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(place, **options, use_safetensors=True)
+    # a GGUF file that is cut off, or of another kind, raises whatever its reader meets
+    except (OSError, ValueError, LookupError, struct.error) as error:
         raise ConfigError(f"model {name}", f"cannot be loaded: {str(error)[:300]}") from error
+    template = str(tokenizer.chat_template or "")
+    if "<|im_start|>" in template and "tools" not in template:
+        tokenizer.chat_template = CHAT_TEMPLATE  # of the same format, and it writes down the functions
     return model if adapter is None else _adapt(model, adapter), tokenizer
 
 

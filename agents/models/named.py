@@ -39,6 +39,7 @@ class _LocalSettings(Settings):
     """Settings of `LocalModel` that its name may hold."""
 
     adapter: str | None = None
+    sha256: str | None = None
     device: str | None = None
     temperature: float = 0.0
     max_tokens: int = 512
@@ -74,6 +75,7 @@ class ModelName(NamedTuple):
 
     Attributes:
         kind: "openai" or "local".
+        model: The name on the server, or the folder, GGUF file or hub name.
     """
 
     kind: str

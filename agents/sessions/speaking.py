@@ -51,7 +51,7 @@ class SpokenCheapest(Agent):
         return encode_action(chosen)
 
 
-_ASKED = re.compile(r"Query (\d+) of \d+, worth .*: a fact of (kind \d+)\.(.*) Tools and their prices: (.*)\.$")
+_ASKED = re.compile(r"Query (\d+) of \d+, worth .*: a fact of kind \d+\.(.*) Tools and their prices: (.*)\.$")
 _OVER_BUDGET = f'"{Status.OVER_BUDGET.label}"'
 _UNTIL_THE_END = SearchSettings(depth=100_000, text_is_answer=False)
 """A session ends by itself, so neither a long chain nor a thought ends it."""
@@ -79,11 +79,12 @@ class SimulatedSessionModel:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         asked = _ASKED.search(messages[-1].content)
-        over = asked is None or _OVER_BUDGET in messages[-1].content
-        name = NEXT if over else self._choose(*asked.groups(), [each.name for each in functions])
+        name = NEXT
+        if asked is not None and _OVER_BUDGET not in messages[-1].content:
+            name = self._choose(asked[1], asked[2], asked[3], [each.name for each in functions])
         return reply(f"I call {name}.", [FunctionCall(name, "{}")], messages, functions)
 
-    def _choose(self, query: str, kind: str, known: str, offers: str, names: list[str]) -> str:
+    def _choose(self, query: str, known: str, offers: str, names: list[str]) -> str:
         price, wrong, stubborn, tires, place = stable_uniforms(5, 8 * self._count, self._seed, "simulated session")
         self._count += 1
         if query != self._query:
@@ -91,7 +92,7 @@ class SimulatedSessionModel:
         if known:
             return RECALL
         rates = self.rates
-        prices = {name: float(at) for name, at in re.findall(r"(\S+) \(([\d.]+)\)", offers)}
+        prices: dict[str, float] = {name: float(at) for name, at in re.findall(r"(\S+) \(([\d.]+)\)", offers)}
         fresh = [name for name in prices if name not in self._failed]
         if not fresh or (self._failed and tires < rates.tire * len(self._failed)):
             return NEXT

@@ -18,6 +18,7 @@ def export(
     out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
     kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
     only: Annotated[str | None, option("clean, passed or all episodes; messages: passed, others: clean.")] = None,
+    pairs: Annotated[str | None, option("messages, dpo: pairs of one task under one seed, or task for any seeds.")] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -27,7 +28,7 @@ def export(
     """
     from ...experiments.play.export.formats import export as write
 
-    options = {"kind": kind, "only": only, "data": data}
+    options = {"kind": kind, "only": only, "pairs": pairs, "data": data}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
     if not quiet:
         typer.echo(str(written))

@@ -14,7 +14,9 @@ from ..options import Quiet
 
 
 def selftest(
-    scenario: Annotated[str | None, argument("A scenario's name or YAML file; by default random worlds.")] = None,
+    scenario: Annotated[
+        str | None, argument("A scenario, its YAML file, or a folder of worlds; by default random ones.")
+    ] = None,
     minutes: Annotated[float, option("Duration of the search.", ge=0.01, le=10_000)] = 1.0,
     seed: Seed = 0,
     found: Annotated[Path, option("Folder of found cases, which are played first.", "DIR")] = Path("selftest-found"),

@@ -18,6 +18,7 @@ from ....simulators.status import Status
 from ...play.call_logs.log import LoggedCall
 from ...play.call_logs.names import callable_names
 from . import fits
+from .stationary import hidden_structure
 
 OFFERED = 16
 """Greatest number of candidate tools in a task."""
@@ -192,4 +193,5 @@ def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, A
             found.append(f"{tool}: the log has no price; the scenario has 0")
         if fits.fit_rate_limit(calls) is None and any(call.status is Status.RATE_LIMITED for call in calls):
             found.append(f"{tool}: rate limits were met, but no window fits them")
-    return found
+    own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
+    return found + (hidden_structure(tools) if own else [])

@@ -267,8 +267,8 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
         found.append(effect(claim, text, two_sided(*points[1:], margin=15.0) == "same", source="Figure 3"))
         text, points = _change(scales[last], "react+ecoact", "react", seed)
-        printed = next(100 * row["cost_change"] for row in published("ecoact") if "cost_change" in row)
-        paper = Printed(0.0, printed, spread)
+        most = next(100 * row["cost_change"] for row in published("ecoact") if "cost_change" in row)
+        paper = Printed(0.0, most, spread)
         claim = f"react, {last} tools: EcoAct costs at least 45 % less"
         found.append(effect(claim, text, points[2] <= -45.0, source="Figure 3", points=points, paper=paper))
         if "registered_share" in (row := table[last, "react+ecoact"]):
@@ -288,7 +288,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         pairs += [(name, "react+ecoact", scale) for scale in names[1:] for name in ablations]
         for ours, base, scale in pairs:
             text, gain, (low, high) = _points(scales[scale], ours, base, passes, seed)
-            paper = _published("ecoact", ours, base, passes) if grading == "judge" else None
+            printed = _published("ecoact", ours, base, passes) if grading == "judge" else None
             if ours.endswith("several"):
                 claim, follows, source, by = "registering several at once loses PR", high < 0, "Table 3", ""
             elif ours.endswith("described"):
@@ -299,7 +299,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
                 follows, source, by = low >= -ALIKE, "Tables 1 and 2", ""
             both, points = _levels(table[scale, base], table[scale, ours], passes), (gain, low, high)
             claim = f"{ours.partition('+')[0]}, {scale} tools: {claim}"
-            found.append(effect(claim, text, follows, grading, source, by, points, paper, both))
+            found.append(effect(claim, text, follows, grading, source, by, points, printed, both))
     for scale in names[1:]:
         if "react+ecoact-described" in ablations:
             text, points = _change(scales[scale], "react+ecoact-described", "react+ecoact", seed)
@@ -388,8 +388,8 @@ def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
         """Add the claim that the quality of the first is above (sign 1) or below (-1) that of the second."""
         row = less[kind, ALPHA, f"{ours} less {base}"]
         low, high = _ends(row)
-        names = [f"{name}, GPT-4" if name in PROMPTED else name for name in (ours, base)]
-        paper = _published("catp", *names, "quality_of_plan", 1.0, tasks=kind, group=AVERAGE)
+        first, second = (f"{name}, GPT-4" if name in PROMPTED else name for name in (ours, base))
+        paper = _published("catp", first, second, "quality_of_plan", 1.0, tasks=kind, group=AVERAGE)
         levels = _levels(table[kind, ALPHA, base], table[kind, ALPHA, ours], "quality_of_plan", 1.0)
         points, follows = (row.get("quality_of_plan", NONE), low, high), (low > 0 if sign > 0 else high < 0)
         found.append(effect(f"{kind}: {claim}", _told(row), follows, "", source, by, points, paper, levels, QUALITY_MARGIN))

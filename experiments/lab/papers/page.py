@@ -58,7 +58,7 @@ def beside_svg(effects: Sequence[Row]) -> str:
         return ""
     plans = any("Quality" in row["claim"] for row in shown)
     label = "difference in Quality of Plan" if plans else "difference in points; of costs, in percent"
-    rows = [Estimate(row["claim"], *row["here"], row["paper"]) for row in shown]
+    rows = [Estimate(row["claim"], value, low, high, row["paper"]) for row in shown for value, low, high in (row["here"],)]
     names = ("here, with its 95 % interval", "the paper, with the margin of the test")
     return beside(rows, label, QUALITY_MARGIN if plans else MARGIN, names)
 

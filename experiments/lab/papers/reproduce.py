@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,8 +201,8 @@ def _btp(
     write_atomically(experience, text)
     for row in rows:
         if row["agent"] in (f"{base}+btp" for base in _BASES):
-            own = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
-            row |= {**own, "ci95": {**row["ci95"], **own["ci95"]}}
+            plan = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
+            row |= {**plan, "ci95": {**row["ci95"], **plan["ci95"]}}
     if agents is not None:
         return {"ours": rows, "effects": btp_effects(results, rows, (), seed)}
     points = play_curves(scenario, protocol, own, experience, episodes, seed, jobs, progress)
@@ -266,7 +265,7 @@ def _ecoact(
                     common = {"curve": "step", "agent": row["agent"], "model": row["model"], "episodes": len(shares)}
                     curves += [
                         {**common, "at": at, "registered_share": float(share), "ci95": {}}
-                        for at, share in enumerate(shares.mean(axis=0), 1)
+                        for at, share in enumerate(shares[:, :-1].mean(axis=0), 1)
                     ]
         rows += found
     return {"ours": rows, "curves": curves, "effects": ecoact_effects(scales, rows, seed)}
@@ -298,19 +297,20 @@ def ecoact_scenario() -> Scenario:
 
 
 def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol) -> NDArray[np.float64]:
-    """Measure the share of the candidate tools that is registered after each reply.  # (episodes, replies)"""
+    """Measure the share of candidate tools registered after each reply, then at the end.  # (episodes, replies + 1)"""
     shares = []
     for session, _ in _sessions(scenario, agent, episodes, seed, protocol):
         access = next(part for part in session.access if isinstance(part, EcoAct))
         at = np.array(list(access.registered.values()))
-        shares.append([(at <= reply).sum() / len(session.candidates) for reply in range(1, ECOACT_REPLIES + 1)])
+        counts = [*((at <= reply).sum() for reply in range(1, ECOACT_REPLIES + 1)), len(at)]
+        shares.append([count / len(session.candidates) for count in counts])
     return np.array(shares)
 
 
 def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol, past: str) -> Row:
     """Measure what BTP's plan allows beside what is used: mean uses and price of either, with their intervals."""
     figures = []
-    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, experience=past, btp=protocol.btp):
+    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, past):
         plan = next(part for part in session.access if isinstance(part, Btp)).plan
         quotes = session.quotes()
         price = sum(quotes[name] * uses for name, uses in plan.items() if uses)
@@ -321,19 +321,12 @@ def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, proto
 
 
 def _sessions(
-    scenario: Scenario,
-    name: str,
-    episodes: int,
-    seed: int,
-    protocol: Protocol,
-    btp: Mapping[str, Any] | None = None,
-    **parts: Any,
+    scenario: Scenario, name: str, episodes: int, seed: int, protocol: Protocol, past: str | None = None
 ) -> Iterator[tuple[LlmSession, Episode]]:
     """Play a leaderboard's episodes; yield each one's session of the agent, and the episode."""
-    env = text_env(scenario, **({"budget": {"price": BUDGET}} if btp is not None else {}))
-    search = SearchSettings.chosen(protocol.search, name.partition("+")[0])
-    settings = {} if btp is None else {"btp": BtpSettings(**btp)}
-    agent = make_agent(name, model=protocol.model, search=search, **settings, **parts)
+    env = text_env(scenario, budget={} if past is None else {"price": BUDGET})
+    search, btp = SearchSettings.chosen(protocol.search, name.partition("+")[0]), BtpSettings(**protocol.btp)
+    agent = make_agent(name, model=protocol.model, experience=past, search=search, btp=btp)
     assert isinstance(agent, LlmAgent)
     for index in range(episodes):
         number, world_seed, _ = base_env(env).instance(index, seed)

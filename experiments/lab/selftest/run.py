@@ -6,7 +6,7 @@ import copy
 import hashlib
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ....simulators.errors import ConfigError, CostGymError, DataError
-from ....simulators.scenario import Scenario, parse_scenario
+from ....simulators.scenario import Scenario, parse_scenario, worlds_of
 from ...play.files import make_folder, write_atomically
 from .oracles import COMPILED, ORACLES, Tally, check
 from .worlds import Document, Writer
@@ -70,7 +70,7 @@ def run(
     Args:
         seconds: how long, by the wall clock; found cases are played, and Numba compiles, before it starts.
         seed: keys every world and every play.
-        scenario: the one world to check; None for random ones.
+        scenario: the one world to check, or a folder of worlds, which are checked in turn; None for random ones.
         found: folder of found cases: they are played first, and new ones are written there.
         tell: called after every world.
         most: findings after which the run ends.
@@ -89,14 +89,15 @@ def run(
             report.mended.append(path.name)
         else:
             report.findings.append(Finding(oracle, number, problem, document))
-    warm = Writer(Random(0)).scenario() if scenario is None else scenario.model_dump(mode="json")
+    given: Sequence[Scenario | None] = [scenario] if scenario is None else worlds_of(scenario) or [scenario]
+    warm = Writer(Random(0)).scenario() if given[0] is None else given[0].model_dump(mode="json")
     for name in oracles():
         if name in COMPILED:
             check(name, parse_scenario(warm), 0, Tally(), own=True)  # Numba compiles before the time runs
     until = time.monotonic() + seconds
     number = 0
     while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
-        for finding in _world(number, seed, scenario, report, until):
+        for finding in _world(number, seed, given[number % len(given)], report, until):
             report.findings.append(finding)
             if found is not None:
                 write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())

@@ -25,8 +25,8 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
     Args:
         out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
         options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
-            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all). atif, jsonl, sharegpt:
-            `only` (clean, passed, all). parquet and hf: `next_observation`.
+            the number of episodes). minari: `root`. messages: `kind` (sft, dpo), `only` (passed, all), `pairs` (seed, task).
+            atif, jsonl, sharegpt: `only` (clean, passed, all). parquet and hf: `next_observation`.
 
     Raises:
         ConfigError: the format has no such option, or `out` exists.
@@ -69,7 +69,7 @@ FORMATS = {
     "minari": ("minari:to_minari", ("root", *_COMMON)),
     "parquet": ("tables:to_parquet", ("next_observation", *_COMMON)),
     "hf": ("tables:to_hf", ("next_observation", *_COMMON)),
-    "messages": ("messages:to_messages", ("kind", "only", *_COMMON)),
+    "messages": ("messages:to_messages", ("kind", "only", "pairs", *_COMMON)),
     "atif": ("interchange:to_atif", ("only", *_COMMON)),
     "jsonl": ("interchange:to_jsonl", ("only", *_COMMON)),
     "sharegpt": ("interchange:to_sharegpt", ("only", *_COMMON)),

@@ -22,7 +22,7 @@ from ..trajectories.format import Header, parse_header, parse_trajectory
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
 from .tables import save_dataset
 
-KINDS, ONLY = ("sft", "dpo"), ("passed", "all")
+KINDS, ONLY, PAIRS = ("sft", "dpo"), ("passed", "all"), ("seed", "task")
 WAIT = Function(
     "wait",
     "Let time pass.",
@@ -37,6 +37,7 @@ def to_messages(
     out: str | Path,
     kind: str = "sft",
     only: str = "passed",
+    pairs: str = "seed",
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
@@ -46,20 +47,25 @@ def to_messages(
         out: a `.jsonl` file, or otherwise the folder of a Hugging Face dataset, whose features preserve free-form arguments.
         kind: "sft" for one row per episode; "dpo" for one row per task and seed that was both passed and failed in any of the
             files, where the cheapest pass is chosen and the most expensive failure rejected.
+        pairs: episodes that make a pair for DPO: "seed", of one task and seed, so that several agents (or one that samples)
+            met the same luck; or "task", of one task under any seeds, which one agent's runs under several seeds have.
         only: episodes for SFT: "passed" (within the budget, by the file's grading) or "all".
 
     Raises:
-        UnknownName: `kind` or `only` is unknown.
+        UnknownName: `kind`, `only` or `pairs` is unknown.
         DataError: the trajectories cannot be read or do not replay.
     """
     if kind not in KINDS:
         raise UnknownName("kind of messages", kind, KINDS)
     if only not in ONLY:
         raise UnknownName("choice of episodes", only, ONLY)
-    place, given = Path(out), {"path": str(path), "kind": kind, "only": only, "data": data}
+    if pairs not in PAIRS:
+        raise UnknownName("pairs of episodes", pairs, PAIRS)
+    place, given = Path(out), {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
     first = next(_rows(**given), None)  # type: ignore[arg-type]
     if first is None:
-        wanted = "a task that was both passed and failed under one seed" if kind == "dpo" else "an episode that passed"
+        under = " under one seed (--pairs task takes any seeds)" if pairs == "seed" else ""
+        wanted = f"a task that was both passed and failed{under}" if kind == "dpo" else "an episode that passed"
         raise ConfigError("--format", f"{path} does not hold {wanted}")
     if place.suffix == ".jsonl":
         return write_lines(place, _rows(**given), progress)  # type: ignore[arg-type]
@@ -84,8 +90,8 @@ def features(kind: str) -> Any:
     return datasets.Features({**columns, "tools": free, **who, **how})
 
 
-def _rows(path: str, kind: str, only: str, data: str | None) -> Iterator[dict[str, Any]]:
-    return _sft(path, only, data) if kind == "sft" else _dpo(path, data)
+def _rows(path: str, kind: str, only: str, pairs: str, data: str | None) -> Iterator[dict[str, Any]]:
+    return _sft(path, only, data) if kind == "sft" else _dpo(path, pairs, data)
 
 
 def _sft(path: str, only: str, data: str | None) -> Iterator[dict[str, Any]]:
@@ -105,7 +111,7 @@ def _sft(path: str, only: str, data: str | None) -> Iterator[dict[str, Any]]:
             }
 
 
-def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
+def _dpo(path: str, pairs: str, data: str | None) -> Iterator[dict[str, Any]]:
     best: dict[tuple[str, int, int], list[tuple[float, int, int] | None]] = {}
     files = trajectory_files(path)
     headers = []
@@ -121,7 +127,7 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
             grade = recorded.final["judged" if header.settings["grading"] == "judge" else "strict"]
             passed = grade and recorded.final["exceeded"] is None
             world = json.dumps([header.digest, *(header.settings.get(name) for name in ("level", "max_observation"))])
-            pair = best.setdefault((world, recorded.number, recorded.seed), [None, None])
+            pair = best.setdefault((world, recorded.number, recorded.seed if pairs == "seed" else 0), [None, None])
             price = recorded.final["price"]
             found = pair[0 if passed else 1]
             if found is None or (price < found[0] if passed else price > found[0]):

@@ -32,14 +32,18 @@ class Run(Settings):
 
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")]
     resume: Annotated[bool, option("Continue the run in the folder, or delete it and start again.")] = True
+    report_to: Annotated[
+        tuple[str, ...], option("Also log the figures there: wandb, mlflow or trackio.", "NAME[,NAME ...]")
+    ] = ()
     quiet: Quiet = False
 
     def train(self, name: str, trainer: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
         """Train with a progress bar on standard error, then plot the learning curves and print the metrics and the folder."""
         from ....experiments.pages.learning_curves import publish
+        from ....experiments.train.tracking import Tracked
 
-        with Progress(f"training {name}", self.quiet) as progress:
-            result = trainer(self.out, *args, callback=_Bar(progress), resume=self.resume, **options)
+        with Progress(f"training {name}", self.quiet) as progress, Tracked(_Bar(progress), self.report_to, self.out) as watch:
+            result = trainer(self.out, *args, callback=watch, resume=self.resume, **options)
         curves = publish(result.run)
         if not self.quiet:
             for figure, value in result.metrics.items():

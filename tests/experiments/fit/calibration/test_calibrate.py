@@ -120,6 +120,7 @@ def test_the_report_says_how_good_the_fit_is(fitted: Any) -> None:
     unseen = fitted.report["unseen"]
     assert unseen["figures_as_predicted"] >= 0.9 * unseen["figures"]
     assert unseen["outcome_log_likelihood"]["chain"] > unseen["outcome_log_likelihood"]["independent"] + 0.05
+    assert fitted.report["warnings"] == []  # its tools neither drift nor fail together
     row = fitted.report["tools"]["shaky"]
     assert row["success_ci95"][0] <= row["success"] <= row["success_ci95"][1]
     assert row["statuses"]["ok"]["ci95"][0] < row["statuses"]["ok"]["rate"] < row["statuses"]["ok"]["ci95"][1]

@@ -228,6 +228,22 @@ def test_dpo_pairs_share_task_and_seed(chats: Path, tmp_path: Path) -> None:
         assert set(row["agent"].split(" over ")) == {"react", "plan-act"}
 
 
+def test_dpo_pairs_of_one_agents_seeds_share_the_task(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        collect(costgym.make(TEXT, scenario="marketplace"), make_agent("react"), 30, tmp_path / f"runs/{seed}", seed)
+    with pytest.raises(costgym.ConfigError, match="--pairs task takes any seeds"):
+        export(tmp_path / "runs", "messages", tmp_path / "x.jsonl", kind="dpo")
+    with pytest.raises(costgym.UnknownName, match="pairs of episodes"):
+        export(tmp_path / "runs", "messages", tmp_path / "x.jsonl", kind="dpo", pairs="all")
+    out = export(tmp_path / "runs", "messages", tmp_path / "dpo.jsonl", kind="dpo", pairs="task")
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    outcomes: dict[str, set[bool]] = {}
+    for played in replayed(tmp_path / "runs"):
+        outcomes.setdefault(played.recorded.task, set()).add(played.passed)
+    assert rows and [row["task"] for row in rows] == [task for task, seen in outcomes.items() if len(seen) == 2]
+    assert {row["agent"] for row in rows} == {"react over react"} and all(row["chosen"] != row["rejected"] for row in rows)
+
+
 def test_messages_of_numbers_are_refused(recorded: Path, tmp_path: Path) -> None:
     if json.loads(recorded.read_text().splitlines()[0])["env"] == TEXT:
         pytest.skip("this recording is of the text view")

@@ -15,6 +15,7 @@ from typer.main import get_command
 import costgym
 from costgym.agents.models.base import FunctionCall
 from costgym.experiments.play.text_episode import ENV_ID, ToolEpisode, task_rows
+from tests.helpers.served import served
 from tests.helpers.solving import next_call, tagged
 
 WORLD = """\
@@ -213,6 +214,22 @@ def test_the_openenv_package_starts_a_server_with_options_that_exist():
 
     options = {name for each in get_command(app).commands["serve"].params for name in each.opts}
     assert {word for word in words if word.startswith("--")} <= options
+
+
+@pytest.mark.slow
+def test_the_oracle_that_the_openenv_package_declares_reaches_the_highest_reward(monkeypatch, capsys):
+    pytest.importorskip("websockets", reason="needs the extra `serve`")
+    folder = Path(costgym.__file__).parent / "experiments" / "serve" / "adapters" / "openenv"
+    declared = yaml.safe_load((folder / "openenv.yaml").read_text())["validation"]
+    oracle = declared["capabilities"]["oracle"]
+    assert oracle["form"] == "script"
+    world = {"scenario": "marketplace", "split": "train", "budget": "price=20"}
+    for name, value in world.items():
+        monkeypatch.setenv(f"COSTGYM_{name.upper()}", value)
+    with served("--env", ENV_ID, *(word for name, value in world.items() for word in (f"--{name}", value))) as (address, _):
+        runpy.run_path(str(folder / oracle["location"]))["main"](address.replace("http", "ws") + "/ws")
+    reward = float(capsys.readouterr().out.split()[-1])
+    assert declared["reward"]["range"][1] - declared["reward"]["oracle_tolerance"] <= reward <= declared["reward"]["range"][1]
 
 
 def test_a_finish_among_several_calls_ends_the_episode(scenario):

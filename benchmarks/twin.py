@@ -1,0 +1,77 @@
+"""Compare predictions of `costgym twin` with the runs that were played after them.
+
+    python benchmarks/twin.py PREDICTIONS.json:RUN[,RUN ...] ... --json RESULT.json
+
+The runs stand in the order of the predictions. A figure is a hit if the predicted interval holds it. The rank correlation is
+Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from costgym.experiments.fit.twin import FIGURES, figures_of
+from costgym.experiments.play.trajectories.format import read_trajectories
+from costgym.experiments.play.trajectories.replay import trajectory_files
+
+
+def played(run: Path) -> tuple[dict[str, float], str, Any]:
+    """The figures of a run, the digest of its file, and its header with its first episode."""
+    (path,) = trajectory_files(run)
+    header, recorded = read_trajectories(path)
+    episodes = list(recorded)
+    finals = [(episode.final, not episode.final["exceeded"]) for episode in episodes]
+    told = [(f["strict"] and kept, f["judged"] and kept, f["price"], f["calls"]) for f, kept in finals]
+    return figures_of(told), hashlib.sha256(path.read_bytes()).hexdigest(), (header, episodes)
+
+
+def correlation(predicted: list[float], real: list[float]) -> dict[str, float] | None:
+    """Spearman's over runs, with its interval; None where one of the two never differs."""
+    pairs = np.array([predicted, real])
+    if len(set(predicted)) < 2 or len(set(real)) < 2:
+        return None
+    draws = np.random.default_rng(0).integers(len(real), size=(1_000, len(real)))
+    found = [spearmanr(*pairs[:, draw]).statistic for draw in draws if all(len(set(row)) > 1 for row in pairs[:, draw])]
+    low, high = np.percentile(found, [2.5, 97.5])
+    return {"value": float(spearmanr(*pairs).statistic), "low": float(low), "high": float(high)}
+
+
+def main(arguments: list[str]) -> None:
+    out = Path(arguments[arguments.index("--json") + 1])
+    rows: list[dict[str, Any]] = []
+    for given in arguments[: arguments.index("--json")]:
+        file, _, names = given.partition(":")
+        text = Path(file).read_text()
+        for said, name in zip(json.loads(text)["runs"], names.split(","), strict=True):
+            figures, digest, (header, episodes) = played(Path(name))
+            agents = {episode.agent for episode in episodes}
+            assert agents == {said["agent"]} and len(episodes) == said["episodes"], (name, agents, len(episodes))
+            assert header.settings["budget"] == said["budget"] and header.settings["split"] == said["split"], name
+            for figure in FIGURES:
+                low, value, high = (said["figures"][figure][key] for key in ("low", "value", "high"))
+                rows.append({
+                    "agent": said["agent"], "budget": said["budget"], "failures": said["failures"], "figure": figure,
+                    "predicted": value, "low": low, "high": high, "played": figures[figure],
+                    "hit": low - 1e-9 <= figures[figure] <= high + 1e-9,
+                    "predictions_sha256": hashlib.sha256(text.encode()).hexdigest(), "trajectories_sha256": digest,
+                })  # fmt: skip
+    of = {figure: [row for row in rows if row["figure"] == figure] for figure in FIGURES}
+    ranks = {
+        figure: correlation([row["predicted"] for row in mine], [row["played"] for row in mine]) for figure, mine in of.items()
+    }
+    hits = sum(row["hit"] for row in rows)
+    out.write_text(json.dumps({"hits": hits, "of": len(rows), "rank_correlation": ranks, "rows": rows}, indent=1) + "\n")
+    for row in rows:
+        print(row["agent"], row["budget"], row["failures"], row["figure"], row["played"], [row["low"], row["high"]], row["hit"])
+    print(f"{hits} of {len(rows)} hit; rank correlations: {ranks}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
