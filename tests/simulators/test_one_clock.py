@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = [path for folder in ("simulators", "envs", "agents", "experiments") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+@cache
+def names_in(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Attributes that a file assigns to, and modules that it imports; it is parsed once for all tests."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(written(tree)), frozenset(imported(tree))
 
 
 def written(tree: ast.AST) -> Iterator[str]:
@@ -37,12 +45,10 @@ def imported(tree: ast.AST) -> Iterator[str]:
     ],
 )
 def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], places: set[str]) -> None:
-    found = {
-        path.relative_to(ROOT).as_posix() for path in FILES if names & set(written(ast.parse(path.read_text(encoding="utf-8"))))
-    }
+    found = {path.relative_to(ROOT).as_posix() for path in FILES if names & names_in(path)[0]}
     assert found == places
 
 
 def test_only_the_episode_has_a_simulated_clock() -> None:
-    clocks = [path for path in FILES if "simpy" in {*imported(ast.parse(path.read_text(encoding="utf-8")))}]
+    clocks = [path for path in FILES if "simpy" in names_in(path)[1]]
     assert [path.relative_to(ROOT).as_posix() for path in clocks] == ["simulators/episode.py"]
