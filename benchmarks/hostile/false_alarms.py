@@ -1,6 +1,6 @@
 """Count how often the alarms of submissions ring for honest entries, and whether every honest entry is verified.
 
-    python benchmarks/hostile/false_alarms.py [entries] [--json FILE]
+    python benchmarks/hostile/false_alarms.py [entries] [--first N] [--episodes N] [--json FILE]
 
 An entry is a submission as anybody would make it: one agent of each track of the default suite, all agents of it in turn but
 those that read the world or collect past uses for minutes, played on a seed of its own under one of the track's conditions,
@@ -60,6 +60,7 @@ def entry(number: int, agents: dict[str, list[str]], episodes: int) -> RunConfig
 def main() -> None:
     parser = argparse.ArgumentParser(description="Alarms among honest entries.")
     parser.add_argument("entries", nargs="?", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0, help="number of the first entry, to go on where another run ended")
     parser.add_argument("--episodes", type=int, default=60, help="of each row, at most")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -68,7 +69,7 @@ def main() -> None:
     rows: Counter[str] = Counter()
     rang: Counter[str] = Counter()
     entries: Counter[str] = Counter()
-    for number in range(arguments.entries):
+    for number in range(arguments.first, arguments.first + arguments.entries):
         with tempfile.TemporaryDirectory() as folder:
             played = run(entry(number, by_track, arguments.episodes), Path(folder) / "board").folder
             verdict = validate(pack(played, Path(folder) / "packed", "Honest", "a@example.org"))
