@@ -27,7 +27,7 @@ NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in ra
 """Quantiles of the standard normal at the midpoints of `QUANTILES` equal steps, ascending."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # 32 KiB each
 def latency_factors(spread: float) -> array[float]:
     """Quantiles of a lognormal with median 1, at the steps of `NORMAL_QUANTILES`. Tools of one spread share the array."""
     return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])

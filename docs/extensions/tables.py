@@ -1,7 +1,8 @@
-"""Tables of the guide that are made from the code: ranges of a scenario's numbers, metrics of a leaderboard, adversaries."""
+"""Tables of the guide that are made from the code: ranges of numbers, metrics of a leaderboard, adversaries, probes."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,16 @@ def adversaries() -> str:
     return table()
 
 
-TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics, "adversaries": adversaries}
+def probes() -> str:
+    """The attacks on the sandbox, with what `benchmarks/hostile/sandbox.py` found."""
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root))
+    from tests.adversaries.probes import table
+
+    return table(json.loads((root / "benchmarks/results/sandbox.json").read_text(encoding="utf-8")))
+
+
+TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics, "adversaries": adversaries, "probes": probes}
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -26,11 +26,11 @@ def selftest(
 
     Example: `costgym selftest desk.yaml --minutes 0.2`
     """
-    from ...experiments.lab.selftest.run import oracles, run
+    from ...experiments.lab.selftest.run import oracles, run_in_processes
     from ...simulators.scenario import load_scenario
 
     begin = time.monotonic()
-    report = run(60 * minutes, seed, None if scenario is None else load_scenario(scenario), found)
+    report = run_in_processes(60 * minutes, seed, None if scenario is None else load_scenario(scenario), found)
     for name in report.mended:
         typer.echo(f"{found / name}: found earlier, now correct")
     for finding in report.findings:

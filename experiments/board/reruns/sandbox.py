@@ -104,28 +104,34 @@ def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], 
     """
     handle = _filter()
     try:
-        limits = (
-            *(f"--data={MEMORY_BYTES}", f"--as={ADDRESS_BYTES}", f"--stack={STACK_BYTES}", f"--fsize={FILE_BYTES}"),
-            *(f"--nofile={OPEN_FILES}", f"--cpu={PROCESSOR_S}", "--core=0"),
-        )
+        limits = _limits(data=MEMORY_BYTES, stack=STACK_BYTES, fsize=FILE_BYTES, nofile=OPEN_FILES, cpu=PROCESSOR_S, core=0)
         memory = ("--size", str(FILE_BYTES), "--tmpfs")
         alone = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "agent")
         mounts = [word for path in _readable() for word in ("--ro-bind", path, path)]
         own = () if place.code is None else ("--ro-bind", str(place.code.resolve()), str(place.code.resolve()))
         start = place.home if place.code is None else place.code.resolve()
         whole = [
-            *("prlimit", *limits, "--", "bwrap", *alone, "--seccomp", str(handle)),
+            *("prlimit", *limits, *_limits(**{"as": ADDRESS_BYTES}), "--", "bwrap", *alone, "--seccomp", str(handle)),
             *(*memory, "/tmp", *mounts, *_links(), "--proc", "/proc", "--dev", "/dev"),
             *("--ro-bind", "/dev/zero", "/dev/zero"),  # mounted without devices: shared, it would be memory that nobody counts
             # after the packages, so that a home or a folder of files below one of them is what it says; a sandbox that root
             # runs could write the kernel's settings below /proc/sys without any capability
             *(*memory, str(place.home), *own, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
             # threads are counted by user and namespace, so this limit is set inside
-            *("--chdir", str(start), "--", "prlimit", f"--nproc={THREADS}", "--", *command),
+            *("--chdir", str(start), "--", "prlimit", *_limits(nproc=THREADS), "--", *command),
         ]
         yield whole, (handle,)
     finally:
         os.close(handle)
+
+
+def _limits(**wanted: int) -> list[str]:
+    """Return words of prlimit that lower limits; none is raised above what this process may have."""
+    import resource
+
+    hard = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1] for name in wanted}
+    most = {name: value if hard[name] == resource.RLIM_INFINITY else min(value, hard[name]) for name, value in wanted.items()}
+    return [f"--{name}={value}" for name, value in most.items()]
 
 
 def _readable() -> list[str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib.util
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
 
-from ....simulators.errors import ConfigError, CostGymError, DataError
+from ....simulators.errors import ConfigError, CostGymError, DataError, InfrastructureError
 from ....simulators.scenario import Scenario, parse_scenario, worlds_of
 from ...play.files import make_folder, write_atomically
 from .oracles import COMPILED, ORACLES, Tally, check
@@ -22,6 +25,12 @@ from .worlds import Document, Writer
 
 SHRINKS = 150
 """Greatest number of smaller worlds that are tried for one finding."""
+MEMORY_BYTES, GROWTH_BYTES = 640 * 2**20, 256 * 2**20
+"""Bound on a process that plays worlds, and on its growth where its first world takes more.
+
+Numba keeps some 60 MB for each kernel that it compiles for each combination of a world's rules, and frees none of it; another
+process loads the same kernels from the disk in a tenth of that.
+"""
 EACH_WORLD = ("rules", "forks", "batch")
 """Oracles that every world meets; the slower others take turns."""
 
@@ -54,6 +63,71 @@ class Report:
     refused: int = 0
     findings: list[Finding] = field(default_factory=list)
     mended: list[str] = field(default_factory=list)
+    left_s: float = 0.0  # that a process left to the next
+
+    def add(self, later: Report) -> None:
+        """Take in what the next process found."""
+        for name in ("worlds", "episodes", "steps"):
+            setattr(self.tally, name, getattr(self.tally, name) + getattr(later.tally, name))
+        self.tally.refused += later.tally.refused
+        self.refused += later.refused
+        self.findings += later.findings
+        self.mended += later.mended
+        self.left_s = later.left_s
+
+
+def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None, found: Path | None = None) -> Report:
+    """The same as `run`, in one process after the other, each of which ends once it holds `MEMORY_BYTES`.
+
+    Raises:
+        DataError: a found case cannot be read.
+        InfrastructureError: a process ended without a word, as it does where memory runs out.
+    """
+    report, most = Report(left_s=seconds), 10
+    while report.left_s > 0.0 and len(report.findings) < most:
+        first = report.tally.worlds
+        ours, theirs = get_context("spawn").Pipe(duplex=False)
+        about = report.left_s, seed, scenario, found, most - len(report.findings), first
+        process = get_context("spawn").Process(target=_part, args=(theirs, about), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            said = ours.recv()
+        except EOFError:
+            raise InfrastructureError(f"the process of world {first} and those behind it ended without a word") from None
+        finally:
+            process.kill()
+            process.join()
+        if isinstance(said, Exception):
+            raise said
+        report.add(said)
+    return report
+
+
+def _part(pipe: Any, about: tuple[float, int, Scenario | None, Path | None, int, int]) -> None:
+    """Play worlds in this process until the time is over or it holds too much."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    seconds, seed, scenario, found, most, first = about
+    try:
+        pipe.send(run(seconds, seed, scenario, found, most=most, first=first, full=_bound()))
+    except Exception as error:
+        pipe.send(error)
+
+
+def _bound() -> Callable[[], bool]:
+    try:
+        import resource
+    except ImportError:  # Windows counts no peaks
+        return lambda: False
+    unit, most = 1 if sys.platform == "darwin" else 1024, 0
+
+    def full() -> bool:
+        nonlocal most
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        most = most or max(MEMORY_BYTES, peak + GROWTH_BYTES)
+        return peak > most
+
+    return full
 
 
 def run(
@@ -64,6 +138,8 @@ def run(
     tell: Callable[[Report], None] | None = None,
     most: int = 10,
     worlds: int | None = None,
+    first: int = 0,
+    full: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Check worlds with all oracles.
 
@@ -75,6 +151,8 @@ def run(
         tell: called after every world.
         most: findings after which the run ends.
         worlds: worlds after which it ends; None for any number.
+        first: number of the first world; found cases are played before world 0.
+        full: says after a world that no more are to be played here.
 
     Raises:
         DataError: a found case cannot be read.
@@ -82,7 +160,7 @@ def run(
     report = Report()
     if found is not None:
         make_folder(found, "--found")  # a finding that cannot be kept is lost
-    for path in sorted(found.glob("*.yaml")) if found is not None else []:
+    for path in sorted(found.glob("*.yaml")) if found is not None and not first else []:
         oracle, number, document = _read(path)
         problem = check(oracle, parse_scenario(document, path), number, report.tally)
         if problem is None:
@@ -95,7 +173,7 @@ def run(
         if name in COMPILED:
             check(name, parse_scenario(warm), 0, Tally(), own=True)  # Numba compiles before the time runs
     until = time.monotonic() + seconds
-    number = 0
+    number = first
     while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
         for finding in _world(number, seed, given[number % len(given)], report, until):
             report.findings.append(finding)
@@ -105,6 +183,9 @@ def run(
         number += 1
         if tell is not None:
             tell(report)
+        if full():
+            report.left_s = max(0.0, until - time.monotonic())
+            break
     return report
 
 

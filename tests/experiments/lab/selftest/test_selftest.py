@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from costgym.experiments.lab.selftest import oracles as asked
-from costgym.experiments.lab.selftest.run import run
+from costgym.experiments.lab.selftest.run import Report, run
 from costgym.experiments.lab.selftest.worlds import Writer
 from costgym.experiments.play.trajectories import verify
 from costgym.simulators import episode
@@ -29,6 +29,7 @@ WITHOUT_BATCH = [name for name in asked.ORACLES if name not in asked.COMPILED]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the batch, which takes long to compile; `tests/simulators/batch` compares it."""
     monkeypatch.setattr("costgym.experiments.lab.selftest.run.oracles", lambda: WITHOUT_BATCH)
+    monkeypatch.setattr("costgym.experiments.lab.selftest.run.run_in_processes", run)  # another process would not see this
 
 
 def test_random_worlds_keep_every_rule() -> None:
@@ -142,3 +143,11 @@ def test_a_users_scenario_is_checked_and_a_broken_case_is_named(tmp_path: Path) 
         run(0.0, seed=0, found=tmp_path / "case.yaml")  # before anything is played
     done = invoke("selftest", "storm", "--minutes", "0.01", "--found", str(tmp_path / "none"))
     assert done.exit_code == 0 and "0 findings" in done.stdout
+
+
+def test_worlds_that_are_played_in_several_parts_are_the_same_worlds(quick: None) -> None:
+    whole, parts = run(600.0, 5, worlds=3), Report()
+    while parts.tally.worlds < 3:
+        parts.add(run(600.0, 5, worlds=3, first=parts.tally.worlds, full=lambda: True))
+        assert parts.left_s > 0.0
+    assert vars(parts.tally) == vars(whole.tally) and whole.tally.steps > 100
