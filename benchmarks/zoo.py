@@ -47,8 +47,8 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "costgym train deer"),
     "toolplanner": (
         "toolplanner",
-        "ToolPlanner's supervised stage on a small model of its own, a fifth of the default steps",
-        "costgym train toolplanner --steps 1000",
+        "ToolPlanner's two stages on a small model of its own, fewer steps than by default",
+        "costgym train toolplanner --steps 1000 --rank-tasks 1000 --rank-steps 300",
     ),
     "sessions": (
         "sessions",
@@ -56,7 +56,7 @@ AGENTS: dict[str, tuple[str, str, str]] = {
         "python benchmarks/learning/sessions.py train --seeds 5 --minutes 5",
     ),
 }
-PARTS = {"toolplanner": "sft", "sessions": "seed-2"}
+PARTS = {"sessions": "seed-2"}
 """Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),

@@ -80,7 +80,7 @@ NOTES = {
         "deer-rule and zoo:deer, which is trained here, are measured."
     ),
     "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly. "
-    "zoo:toolplanner is a small model trained here, on earlier instructions, which held the whole query at every level.",
+    "zoo:toolplanner is a small model trained here, in both stages.",
     "catp": (
         "CATP, IFT and RLTF are small policies trained here and measured on unseen tasks and samples; the prompted planners "
         "are the simulated model. Figures 6 and 7 are pictures without numbers, so only their claims are checked."
