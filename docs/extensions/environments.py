@@ -7,11 +7,13 @@ arguments, the spaces, the native batch and the episode shown are read from the 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
@@ -88,12 +90,21 @@ def parameters(cls: type) -> dict[str, tuple[str, Any]]:
     for base in family(cls):
         if "__init__" not in vars(base):
             continue
+        written = _annotations(base.__init__)
         for parameter in list(inspect.signature(base.__init__).parameters.values())[1:]:
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             type_, default = found.get(parameter.name, ("Any", parameter.default))
-            found[parameter.name] = (_type_name(base, str(parameter.annotation)) if type_ == "Any" else type_, default)
+            found[parameter.name] = (_type_name(base, written[parameter.name]) if type_ == "Any" else type_, default)
     return found
+
+
+def _annotations(function: Any) -> dict[str, str]:
+    """The annotations of a function's arguments as its source has them, with their names for long types."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(definition, ast.FunctionDef)
+    arguments = (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
+    return {each.arg: ast.unparse(each.annotation).strip("'") for each in arguments if each.annotation is not None}
 
 
 def _type_name(cls: type, annotation: str) -> str:
