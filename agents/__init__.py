@@ -1,7 +1,5 @@
 """Agents: language models composed with reasoning strategies and tool access, and the plain policies beside them."""
 
-from __future__ import annotations
-
 from .base import Agent
 from .llm.agent import LlmAgent
 from .registry import agent_names, agents, make_agent

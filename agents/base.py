@@ -1,7 +1,5 @@
 """The agent's interface: an agent is told of a task, then asked for one action after another."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -41,7 +39,7 @@ class Agent(ABC):
     model: str = ""
     env_id: str = NUMERIC
     privileged: bool = False
-    handles: tuple[ModelHandle, ...] = ()
+    handles: "tuple[ModelHandle, ...]" = ()
     brokered: bool = False
     wants_examples: int = 0
     replies: Mapping[str, int] = MappingProxyType({})

@@ -6,8 +6,6 @@ complete, so a killed run leaves no half of one. The last two are kept. No file 
 else can be opened: at worst it is refused.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

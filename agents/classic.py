@@ -3,8 +3,6 @@
 They read the numeric view's observation and mask, nothing hidden, and play both of its forms.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A user's own agent by name: ``FILE.py:CLASS``, or ``package.module:CLASS`` for what is installed."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Agents from what a caller has at hand: an agent, its name, or a function of observation and info."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

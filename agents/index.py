@@ -1,7 +1,5 @@
 """An honest index policy: it plays the marketplace from what the catalogue advertises and what its own calls brought."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import expm1
 from typing import Any

@@ -1,7 +1,5 @@
 """Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Policies that know what no agent can: the episode's luck, or the tools' true reliabilities. Bounds, not competitors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..envs.decision import ANSWER, DecisionAwareEnv

@@ -1,7 +1,5 @@
 """The words in which agents are told things. A model reads them; the simulated one reads the marked lines and nothing else."""
 
-from __future__ import annotations
-
 INSTRUCTIONS = (
     "You answer the user's request with the help of functions. Call a function, read what it returns, and go on until you "
     "have every fact that was asked for; then call finish with the complete answer. If the request cannot be met, call finish "

@@ -1,7 +1,5 @@
 """The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial

@@ -4,8 +4,6 @@ Stable-Baselines3 itself is not needed to play: the network is rebuilt from its 
 files hold pickled objects, which run code when they are opened; they are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

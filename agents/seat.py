@@ -12,8 +12,6 @@ In one process this is a matter of construction, not of security: Python hides n
 a process of its own is handed the same seats over a pipe, and there is no world there to look for; files of the user are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,7 @@ Tell = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes of an environment's `info` what the agent is told."""
 
 
-def begin(agent: Agent, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> Tell:
+def begin(agent: "Agent", env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> Tell:
     """Begin an episode for an agent: it takes its seat, and its models on the world's side are told what the task is.
 
     Args:
@@ -50,7 +48,7 @@ def begin(agent: Agent, env: gym.Env[Any, Any], observation: Any, info: dict[str
     return world.visible_info
 
 
-def seat_of(world: BaseEnv[Any, Any], agent: Agent) -> Seat:
+def seat_of(world: BaseEnv[Any, Any], agent: "Agent") -> Seat:
     """Return the seat of an agent in the episode that has begun.
 
     Raises:

@@ -1,7 +1,5 @@
 """Settings of trained policies, and `config.json`, the file in which a training run says what it is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ together. Exchanging two tools, or two needs, exchanges the outputs and changes 
 every slot what holds for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ An agent holds a handle. It can ask through it and gets a reply, as it would fro
 of the task, stays here; whoever plays an episode tells it when one begins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ..envs.base import BaseEnv
 from .models.base import ACT, Function, LanguageModel, Message, Reply
 
-_MODELS: WeakKeyDictionary[ModelHandle, Any] = WeakKeyDictionary()
+_MODELS: "WeakKeyDictionary[ModelHandle, Any]" = WeakKeyDictionary()
 
 
 class ModelHandle:

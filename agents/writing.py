@@ -3,8 +3,6 @@
 All three call the cheapest tool for each open need, as `cheapest` does, and differ in that alone. They read the numeric view.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

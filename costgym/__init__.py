@@ -5,8 +5,6 @@
 >>> observation, info = env.reset(seed=0)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym

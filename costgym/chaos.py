@@ -1,7 +1,5 @@
 """Impose a scenario on real tools: `costgym.chaos.wrap(function, scenario="storm", seed=0, budget="price=20")`."""
 
-from __future__ import annotations
-
 from .experiments.serve.proxy.call_log import give_verdict, read_runs
 from .experiments.serve.proxy.reliability import reliability
 from .experiments.serve.proxy.session import Settings

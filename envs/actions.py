@@ -1,7 +1,5 @@
 """Parse text actions. A model's output is data: any text becomes an `Action`, never an exception."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The marketplace as text: `costgym/MarketplaceChat-v0`."""
 
-from __future__ import annotations
-
 import json
 from typing import TYPE_CHECKING, Any
 

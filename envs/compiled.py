@@ -1,7 +1,5 @@
 """The choice of where a single environment plays: in compiled code, or in the event-driven world in Python."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +28,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     kernels: ClassVar[str]
     """Name of the module in `vector.kernels` with the compiled steps."""
-    _compiled: CompiledEpisode | None = None
+    _compiled: "CompiledEpisode | None" = None
     _auto = False
     _steps = 0
     _played = 0

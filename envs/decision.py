@@ -1,7 +1,5 @@
 """DEER's decisions, whether to search and which tool to call, as an environment: `costgym/DecisionAware-v0`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Build the world of DEER's decisions: from generated samples, or from those of a ToolDEER folder."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The marketplace as numbers: `costgym/Marketplace-v0`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import inf, log1p

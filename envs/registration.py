@@ -1,7 +1,5 @@
 """Make environments by id; an unknown id raises an error with the nearest names."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Search the catalogue from within an episode: more tools by words, or step by step through categories and providers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Every environment makes the seat of its view (`BaseEnv.seat`) and selects the pa
 (`BaseEnv.visible_info`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +63,7 @@ class TextSeat(Seat):
 
     query: str
     tools: tuple[ToolCard, ...]
-    token_pricing: TokenPricing | None = None
+    token_pricing: "TokenPricing | None" = None
     categories: tuple[str, ...] = ()
 
     def documentation(self) -> list[dict[str, Any]]:
@@ -117,9 +115,9 @@ class PlanSeat(Seat):
         evaluator: prices of tools and plans, and past experience: scores of plans on the samples of the train split.
     """
 
-    task: OpenCATPTask
+    task: "OpenCATPTask"
     level: int
-    evaluator: Evaluator
+    evaluator: "Evaluator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +178,7 @@ def _cards(catalog: Same) -> dict[str, ToolCard]:
     return {}
 
 
-def past_decisions(world: World, count: int) -> tuple[Example, ...]:
+def past_decisions(world: "World", count: int) -> tuple[Example, ...]:
     """So many labelled decisions of the first split, the same objects in every episode."""
     return _past_decisions(Same(world), count) if count else ()
 

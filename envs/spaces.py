@@ -1,7 +1,5 @@
 """A text space for any Unicode text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

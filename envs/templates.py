@@ -1,7 +1,5 @@
 """Templates: what the environment of the marketplace computes once for a task."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

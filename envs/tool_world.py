@@ -1,7 +1,5 @@
 """The base of the environments over a tool world: choice of the episode, recording, grading and drawing."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -284,7 +282,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             reward += self.world.alpha
         return reward, over, not over and self._steps >= self.max_steps
 
-    def optimum(self, budget: Budget | None = None) -> Optimum:
+    def optimum(self, budget: Budget | None = None) -> "Optimum":
         """The best plan under the episode's realised luck; see `simulators.oracle.optimum`."""
         from ..simulators.oracle.optimum import optimum
 

@@ -11,8 +11,6 @@ dependency is named once. Only the ten tools that occur in the tasks are allowed
 Source: CATP-LLM, section 4.2 (TPL) and its adaptive masking.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import lru_cache
@@ -150,7 +148,7 @@ class TplState:
         self.done = False
         self.legal = _legal(self._kind, 0, 0, -1, 0, -1, self._max - 1)
 
-    def copy(self) -> TplState:
+    def copy(self) -> "TplState":
         """Make an independent copy."""
         twin = copy(self)
         twin.tokens = list(self.tokens)

@@ -1,7 +1,5 @@
 """Wrappers that adapt costs, observations and masks to learning libraries; `envs.vector.wrappers` has them for vectors."""
 
-from __future__ import annotations
-
 from typing import Any, SupportsFloat
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """The part of numeric observations and masks that only worlds with writes have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log1p
 

@@ -3,8 +3,6 @@
 `board` writes data alone; here the pages are added, which are made from `leaderboard.json` and never read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Within these ranges, the event-driven and the batched simulator play every world
 clocks lose their resolution, or counters do not fit.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Collection

@@ -8,8 +8,6 @@ another tool's luck, and two agents on one seed meet the same world.
 What is drawn once per world (a tool's reliability, its price) comes from `stable_generator`, keyed by names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from array import array
@@ -76,7 +74,7 @@ class DrawSource(threading.local):
         table: list[list[list[float]]] = flat.reshape(count, slots, PURPOSES).tolist()
         return table
 
-    def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> array[float]:
+    def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> "array[float]":
         """The rows of `rows` one after the other, as one flat array."""
         # one Philox block of four words per (k, slot)
         self._go(seed & _WORD, task & _WORD, first * slots)

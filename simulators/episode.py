@@ -1,7 +1,5 @@
 """Play one task on one simulated clock, by the rules that `world` states."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -80,7 +78,7 @@ class Episode:
     )
     # fmt: on
 
-    def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+    def __init__(self, world: "World", number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
         self.task: Task = world.tasks[number]
         self.candidates = world.candidates(number)
@@ -489,7 +487,7 @@ class Episode:
         """The answer holds every fact, and the budget was kept."""
         return self.grade is not None and self.grade.strict and self.exceeded is None
 
-    def fork(self) -> Episode:
+    def fork(self) -> "Episode":
         """An independent copy in the same state, made by replaying the log."""
         copy = type(self)(self.world, self.number, self.seed, self.budget, self.enforcement)
         copy.replay(self.log)

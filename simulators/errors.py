@@ -4,8 +4,6 @@ Each message says what was expected, what came and what to do; the values are al
 of a language model raises none of these: it becomes an observation.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Write files atomically, so that after a crash there is either the old file or the new one, and read YAML within bounds."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import glob

@@ -4,8 +4,6 @@ A `Budget` limits up to four resources; a `Ledger` adds up charges. Seconds are 
 are not the sum of the calls' durations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -64,7 +62,7 @@ class Budget:
         return None
 
     @classmethod
-    def from_mapping(cls, limits: Mapping[str, float]) -> Budget:
+    def from_mapping(cls, limits: Mapping[str, float]) -> "Budget":
         """Make a budget from a mapping such as ``{"price": 20}``.
 
         Raises:
@@ -76,7 +74,7 @@ class Budget:
         return cls(**limits)
 
     @classmethod
-    def parse(cls, text: str) -> list[Budget]:
+    def parse(cls, text: str) -> "list[Budget]":
         """Read budgets from text: ``price=10,20,40``, or every combination of several resources, ``price=10,20;seconds=60``.
 
         Raises:
@@ -95,7 +93,7 @@ class Budget:
         return [cls.from_mapping(limits) for limits in combined]
 
     @classmethod
-    def one(cls, limits: str | float | Mapping[str, float], where: str = "--budget") -> Budget:
+    def one(cls, limits: str | float | Mapping[str, float], where: str = "--budget") -> "Budget":
         """Read the limits of one budget: by resource, as text such as ``price=20;seconds=60``, or a number, the price.
 
         Args:

@@ -8,8 +8,6 @@ Structure is checked when a plan is made; :meth:`Plan.check_types` holds it to t
 Episodes play it on the clock (`opencatp.world.PlanEpisode.play`): branches run at once, as far as slots and GPU memory allow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +77,7 @@ class Plan:
             seen.add(tool)
 
     @classmethod
-    def from_list(cls, items: Sequence[Any], *, tidy: bool = True, aliases: Mapping[str, str] | None = None) -> Plan:
+    def from_list(cls, items: Sequence[Any], *, tidy: bool = True, aliases: Mapping[str, str] | None = None) -> "Plan":
         """Read a plan from the flat list ``[tool, [dependencies], ...]``.
 
         Args:
@@ -158,7 +156,7 @@ class Plan:
             total += _seconds_of(step.tool, position, seconds)
         return total
 
-    def check_types(self, signatures: Mapping[str, Signature], given: Iterable[str] = ("image",)) -> Plan:
+    def check_types(self, signatures: Mapping[str, Signature], given: Iterable[str] = ("image",)) -> "Plan":
         """Check the plan against the tools of a world; returns the plan itself.
 
         Args:

@@ -4,8 +4,6 @@ There are two price lists: pay per use (function-as-a-service, by duration and m
 of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -78,12 +76,12 @@ class FaasPricing:
         object.__setattr__(self, "_gpu_instant_rate", self.cpu_instant_rate * self.gpu_factor)
 
     @classmethod
-    def opencatp(cls) -> FaasPricing:
+    def opencatp(cls) -> "FaasPricing":
         """The prices of OpenCATP: the tier's price is multiplied by the memory, as the paper and its code do."""
         return cls()
 
     @classmethod
-    def aws(cls) -> FaasPricing:
+    def aws(cls) -> "FaasPricing":
         """The same tiers billed as AWS Lambda does: a tier's price is that of one ms of a function of that size."""
         return cls(per_tier=True)
 

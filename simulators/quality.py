@@ -3,8 +3,6 @@
 QoP weighs what a plan achieved against what it cost. It is not clipped: a plan may cost more than any score repays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, overload

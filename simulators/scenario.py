@@ -3,8 +3,6 @@
 Two scenarios with the same `digest` are the same world in every process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
@@ -182,7 +180,7 @@ class Scenario(StrictModel):
         digest = _digest.__wrapped__ if isinstance(self.source, WorldsSource) else _digest
         return digest(self.model_dump_json())
 
-    def unseen(self) -> Scenario:
+    def unseen(self) -> "Scenario":
         """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
 
         Raises:

@@ -1,7 +1,5 @@
 """The ways in which a call can end, and whose error each is."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

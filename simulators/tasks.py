@@ -5,8 +5,6 @@ with the right arguments; an argument may be another need's answer, which makes 
 text and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import OrderedDict
@@ -50,7 +48,7 @@ class Need:
     after: tuple[int, ...] = ()
     wish: str = ""
     capability: str = ""
-    alternative: Need | None = None
+    alternative: "Need | None" = None
     fact_type: str = ""
     tolerance: float = 0.0
     accept: tuple[str, ...] = ()

@@ -1,7 +1,5 @@
 """The tools of a world: their documentation, what a call costs, and the catalog that holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -168,7 +166,7 @@ class ToolCard:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, tool: Tool) -> ToolCard:
+    def of(cls, tool: Tool) -> "ToolCard":
         """The card of a tool."""
         return cls(tool.name, tool.description, tool.category, tool.provider, tool.title, tool.parameters)
 

@@ -43,8 +43,6 @@ The event-driven and the batched simulator both follow these rules:
     outages. A right answer passes the present query and is remembered; a remembered fact is right as long as it lives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -108,13 +106,13 @@ class World:
     events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None
     max_price: float = 100.0
     alpha: float = 0.5
-    retriever: Retriever | None = None
+    retriever: "Retriever | None" = None
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
     _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
-    def changed(self, **parts: Any) -> World:
+    def changed(self, **parts: Any) -> "World":
         """The same world with other parts. It looks everything up again, since candidates follow from the parts."""
         return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource(), _kinds=[])
 

@@ -1,7 +1,5 @@
 """Tool access: which tools a model sees and may call."""
 
-from __future__ import annotations
-
 from ..llm.types import Refusal, ToolAccess
 from .ecoact import EcoAct
 from .prompt import Prompt

@@ -7,8 +7,6 @@ Source: EcoAct (arXiv 2411.01643). The published code neither enforces registrat
 twice; here a call without registration is refused, and a second registration changes nothing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

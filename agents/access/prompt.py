@@ -1,7 +1,5 @@
 """The "+Prompt" baseline: the model is told prices and what is left, and nothing is enforced."""
 
-from __future__ import annotations
-
 import json
 from math import isfinite
 

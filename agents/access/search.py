@@ -1,7 +1,5 @@
 """Search for tools in the whole catalogue, in worlds whose tools on offer are retrieved."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ...envs.actions import SEARCH

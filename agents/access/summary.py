@@ -1,7 +1,5 @@
 """The "+summary" control: the final summary that BTP writes, without its plan."""
 
-from __future__ import annotations
-
 from ..llm.types import ToolAccess
 
 

@@ -7,8 +7,6 @@ not cover is removed. All of it is global over a tree search.
 Source: BTP (arXiv 2402.15960), Sections 2.3 and 2.4 and Algorithm 2.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from math import inf

@@ -1,7 +1,5 @@
 """An agent's memory of past queries: the tools they used, and whether each use helped."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from collections.abc import Mapping, Sequence
@@ -176,7 +174,7 @@ class Experience:
         return "".join(past.to_json() + "\n" for past in self.queries)
 
     @classmethod
-    def from_jsonl(cls, text: str, source: object = "experience") -> Experience:
+    def from_jsonl(cls, text: str, source: object = "experience") -> "Experience":
         """Read what `to_jsonl` wrote.
 
         Raises:
@@ -185,7 +183,7 @@ class Experience:
         return cls([_read(line, source, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
 
     @classmethod
-    def load(cls, path: str | Path) -> Experience:
+    def load(cls, path: str | Path) -> "Experience":
         """Read a file of JSON lines; one whose name ends in .xz is unpacked.
 
         Raises:

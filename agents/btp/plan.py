@@ -5,8 +5,6 @@ Pure functions: past uses in, a plan out. `costgym.agents.btp.access` plays the 
 Source: BTP (arXiv 2402.15960). Where paper and published code differ, a setting holds the choice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,12 +68,12 @@ class BtpSettings:
             raise ConfigError("BtpSettings.unseen_cap", f"expected at least 0, got {self.unseen_cap!r}")
 
     @classmethod
-    def published(cls, threshold: float = 0.15) -> BtpSettings:
+    def published(cls, threshold: float = 0.15) -> "BtpSettings":
         """As the published code has it: caps rounded half to even, use counts of test queries kept."""
         return cls(threshold=threshold, sharpness=1.0, rounding="half_even", count_test_queries=True)
 
     @classmethod
-    def paper(cls, threshold: float = 0.15) -> BtpSettings:
+    def paper(cls, threshold: float = 0.15) -> "BtpSettings":
         """As the paper's formulas have it: no prior, exp(sim), caps rounded down, counts as they are."""
         return cls(threshold=threshold, sharpness=1.0, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
 

@@ -1,7 +1,5 @@
 """Judge from its text alone whether a function's result helped."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -8,8 +8,6 @@ read by eye, and an untrusted classifier runs no code.
 Source: BTP (arXiv 2402.15960), Section 2.2 and the order of the published code's inputs; features and model are ours.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -110,7 +108,7 @@ class WordModel:
         object.__setattr__(self, "_places", {word: place for place, word in enumerate(self.vocabulary)})
 
     @classmethod
-    def unfitted(cls, observed: Sequence[Observed], least: int = 3, most: int = 4000) -> WordModel:
+    def unfitted(cls, observed: Sequence[Observed], least: int = 3, most: int = 4000) -> "WordModel":
         """Return the words that occur in at least `least` of the examples, the `most` frequent; all weights 0."""
         counts: Counter[str] = Counter()
         for each in observed:

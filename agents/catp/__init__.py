@@ -1,7 +1,5 @@
 """CATP-LLM: a policy that writes priced plans token by token. Nothing here imports torch until a policy is loaded."""
 
-from __future__ import annotations
-
 from .planner import CatpPlanner
 from .settings import CatpSettings
 

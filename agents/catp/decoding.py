@@ -5,8 +5,6 @@ The return asked for is updated as the plan is written: what a tool costs is tak
 Source: CATP-LLM, section 3.2.2 (inference with a target return).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

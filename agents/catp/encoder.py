@@ -7,8 +7,6 @@ level for the input at hand is added, and one self-attention over the five vecto
 Source: CATP-LLM, section 3.2.1 and Eq. 2.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

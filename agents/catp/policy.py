@@ -7,8 +7,6 @@ read the model at the end of a state: one for tools and EOP, one for dependencie
 Source: CATP-LLM, section 3.2.2 and Eq. A.1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

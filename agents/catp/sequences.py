@@ -5,8 +5,6 @@ within a window only what is new since the state before it is written out again,
 that a sequence grows with the plan and not with its square. A choice is predicted at the last token of its state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of a trained CATP policy, and the `config.json` of its run."""
 
-from __future__ import annotations
-
 import operator
 from typing import Annotated, Any, Literal
 

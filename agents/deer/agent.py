@@ -1,7 +1,5 @@
 """A decider at play in `costgym/DecisionAware-v0`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH

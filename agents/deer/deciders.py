@@ -1,7 +1,5 @@
 """Deciders: whether to search for a tool, and which candidate to call, if any."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,7 +117,7 @@ class RuleDecider(Decider):
         return similarities
 
     @classmethod
-    def fit(cls, known: Sequence[Example]) -> RuleDecider:
+    def fit(cls, known: "Sequence[Example]") -> "RuleDecider":
         """Remembers every other example, and takes the thresholds that decide most of the rest rightly.
 
         Args:

@@ -1,7 +1,5 @@
 """Constrained decoding: token by token, but only along answers that are open."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The language model behind a trained DEER policy: a small one from a config, or a published one with LoRA."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A trained DEER policy: `deer:RUN` plays what `costgym train deer` left in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

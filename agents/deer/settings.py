@@ -1,7 +1,5 @@
 """Settings of a trained DEER policy, and the `config.json` of its run."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -7,8 +7,6 @@ of each description (a compact encoding), and answers with the candidate's place
 Source: DEER (arXiv 2402.16696), Section 3.1; the wording is ours.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """A language-model agent: a model, a strategy and a list of tool accesses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ A strategy is a generator that yields environment actions and is sent what each 
 the session, so that every reply is paid for exactly once and no call passes by the tool access.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

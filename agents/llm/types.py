@@ -1,7 +1,5 @@
 """Types that session, strategies and tool accesses share: outcomes, turns, and the two interfaces they meet at."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -81,7 +79,7 @@ class Strategy(Protocol):
         """Whether a reply without a call is the final answer."""
         ...
 
-    def play(self, session: LlmSession) -> Play[SearchResult]: ...
+    def play(self, session: "LlmSession") -> Play[SearchResult]: ...
 
 
 class Refusal(NamedTuple):
@@ -105,7 +103,7 @@ class ToolAccess:
     suffix: str = ""
     summarise: bool = False
 
-    def reset(self, session: LlmSession) -> None:
+    def reset(self, session: "LlmSession") -> None:
         """Begin a new episode."""
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:

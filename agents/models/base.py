@@ -3,8 +3,6 @@
 Token counts are worked out once per message and per function, so that a context is priced by adding numbers up.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -131,7 +129,7 @@ class Function:
         }
 
     @classmethod
-    def of(cls, tool: Tool) -> Function:
+    def of(cls, tool: Tool) -> "Function":
         return cls(tool.name, tool.description, tool.parameters)
 
 

@@ -1,7 +1,5 @@
 """Ask one local model for the replies of several episodes at once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Replies that were paid for once are kept on disk; they are charged in full all the same, so figures do not change."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Calls in the text of a reply, in the forms that open models write: tagged, marked, or bare JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, NamedTuple

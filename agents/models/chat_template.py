@@ -5,8 +5,6 @@ form that `read_calls` reads and that trainers parse with `RESPONSE_TEMPLATE`. T
 whatever follows it, and the assistant's own tokens are marked for trainers that ask for them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 CHAT_TEMPLATE = """\

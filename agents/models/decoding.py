@@ -4,8 +4,6 @@ A conversation that ends makes room for the next one at once: none waits for the
 conversation is not read again when it goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any

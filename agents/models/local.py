@@ -3,8 +3,6 @@
 The model's own chat template presents the functions; calls are read from its text in the forms that open models write.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Sequence
@@ -141,7 +139,7 @@ class LocalModel:
 class _SideBySide:
     """Conversations with one local model at the same time."""
 
-    def __init__(self, model: LocalModel, decoder: Decoder) -> None:
+    def __init__(self, model: LocalModel, decoder: "Decoder") -> None:
         self._model, self._decoder = model, decoder
         self._prompts: dict[int, list[int]] = {}
         self._refused: list[int] = []

@@ -1,7 +1,5 @@
 """A model whose thinking takes as long as it really took."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ with these settings written out; runs record that. A name holds all that tells t
 which come from the environment alone. With ``COSTGYM_CACHE`` set to a folder, replies are kept there and asked for once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ brings an empty reply. Every other refusal stops the run or voids the episode wi
 model did not play is scored as its play.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

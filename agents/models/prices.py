@@ -4,8 +4,6 @@ The table is in US dollars; a scenario counts in a currency of its own. What a d
 too, so tools' fees and models' tokens are added up in one unit.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

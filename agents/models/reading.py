@@ -1,7 +1,5 @@
 """The simulated model's reading of its context: facts, failures, and what it may call."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

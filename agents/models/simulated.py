@@ -10,8 +10,6 @@ figures (BTP, Table 1: ReAct, DFSDT and ToT-DFS pass 44, 64 and 62 % at a cost o
 judge; nothing in it knows of BTP or EcoAct.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import log2
@@ -104,7 +102,7 @@ class SimulatedRates:
                 raise ConfigError(f"SimulatedRates.{spec.name}", f"expected a chance between 0 and 1, got {value!r}")
 
     @classmethod
-    def perfect(cls) -> SimulatedRates:
+    def perfect(cls) -> "SimulatedRates":
         """Return a model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
         return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0, "thought": 1.0})

@@ -1,7 +1,5 @@
 """The requests of this process to model servers: how many are in flight, and when a server asked all of them to wait."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping

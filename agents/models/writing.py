@@ -1,7 +1,5 @@
 """Write facts in the forms in which people and models write them, so that a simulated model's answers have to be read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

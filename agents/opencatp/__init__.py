@@ -1,7 +1,5 @@
 """Planners for the OpenCATP tasks: oracles, simple rules, and language models with four kinds of prompt."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

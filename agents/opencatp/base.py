@@ -1,7 +1,5 @@
 """The planner's interface: it is asked for a whole plan, which an agent then writes token by token."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Agents of `costgym/OpenCATPCalls-v0`, in both of its forms: a plan made by calls, and calls at random."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ planning before execution); Ke et al. 2024 (HYDRA: a planner whose proposals a s
 own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ...envs.opencatp.chat import read_plan

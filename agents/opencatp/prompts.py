@@ -1,7 +1,5 @@
 """Prompts about planning: the tools, what they cost at this size, the task, and how to write a plan."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Planners without a model: the two exact oracles, greedy search, chance, and fixed chains."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

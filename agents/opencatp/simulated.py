@@ -1,7 +1,5 @@
 """A planning language model without weights: it reads the prompt, knows what the words mean, and errs at documented rates."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

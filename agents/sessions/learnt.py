@@ -1,7 +1,5 @@
 """A policy of sessions that was learnt by `benchmarks/learning/sessions.py`, as an agent: ``sessions:RUN``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 Exchanging two of those tools exchanges their logits and changes nothing else, so what is learnt of one slot holds for all.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

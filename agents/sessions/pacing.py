@@ -1,7 +1,5 @@
 """Pace spending so that the budget lasts to the last query, by a shadow price that follows what was spent."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from math import ceil
 

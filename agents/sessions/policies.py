@@ -13,8 +13,6 @@ All but the last read observations and `info` alone. All remember facts, and giv
 than a call.
 """
 
-from __future__ import annotations
-
 from math import expm1, log
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sessions in words: a rule that reads what a language model reads, and a language model without weights."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The agents of sessions, for the table of agents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

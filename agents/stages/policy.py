@@ -5,8 +5,6 @@ Each world has one run of sb3-contrib's MaskablePPO with its `MlpPolicy` on flat
 the returns that it saw.
 """
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Strategies: how a model's replies make a search."""
 
-from __future__ import annotations
-
 from .chain import CotAtN, ReAct
 from .plan_act import PlanThenAct
 from .settings import SearchSettings

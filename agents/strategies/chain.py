@@ -1,7 +1,5 @@
 """Strategies that go one way: a chain of thought, action and observation, and several of them in turn."""
 
-from __future__ import annotations
-
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult
 from ..models.base import Message

@@ -1,7 +1,5 @@
 """Plan first, then act, then answer: the model names all calls at once and is then shown one function at a time."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Limits of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -42,22 +40,22 @@ class SearchSettings:
             raise ConfigError("SearchSettings.unit", f"expected steps or nodes, got {self.unit!r}")
 
     @classmethod
-    def toolbench(cls) -> SearchSettings:
+    def toolbench(cls) -> "SearchSettings":
         """ToolBench's: 12 nodes deep (4 to 6 steps), 2 wide, 200 queries."""
         return cls(depth=12, unit="nodes", width=2, queries=200, text_is_answer=False)
 
     @classmethod
-    def btp(cls, tree_of_thoughts: bool = False) -> SearchSettings:
+    def btp(cls, tree_of_thoughts: bool = False) -> "SearchSettings":
         """BTP's: as ToolBench's; its ToT-DFS goes 8 nodes deep with 30 queries."""
         return replace(cls.toolbench(), depth=8, queries=30) if tree_of_thoughts else cls.toolbench()
 
     @classmethod
-    def ecoact(cls) -> SearchSettings:
+    def ecoact(cls) -> "SearchSettings":
         """EcoAct's: 24 nodes deep for it and its baselines; one child after a registration."""
         return replace(cls.toolbench(), depth=24)
 
     @classmethod
-    def chosen(cls, fields: Mapping[str, Any], strategy: str) -> SearchSettings | None:
+    def chosen(cls, fields: Mapping[str, Any], strategy: str) -> "SearchSettings | None":
         """Return the settings that a run gives a strategy; None where it leaves the strategy its own.
 
         Args:

@@ -6,8 +6,6 @@ began.
 Sources: ToolLLM (arXiv 2307.16789) for DFSDT; Tree of Thoughts (arXiv 2305.10601) with ToolBench's pairwise votes for ToT-DFS.
 """
 
-from __future__ import annotations
-
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn

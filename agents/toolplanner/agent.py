@@ -6,8 +6,6 @@ searched depth first.
 Source: ToolPlanner (arXiv 2409.14826), Section 4.2 and Appendix A.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

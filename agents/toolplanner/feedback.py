@@ -3,8 +3,6 @@
 Source: ToolPlanner (arXiv 2409.14826), Section 4.3.1; which words make an answer meaningless is from the published evaluation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -7,8 +7,6 @@ the arguments. So the same words beside the same tools are understood in the sam
 what the task holds beyond them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

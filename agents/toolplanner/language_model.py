@@ -4,8 +4,6 @@ It is asked for one thing: how likely some texts are to come next. Decoding choo
 compares it. All of them read the same numbers.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ from the same deterministic reader as the simulated model's, and so do the words
 that was asked for says so, and does not count as a pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +77,7 @@ class LearntPlanner:
 
     on_world_side = True
 
-    def __init__(self, model: PlannerModel, name: str, temperature: float = 0.0, guided: bool = False) -> None:
+    def __init__(self, model: "PlannerModel", name: str, temperature: float = 0.0, guided: bool = False) -> None:
         self.model, self.name, self.temperature, self.guided = model, name, temperature, guided
         self.tags: tuple[Tool, ...] | None = None
         self.path: tuple[Tool, ...] | None = None

@@ -1,7 +1,5 @@
 """Settings of a learnt ToolPlanner, and the `config.json` of its run."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -4,8 +4,6 @@ It adds one rate to those of `Simulated`. What it errs at when extracting tags o
 choosing tools: a fact that it overlooks has no tag, and a wrong choice is a wrong tag.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ ToolPlanner's words: a *tool* is our provider, an *API* is our tool.
 Source: ToolPlanner (arXiv 2409.14826), Sections 3.1 and 4.2.1 and Table 27.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

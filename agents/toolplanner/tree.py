@@ -6,8 +6,6 @@ cut off at the depth limit. A round is worth as much as the best solution throug
 Source: ToolPlanner (arXiv 2409.14826), Sections 4.3.1 and 4.3.2 and Appendix C.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -58,7 +56,7 @@ class Round:
     messages: tuple[Message, ...] = ()
     end: End = ""
     answer: str = ""
-    children: list[Round] = field(default_factory=list)
+    children: "list[Round]" = field(default_factory=list)
     reward: int | None = None
 
 

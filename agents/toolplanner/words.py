@@ -11,8 +11,6 @@ A tool is written as its API and its provider, an action as a tool or as one of 
 few texts that mean something where it stands, so that a small model can do it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

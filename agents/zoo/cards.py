@@ -4,8 +4,6 @@ Such a folder is a training run without what only training needs. Its `card.json
 reached, and the digest of every file, which is checked before anything is loaded.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: `costgym VERB`. A verb is a module of the folder that is named like its panel in the help."""
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import Annotated, Any

@@ -6,8 +6,6 @@ descriptions give the tables of the documentation. Values are checked by pydanti
 refuse the same ones in the same words.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that several commands share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -133,7 +131,7 @@ class SpendingOptions(ModelOptions):
 
     spend_limit: SpendLimit = None
 
-    def spending(self, announce: Callable[[str], None], judge: str | None = None) -> Spending | None:
+    def spending(self, announce: Callable[[str], None], judge: str | None = None) -> "Spending | None":
         """Count the dollars that a real model costs; None for a model that costs none and has no limit.
 
         Args:
@@ -158,7 +156,7 @@ class JudgedOptions(SpendingOptions):
     judge_prices: JudgePrices = None
 
 
-def requests_and_cost(spending: Spending) -> str:
+def requests_and_cost(spending: "Spending") -> str:
     """What a progress bar says of a real model: its requests in flight, and its cost so far."""
     from ..agents.models.traffic import TRAFFIC
     from ..experiments.play.spending import dollars
@@ -174,7 +172,7 @@ class WorkerOptions(Settings):
     engine: Annotated[str, option("local, or ray: a Ray cluster. Results do not depend on it.")] = "local"
     ray_address: Annotated[str | None, option("Running cluster; without it, one is started here.", "HOST:PORT")] = None
 
-    def open(self, model: str = "simulated", batch: int = 1, concurrency: int = 8) -> AbstractContextManager[Engine]:
+    def open(self, model: str = "simulated", batch: int = 1, concurrency: int = 8) -> "AbstractContextManager[Engine]":
         """Open the engine. Workers get the environment variables of the model.
 
         Args:

@@ -1,7 +1,5 @@
 """Print and save what commands report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +59,7 @@ class Progress:
         self._what, self._quiet = what, quiet
         self.state: Callable[[], str] = str
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         if not self._quiet:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn

@@ -1,7 +1,5 @@
 """Environments, and agents in them, from the options of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +22,7 @@ def make_player(
     prices: Path | None = None,
     usefulness: Path | None = None,
     experience: str | None = None,
-    at_hand: LanguageModel | None = None,
+    at_hand: "LanguageModel | None" = None,
 ) -> tuple[Any, Any]:
     """Make an agent and the environment that it plays in.
 

@@ -1,7 +1,5 @@
 """The base of the OpenCATP environments: choice of task and sample, figures of `info`, rendering."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -386,7 +384,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         scores = self.evaluator.scores
         return scores if isinstance(scores, OutcomeTable) else None
 
-    def optimum(self, budget: Budget | None = None) -> Optimum:
+    def optimum(self, budget: Budget | None = None) -> "Optimum":
         """The best plan for the present sample, by its true scores. Where no plan need be given, none at all has quality 0."""
         from ...simulators.oracle.optimum import Optimum
 
@@ -428,12 +426,12 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- views
 
-    def chart(self) -> Chart:
+    def chart(self) -> "Chart":
         from ..rendering.chart import plan_chart
 
         return plan_chart(self.account(), self.quality())
 
-    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
+    def describe_episode(self, steps: Sequence[Any]) -> "EpisodeStory":
         from ..rendering.story import plan_story
 
         return plan_story(self, steps)

@@ -1,7 +1,5 @@
 """The true ends of OpenCATP's observations: they follow from the profile and the limits, since a tool runs once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """OpenCATP call by call: `costgym/OpenCATPCalls-v0`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 

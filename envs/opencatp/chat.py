@@ -1,7 +1,5 @@
 """OpenCATP as text: a whole plan in one message, which is then executed and scored."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

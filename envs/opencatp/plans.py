@@ -1,7 +1,5 @@
 """OpenCATP as a planning language: `costgym/OpenCATP-v0`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Data of an episode's Gantt chart: rows, bars, ticks and markers. `draw` renders it as an image and as a page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

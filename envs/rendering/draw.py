@@ -1,7 +1,5 @@
 """Draw an episode: a table of calls as text, a Gantt chart as an image or as a page."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from html import escape

@@ -1,7 +1,5 @@
 """Describe episodes in text: the task, the agent's actions and the grade, for each kind of world."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Sequence
@@ -114,7 +112,7 @@ def _grade(episode: Episode) -> str:
 # -- OpenCATP -----------------------------------------------------------------------------------------------------------------
 
 
-def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> EpisodeStory:
+def plan_story(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> EpisodeStory:
     """Describe a plan over the OpenCATP tools, running or ended."""
     account, figures = world.account(), world.figures()
     head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
@@ -123,7 +121,7 @@ def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> EpisodeSt
     return EpisodeStory(head, _chosen(world, steps), _plan_grade(world))
 
 
-def _chosen(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> str:
+def _chosen(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> str:
     """List the choices with their times; choices at the same time are on one line."""
     chosen = [(before.info["execution_time_s"], world.action_text(step.action)) for before, step in pairwise(steps)]
     if not world.in_time:
@@ -134,7 +132,7 @@ def _chosen(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> str:
     return "\n".join(["Actions", *lines])
 
 
-def _plan_grade(world: OpenCATPBase[Any, Any]) -> str:
+def _plan_grade(world: "OpenCATPBase[Any, Any]") -> str:
     account, plan = world.account(), world.plan()
     lines = [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, world.quality())}"]
     refused = [call.reason for call in account.calls if call.reason]

@@ -1,7 +1,5 @@
 """The base of the session environments: how a session is drawn, begun, worth and recorded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

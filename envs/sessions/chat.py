@@ -1,7 +1,5 @@
 """A session as text: `costgym/MarketplaceSessionChat-v0`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...simulators.episode import Episode

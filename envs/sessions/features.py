@@ -1,7 +1,5 @@
 """What an agent sees of a session, as arrays of numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym
@@ -99,7 +97,7 @@ class Features:
         self._outage_s: dict[int, float] = {}
         self._showing = -1
 
-    def copy(self) -> Features:
+    def copy(self) -> "Features":
         """An independent copy, for forks."""
         twin = object.__new__(Features)
         for name, value in self.__dict__.items():

@@ -1,7 +1,5 @@
 """A session in numbers: `costgym/MarketplaceSession-v0`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

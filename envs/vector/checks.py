@@ -1,7 +1,5 @@
 """Checks of the arguments of native vector environments, and the pool of their arrays."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

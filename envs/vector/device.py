@@ -4,8 +4,6 @@
 observations on a device and plays with the same kernels there, one thread an environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit fo
 rewards, ends, masks and every figure in `info`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The native vector environment of sessions: compiled steps of N episodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

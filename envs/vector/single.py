@@ -1,7 +1,5 @@
 """One environment in compiled code, a native batch of one: `Marketplace-v0` and `MarketplaceSession-v0`."""
 
-from __future__ import annotations
-
 from copy import copy
 from struct import Struct
 from typing import Any
@@ -111,7 +109,7 @@ def _lane_of(env: Playable) -> _Lane:
     return _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
 
 
-def stored_episode(env: Playable) -> CompiledEpisode | None:
+def stored_episode(env: Playable) -> "CompiledEpisode | None":
     """The episodes of an environment in compiled code, or None where something would have to be compiled first."""
     if not (lane := _lane_of(env)).stored:
         return None
@@ -219,7 +217,7 @@ class CompiledEpisode:
         """Its compiled state is here, which copies lack."""
         return self._lane is not None
 
-    def copy(self) -> CompiledEpisode:
+    def copy(self) -> "CompiledEpisode":
         """A copy without compiled state, which hands the episode over when it is asked for."""
         return copy(self)
 

@@ -1,7 +1,5 @@
 """The wrappers of `envs.wrappers` for vector environments, the native batch or Gymnasium's, in every autoreset mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym

@@ -5,8 +5,6 @@ A run is a folder. `run.json` holds its configuration, `episodes.jsonl` and `tra
 with the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -84,7 +82,7 @@ class Leaderboard:
     document: dict[str, Any]
 
     @classmethod
-    def load(cls, folder: str | Path) -> Leaderboard:
+    def load(cls, folder: str | Path) -> "Leaderboard":
         """Read the leaderboard of a folder.
 
         Raises:
@@ -134,7 +132,7 @@ def run(
     progress: Progress | None = None,
     engine: Engine | None = None,
     spending: Spending | None = None,
-    pages: PageMaker | None = None,
+    pages: "PageMaker | None" = None,
     concurrency: int = CONCURRENCY,
     judge: JudgeOptions | None = None,
 ) -> Leaderboard:

@@ -1,7 +1,5 @@
 """The conditions that rows are played under, and the order of rows within them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -48,7 +46,7 @@ class Condition(BaseModel):
         return condition_key(self.budget, self.settings)
 
     @property
-    def calm(self) -> Condition | None:
+    def calm(self) -> "Condition | None":
         """The same condition in a world without faults; None where it is that itself, or where no stress varies."""
         settings = {name: CALM.get(name, value) for name, value in self.settings.items()}
         return None if settings == self.settings else self.model_copy(update={"settings": settings})

@@ -3,8 +3,6 @@
 What a judge says cannot be replayed, so no grade, rank or record follows from it: its figures are columns of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ One test decides which figures are bold, which ranks an agent may have, and whet
 at 5 %, adjusted after Holm for the pairs that are compared together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

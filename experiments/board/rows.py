@@ -1,7 +1,5 @@
 """Rows of a leaderboard: which metrics they show, which of them are ranked, and what is the best figure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The configuration of a leaderboard run, which determines its bytes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product

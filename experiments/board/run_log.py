@@ -4,8 +4,6 @@ Both grow as episodes end, the trajectory first. An episode counts as played onc
 lines after a crash are dropped and their episodes played again, so a run that was killed ends with the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -56,7 +54,7 @@ class RunLog:
             make_folder(folder / FOLDER / track.name)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
-    def __enter__(self) -> RunLog:
+    def __enter__(self) -> "RunLog":
         self._results = LineFile(self._path)
         return self
 

@@ -1,7 +1,5 @@
 """The options of a leaderboard run: what they mean for the command line, for Python and for what a run plays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -85,7 +83,7 @@ class RunOptions(Settings):
             require("torch", "train")
         return self
 
-    def refused_by(self, world: SuiteWorld) -> str:
+    def refused_by(self, world: "SuiteWorld") -> str:
         """An option that the world has no use for; "" where there is none."""
         from ...envs.registration import class_of
 

@@ -1,7 +1,5 @@
 """Record what clients play as the run of an agent on a leaderboard, which is ranked, packed and added like any other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from itertools import chain

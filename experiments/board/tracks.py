@@ -4,8 +4,6 @@ Agents of the numeric view observe which tool serves which need; agents of the t
 its own, with its own world, conditions and ranking.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

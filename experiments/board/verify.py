@@ -1,7 +1,5 @@
 """Verification by replay of whatever was recorded: trajectory files, collections, leaderboard runs and submissions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hashes of the weights that trained agents play with."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

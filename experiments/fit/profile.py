@@ -9,8 +9,6 @@ level whose estimate is above the limit is skipped. A profile with a missing lev
 level may be scaled (`scale`); the profile's source says so.
 """
 
-from __future__ import annotations
-
 import platform
 import statistics
 import tempfile

@@ -1,7 +1,5 @@
 """Settings of a measurement of the vision tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

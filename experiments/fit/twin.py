@@ -6,8 +6,6 @@ their odds, as expectation maximisation does. Rates that `react` never meets, or
 their defaults and are named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise

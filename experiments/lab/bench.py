@@ -5,8 +5,6 @@ CPU time, because other processes run too; everything here uses one thread. Rand
 `Dict.sample()` and masked sampling are slower than the step itself.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import statistics

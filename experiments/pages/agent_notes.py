@@ -1,7 +1,5 @@
 """Describe the agents of rows, a line about each, the paper that it is from, and the model that judged their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

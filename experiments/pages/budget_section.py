@@ -5,8 +5,6 @@ recommended, and agents that the paired test cannot tell from it are named besid
 the page looks up steps and moves what stands there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

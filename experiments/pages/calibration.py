@@ -1,7 +1,5 @@
 """The page of a calibration: each tool's log and the written world, drawn over each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

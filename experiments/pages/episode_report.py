@@ -1,7 +1,5 @@
 """Recorded episodes to look at: found by name, replayed, and rendered as text, image or page."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Render an episode as text: its task, its calls in time and side by side, what was said, what it cost, how it was graded."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

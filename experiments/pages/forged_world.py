@@ -1,7 +1,5 @@
 """The page of a forged world: its tools and prices, the flow of ids between them as a graph, and some of its tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

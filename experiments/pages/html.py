@@ -1,7 +1,5 @@
 """Pages from templates: Jinja2 with everything escaped, and the static files beside the templates."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import lru_cache

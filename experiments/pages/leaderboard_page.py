@@ -5,8 +5,6 @@ budget (`budget_section`), its table holds every figure. Both are complete witho
 choices, which stand in the address. Every name is escaped, and the same leaderboard gives the same bytes.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -5,8 +5,6 @@ network; `write_events` writes the same for TensorBoard. `curve_figures` gives t
 how an agent learnt.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

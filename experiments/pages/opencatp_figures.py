@@ -1,7 +1,5 @@
 """The figures of an OpenCATP leaderboard: plan score over the image's size and over α."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

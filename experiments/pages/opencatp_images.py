@@ -4,8 +4,6 @@ The texts are those of the outcome table. Of images the table holds the scores a
 and with the networks that it was built from; where one of them is not at hand, a note says which.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Show how often an agent passes a task every time: pass^k for all k up to the seeds of a leaderboard's tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

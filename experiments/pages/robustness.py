@@ -1,8 +1,6 @@
 """Show what faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress
 varies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

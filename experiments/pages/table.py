@@ -1,7 +1,5 @@
 """The leaderboard in a terminal, and as Markdown."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Show who pays twice: the money that double executions cost each agent, beside how often it passes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

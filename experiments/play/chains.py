@@ -1,7 +1,5 @@
 """Listen to a language model and keep the conversation that an episode ended with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: DEER (arXiv 2402.16696), Section 4.1 and Eq. 1 and 2: the two decisions are scored apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Past uses of tools, from which BTP learns: played on train tasks without a budget, and kept for every run that needs them."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -72,7 +70,7 @@ class ExperienceSettings(BaseModel):
         return value
 
     @classmethod
-    def parse(cls, text: str) -> ExperienceSettings:
+    def parse(cls, text: str) -> "ExperienceSettings":
         """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough.
 
         Raises:

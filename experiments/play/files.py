@@ -1,7 +1,5 @@
 """The files of runs: drafts that take their place whole, changes of several files at once, append-only lines, and locks."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -3,8 +3,6 @@
 Terminal, pages, `leaderboard.json` and the documentation take their words from here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

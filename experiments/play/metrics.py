@@ -4,8 +4,6 @@
 agents in the same worlds. Every metric is a ratio of two sums over episodes, so one bootstrap gives all intervals.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

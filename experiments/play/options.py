@@ -1,7 +1,5 @@
 """Options that runs, commands and trainers share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

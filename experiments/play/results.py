@@ -1,7 +1,5 @@
 """The record of one episode: agent, world, costs and grade."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -115,7 +113,7 @@ class EpisodeResult:
         return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, line: str) -> EpisodeResult:
+    def from_json(cls, line: str) -> "EpisodeResult":
         """The record that `to_json` wrote.
 
         Raises:

@@ -1,7 +1,5 @@
 """Play episodes of one agent in one environment and record the results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

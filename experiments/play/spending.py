@@ -4,8 +4,6 @@ Costs are the tokens that the server reported, at the prices of a table. A forec
 instead, in the same agent on some of the same tasks.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Figures are ratios of sums, so a resample is a vector of weights over episodes. 
 set of episodes alone: agents that played the same episodes are resampled alike, and their common luck cancels out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

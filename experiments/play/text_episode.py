@@ -1,7 +1,5 @@
 """An episode of the text view played by function calls, as evaluators and trainers of language models want it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,7 +85,7 @@ class ToolEpisode:
         self._read = count_tokens(INSTRUCTIONS) + count_tokens(self.query)
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any], **defaults: Any) -> ToolEpisode:
+    def of_row(cls, row: Mapping[str, Any], **defaults: Any) -> "ToolEpisode":
         """Begin the episode that a row of a data set names.
 
         Args:

@@ -4,8 +4,6 @@ Uvicorn limits neither the time for a request to arrive nor the time for an answ
 connection of a client that is too slow, without an effect on others.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

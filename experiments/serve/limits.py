@@ -1,7 +1,5 @@
 """Limits of clients, and the error for refused requests."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

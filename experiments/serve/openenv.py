@@ -7,8 +7,6 @@ of tools.
 Source: OpenEnv 0.10, environment server and client.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Awaitable, Callable

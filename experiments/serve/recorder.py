@@ -1,7 +1,5 @@
 """Record the episodes that clients play as a collection of trajectories, which `costgym verify` replays like any other."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +31,7 @@ class Records(Protocol):
         """The next episode to play; None if the client chooses. Raises Refused if none is left."""
         ...
 
-    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+    def add(self, env: gym.Env[Any, Any], tape: "Tape", truncated: bool) -> None:
         """Write the episode that has just ended in an environment; raises DataError if it cannot be written."""
         ...
 
@@ -67,7 +65,7 @@ class Recorder:
         """Return None: the client chooses the next episode."""
         return None
 
-    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+    def add(self, env: gym.Env[Any, Any], tape: "Tape", truncated: bool) -> None:
         """Write the episode that has just ended in an environment."""
         trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
         self._store.append(trajectory.sealed_json(self._header))

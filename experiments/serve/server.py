@@ -1,7 +1,5 @@
 """The server: many sessions in one process, with a clean shutdown on SIGTERM and SIGINT."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

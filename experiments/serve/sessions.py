@@ -4,8 +4,6 @@ A session gives the same results as the same environment played locally with the
 world, which does not change, and no other state.
 """
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping

@@ -6,8 +6,6 @@ protocol's own session (`/mcp`), or one that the client names in the URL (`/mcp/
 of the protocol's 2026 revision, whose requests have no session.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping
@@ -188,11 +186,11 @@ def _address(request: Request) -> tuple[str, dict[str, Any]]:
 # -- the episode as tools -------------------------------------------------------------------------------------------------
 
 
-def _chat(session: Session) -> MarketplaceChatEnv:
+def _chat(session: Session) -> "MarketplaceChatEnv":
     return cast("MarketplaceChatEnv", session.env.unwrapped)  # tools are offered only where actions call them by name
 
 
-def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
+def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
     """List the candidates with their prices, then the four further tools."""
     currency = env.currency
     quotes, found = env.quotes(), []

@@ -1,7 +1,5 @@
 """Spaces, actions and observations as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

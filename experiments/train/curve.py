@@ -1,7 +1,5 @@
 """The learning curve of a training run: `curve.jsonl`, one JSON object per line with the step and its values."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

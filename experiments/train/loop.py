@@ -1,7 +1,5 @@
 """The training loop of torch models: `optimise` runs a `Learner` in the folder of a training run."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

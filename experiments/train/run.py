@@ -6,8 +6,6 @@ that belongs to another run, or that holds other files, raises an error before a
 the seed and the step number alone, so a resumed run ends with the same weights as an uninterrupted one.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping

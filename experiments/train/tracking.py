@@ -1,7 +1,5 @@
 """Send the figures of a training run to W&B, MLflow or Trackio, through the trackers of accelerate."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from importlib.util import find_spec

@@ -8,8 +8,6 @@ reads it from there, inside a kernel that is given nothing else.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from operator import is_not
 from typing import Any
 

@@ -7,8 +7,6 @@ arrays. A GPU runs what the CPU runs, compiled from the same functions, and both
 
 # mypy: disable-error-code="untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache

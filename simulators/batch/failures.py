@@ -2,8 +2,6 @@
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ round: the two are equal call by call, to the last bit. Sums are therefore made 
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ On a GPU, where there is no block copy, a row is copied or cleared word by word.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..errors import require

@@ -10,8 +10,6 @@ documentation for how each is keyed and read.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError

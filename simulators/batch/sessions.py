@@ -6,8 +6,6 @@ Prices hold for a query, and no call outlasts one: the present ones stand in the
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Digests of the kernels' sources, and whether compiled kernels lie on disk, told without an import of Numba."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -5,8 +5,6 @@ Its kernels are compiled by Numba (extra `train`). Nothing is drawn in advance: 
 place in the episode's table when the call starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ prices, bans and wishes are tabulated by *epoch*, the number of events that have
 keep one small number per episode instead of copies of prices and bans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 

@@ -5,8 +5,6 @@ Calls have no arguments here, so an effect is always about a need that wants it.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Queries of the first kind are small talk, knowledge, advice, writing, code and s
 of phrase with those of the second, so that no single word gives a query's kind away.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Labelled decisions, which deciders are fitted on and scored by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..tasks import Task

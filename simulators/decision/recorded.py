@@ -1,7 +1,5 @@
 """A world of DEER's own samples: the tools and the decisions of a ToolDEER folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -7,8 +7,6 @@ and ledgers are the marketplace's own. What is graded is the decision: a right c
 Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast

@@ -3,8 +3,6 @@
 Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -8,8 +8,6 @@ trees, P(fail | last failed) = 0.90 and P(fail | last ok) = 0.13, and of 53 APIs
 Sources: ToolBench ``data_example`` trees (300 calls), RapidAPI's own telemetry for 3,157 tools, StableToolBench Fig. 3.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,7 +110,7 @@ class FailureModel(StrictModel):
         return kinds
 
     @model_validator(mode="after")
-    def _shares(self) -> FailureModel:
+    def _shares(self) -> "FailureModel":
         if self.dead_share + self.perfect_share > 1 + 1e-9:
             total = self.dead_share + self.perfect_share
             raise ValueError(f"dead_share and perfect_share: expected a sum of at most 1, got {total:g}")

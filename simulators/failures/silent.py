@@ -4,8 +4,6 @@ They work on any JSON text, so the world's own answers and those of real tools a
 the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Compose scenarios of the kind `forged` from the typed graphs of APIs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -157,7 +155,7 @@ def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) ->
     return [each for each in capabilities if each["name"] in picked]
 
 
-def _mirrors(tool: Mapping[str, Any], seed: int, names: Names) -> list[dict[str, Any]]:
+def _mirrors(tool: Mapping[str, Any], seed: int, names: "Names") -> list[dict[str, Any]]:
     """The same operation through resellers, at other prices."""
     luck = stable_integer(seed, "mirrors", tool["name"])
     found = []
@@ -169,7 +167,7 @@ def _mirrors(tool: Mapping[str, Any], seed: int, names: Names) -> list[dict[str,
     return found
 
 
-def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], names: Names) -> dict[str, Any]:
+def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], names: "Names") -> dict[str, Any]:
     for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
         if entity in graph.entities:
             found = graph.entities[entity]

@@ -1,7 +1,5 @@
 """Many worlds in a folder, each read when it is asked for, so that memory stays flat however many there are."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

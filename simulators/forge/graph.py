@@ -4,8 +4,6 @@ The path `/orders/{order_id}/items` says that an order has items; `GET /orders` 
 `customer_id` of an order feeds `/customers/{customer_id}`. What the graph cannot type, no task uses, and the reason is counted.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

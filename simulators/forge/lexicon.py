@@ -1,7 +1,5 @@
 """The word lists of the forge: which nouns say nothing, which names mark an id, which parameters only a machine knows."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The words for a fact: a noun phrase, or the participle of a time, out of the names that lead to a value."""
 
-from __future__ import annotations
-
 from .lexicon import lexicon, mapped
 from .values import Spec
 from .vocabulary import Vocabulary

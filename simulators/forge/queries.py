@@ -1,7 +1,5 @@
 """Queries in plain English, as a person would write them, and the rules that they have to keep."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,7 +73,7 @@ def context(parts: Sequence[Part]) -> str:
     return first + "".join(places + times) + (f" with {' and '.join(others)}" if others else "")
 
 
-def subject(capability: ForgedCapability, named: Sequence[Part], own: Part | None) -> str:
+def subject(capability: "ForgedCapability", named: Sequence[Part], own: Part | None) -> str:
     """The words for what is asked about.
 
     Args:
@@ -91,21 +89,21 @@ def subject(capability: ForgedCapability, named: Sequence[Part], own: Part | Non
     return f"{'my' if mine else 'the'} {capability.noun}{context(named)}"
 
 
-def listed(entity: ForgedEntity, value: str, named: Sequence[Part], again: bool) -> str:
+def listed(entity: "ForgedEntity", value: str, named: Sequence[Part], again: bool) -> str:
     """The words for one entity of a list, by what a person knows of it, unless the query has called it so before."""
     if again:
         return f"that {entity.noun}"
     return f"the {entity.noun} {called(entity.known_as, value, entity.noun)}{context(named)}"
 
 
-def wish(fact: ForgedFact, about: str) -> str:
+def wish(fact: "ForgedFact", about: str) -> str:
     """A fact as a noun phrase."""
     if about.startswith((f"the {fact.words} ", f"my {fact.words} ")) or about[4:] == fact.words:
         return about  # the weather in Oslo is the fact itself
     return f"the {fact.words} of {about}"
 
 
-def question(fact: ForgedFact, about: str, luck: int) -> str:
+def question(fact: "ForgedFact", about: str, luck: int) -> str:
     """A fact as a question or a request.
 
     Args:

@@ -4,8 +4,6 @@ A forged world is data that a person can read and edit: which operation gives wh
 arguments are. Tasks, facts and answers follow from it and the scenario's seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
@@ -50,7 +48,7 @@ class ValueForm(StrictModel):
         return form
 
     @model_validator(mode="after")
-    def _complete(self) -> ValueForm:
+    def _complete(self) -> "ValueForm":
         needed = {"enum": ("of",), "integer": ("low", "high"), "like": ("example",)}.get(self.form, ())
         missing = [name for name in needed if getattr(self, name) in (None, (), "")]
         if missing:

@@ -4,8 +4,6 @@ Libraries for this were tried: `hypothesis-jsonschema` 0.23.1 does not run with 
 text), and `polyfactory` fills models and reads no schemas. Neither gives a value that a person would write.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import warnings

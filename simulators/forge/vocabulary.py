@@ -4,8 +4,6 @@ Descriptions are prose, and prose has spaces: `appointmenttype` is an appointmen
 elsewhere, and `crl` is a CRL where its sentences write it in capitals.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Words out of identifiers and summaries: `petId` is "pet ID", `createdAt` is "created at"."""
 
-from __future__ import annotations
-
 import re
 
 from .lexicon import lexicon, mapped

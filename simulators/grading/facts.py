@@ -1,7 +1,5 @@
 """Typed facts: the type that a fact's writing shows, and the places of an answer that state it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

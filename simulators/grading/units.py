@@ -1,7 +1,5 @@
 """Units and currencies as people write them: what each measures, and its size in the quantity's base unit."""
 
-from __future__ import annotations
-
 from functools import cache
 
 _UNITS: dict[str, dict[str, tuple[float, str]]] = {

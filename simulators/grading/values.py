@@ -3,8 +3,6 @@
 A value may have several readings: "04/08/2027" is a day in April or in August, "1.957" one and a bit or nearly two thousand.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The answers of generated tools: the same facts from every provider, in each tool's own shape of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,7 +47,7 @@ class Shape:
     camel: bool
 
     @classmethod
-    def of(cls, seed: int, tool: str, capability: Capability) -> Shape:
+    def of(cls, seed: int, tool: str, capability: Capability) -> "Shape":
         """Draw the shape of a tool, by its name alone."""
         luck = stable_integer(seed, "shape", tool)
         parts = []

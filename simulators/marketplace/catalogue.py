@@ -3,8 +3,6 @@
 Every figure of a tool follows from the seed and the tool's name alone, so adding tools changes none of the others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ Tools of one capability can replace each other. Their answers follow from the ta
 gives for which arguments. For arguments that no task mentions, a tool has no answer.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping

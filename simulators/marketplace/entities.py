@@ -4,8 +4,6 @@ The values of a kind are numbered. Names are combinations of word lists; codes a
 stored. The splits divide the numbers between them (by remainder), so train and test name no entity in common.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re
@@ -82,15 +80,15 @@ class Kind:
     _pattern: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def named(cls, name: str) -> Kind:
+    def named(cls, name: str) -> "Kind":
         return cls(name, "name")
 
     @classmethod
-    def code(cls, name: str, noun: str, prefix: str) -> Kind:
+    def code(cls, name: str, noun: str, prefix: str) -> "Kind":
         return cls(name, "code", noun, prefix, _pattern=re.compile(re.escape(prefix.casefold()) + r"-(\d{5})([a-z])"))
 
     @classmethod
-    def of_values(cls, name: str, spec: Sequence[Any]) -> Kind:
+    def of_values(cls, name: str, spec: Sequence[Any]) -> "Kind":
         """Make a kind from the vocabulary's form: ["integer", low, high], ["date", first, last day] or ["enum", ...]."""
         if spec[0] == "enum":
             return cls(name, "enum", choices=tuple(spec[1:]))

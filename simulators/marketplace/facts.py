@@ -4,8 +4,6 @@ Nothing is stored. A fact is made from a stable hash, in a form distinctive enou
 with cents that do not end in 0, five or more digits, full names, titles, codes.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Generate a marketplace of APIs after RapidAPI, with several providers of everything that differ in price and reliability."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..errors import ConfigError

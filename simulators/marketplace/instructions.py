@@ -9,8 +9,6 @@
 Source: ToolPlanner (arXiv 2409.14826), Sections 3.1 and 3.2, Tables 14 to 17 and Appendix B.3.2.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 

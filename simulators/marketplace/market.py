@@ -1,7 +1,5 @@
 """A marketplace, which a generator or a loader makes and a world is built from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..tasks import Answers, TaskSet

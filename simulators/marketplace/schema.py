@@ -1,7 +1,5 @@
 """Check a call's arguments against a tool's parameters, by the part of JSON Schema that function calling uses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a scenario's tools and tasks come from: a generator, or a folder of published data."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

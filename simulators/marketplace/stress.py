@@ -4,8 +4,6 @@ The catalogue, the tasks and what tools advertise stay as they are, and every dr
 plays under several levels of stress meets the same tasks with the same luck, and only the world's harshness differs.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..bounds import BOUNDS, StrictModel, out_of_bounds, within

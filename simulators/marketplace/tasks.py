@@ -4,8 +4,6 @@ A task follows from the seed, its split and its place in it, so more tasks in on
 number of candidates changes nothing but the candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

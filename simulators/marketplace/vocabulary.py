@@ -5,8 +5,6 @@ capability's parameters. The answer is a format of `facts`, or ``code:KIND`` whe
 as an argument; such answers make chains. Its `links` take a code and give another one, so that chains can be long.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

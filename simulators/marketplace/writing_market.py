@@ -1,7 +1,5 @@
 """Generate tasks that change the world: bookings, payments, refunds and tickets, at several providers each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Size levels: the four sizes of input for which the tools were measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..errors import DataError

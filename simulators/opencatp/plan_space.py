@@ -7,8 +7,6 @@ be left out where it costs more than it scores. Plans outside this space add too
 task wants, which cost more than they could bring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache

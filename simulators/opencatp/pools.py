@@ -5,8 +5,6 @@ Two forms are read: JSON (``{"plans": [{"task_id", "sample_id", "plan", "score",
 reader admits the pool's own plain data alone, and refuses the file at the first other name in it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -17,8 +17,6 @@ The built-in profile ``v100`` is the published one. Others are measured on the s
         cold_start_s: 1.9                      # optional
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -12,8 +12,6 @@ numbers are kept here.
 Source: OpenCATP-LLM, commit a06e1f2, src/config.py (new numbering and splits) and src/catpllm/data (old numbering).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal

@@ -6,8 +6,6 @@ numbers, so that official token sequences can be read.
 Source: OpenCATP-LLM (Apache-2.0), commit a06e1f2, src/config.py: tool and dependency tokens, input and output kinds.
 """
 
-from __future__ import annotations
-
 from ..plan import TASK_INPUT, Signature
 
 IMAGE, TEXT = "image", "text"

@@ -3,8 +3,6 @@
 A tool is called once and lasts exactly as long as its profile says, so there is no chance in these episodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -60,7 +58,7 @@ class PlanWorld(World):
     profile: Profile = field(default_factory=v100)
     level: int = 0
 
-    def episode_of(self, task: OpenCATPTask, sample: int, seed: int, budget: Budget) -> PlanEpisode:
+    def episode_of(self, task: OpenCATPTask, sample: int, seed: int, budget: Budget) -> "PlanEpisode":
         """Begin a task on a sample; nothing is enforced here, since a limit is the environment's to tell."""
         name = f"{task.kind}-{task.task_id}-sample-{sample}"
         played = Task(name, task.task_id, task.description, (), TOOLS, task.kind, size_level=self.level)

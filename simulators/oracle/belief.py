@@ -1,7 +1,5 @@
 """What a call's ending tells about a tool: a Bayesian filter over its hidden state in one episode."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
@@ -68,7 +66,7 @@ class Belief:
         self._chance: float | None = None
 
     @classmethod
-    def of(cls, spec: Candidate, model: FailureModel) -> Belief:
+    def of(cls, spec: Candidate, model: FailureModel) -> "Belief":
         """The belief about a candidate whose reliability and durations are known."""
         alive, degraded = state_chances(spec.profile.reliability, spec.slip)
         return cls((alive, degraded, max(0.0, 1.0 - alive - degraded)), model, spec.slip, spec.persistence, cut_share(spec))

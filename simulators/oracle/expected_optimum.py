@@ -13,8 +13,6 @@ Where it stands to the best policy with this knowledge:
   paid any more, but does not plan which tools fit the limit best; outages are waited out by calling on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple

@@ -8,8 +8,6 @@ That sum is a lower bound whatever happens in time: bursts, bans, rate limits an
 played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for another.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass

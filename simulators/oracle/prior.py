@@ -1,7 +1,5 @@
 """What a tool's advert tells of its reliability, under the failure model that drew both."""
 
-from __future__ import annotations
-
 from math import erf, sqrt
 
 import numpy as np

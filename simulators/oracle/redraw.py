@@ -5,8 +5,6 @@ failure model, the tool's advert and how its calls have ended, so a fork tells n
 on their way when the future is drawn keep their end, as do scheduled events; outages that have not begun are drawn again.
 """
 
-from __future__ import annotations
-
 from ..calls import Candidate
 from ..draws import DURATION, KIND, OUTCOME, Draws, stable_integer
 from ..episode import Episode

@@ -4,8 +4,6 @@ They need no model and no download, and the same text gives the same vector in e
 words of their documentation, to cluster tools, and to find similar queries.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import zlib

@@ -1,7 +1,5 @@
 """An episode whose agent may search the catalogue: tools that it finds are on offer from then on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..calls import Candidate

@@ -1,7 +1,5 @@
 """Score the tools of a catalogue against a query, by words or by word embeddings. The same query gives the same order."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

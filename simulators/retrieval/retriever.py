@@ -1,7 +1,5 @@
 """Find a task's tools in the whole catalogue. The retriever stands on the world's side; agents see what it found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest

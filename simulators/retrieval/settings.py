@@ -1,7 +1,5 @@
 """Settings of a retriever, as a scenario's `candidates` holds them."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import model_validator

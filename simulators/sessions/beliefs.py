@@ -1,7 +1,5 @@
 """What an agent may believe of a session's tools: a Bayesian filter over regimes, from adverts and statuses."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import exp
 

@@ -1,7 +1,5 @@
 """Draw a session: its catalogue, its queries, and how its tools drift, from its rules and number alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Play a session: queries one after the other on one clock, one ledger, and the same instances, windows and quotas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -57,7 +55,7 @@ class SessionWorld(World):
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
-    ) -> SessionEpisode:
+    ) -> "SessionEpisode":
         """Begin the session on a fresh clock. Without a budget, the session's own limits hold."""
         assert self.session is not None
         if budget is None:

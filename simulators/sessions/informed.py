@@ -4,8 +4,6 @@ For each query q and tool i: the chance p that a call brings the fact in time, i
 follow the default limits, and the bound that no policy passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple

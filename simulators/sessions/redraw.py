@@ -1,7 +1,5 @@
 """Draw the future of a session again, from what an agent may believe of it, and keep its past."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import exp, log1p
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from .episode import SessionEpisode
 
 
-def redraw_session(episode: SessionEpisode, seed: int) -> None:
+def redraw_session(episode: "SessionEpisode", seed: int) -> None:
     """Let everything that an agent cannot know follow from another seed.
 
     Drawn again are the queries to come, the tools' reliabilities and regimes, from the belief that adverts and statuses so far
@@ -56,7 +54,7 @@ def redraw_session(episode: SessionEpisode, seed: int) -> None:
         episode._outages[provider] = BurstTimes(outages.model, draws, size + provider, span)
 
 
-def _believed(episode: SessionEpisode) -> ToolBeliefs:
+def _believed(episode: "SessionEpisode") -> ToolBeliefs:
     """Beliefs by the adverts and by how the calls so far have ended."""
     specs = episode.candidates
     adverts = np.array([spec.profile.advertised_success for spec in specs])
@@ -85,7 +83,7 @@ def _queries(session: Session, now: int, luck: Floats) -> tuple[NDArray[np.int64
     return capability, fact, value
 
 
-def _lives(episode: SessionEpisode, luck: Floats) -> Floats:
+def _lives(episode: "SessionEpisode", luck: Floats) -> Floats:
     """Lives of facts: those in memory live on without memory from when they were last known to be right."""
     lives: Floats = -episode.session.rules.ttl_s * np.log1p(-luck)
     for fact, (found_s, of) in episode.memory.items():
@@ -93,7 +91,7 @@ def _lives(episode: SessionEpisode, luck: Floats) -> Floats:
     return lives
 
 
-def _down(episode: SessionEpisode, provider: int) -> float:
+def _down(episode: "SessionEpisode", provider: int) -> float:
     """The chance that a provider is down now, given when it was last seen up or down; it was up at the start."""
     rules, session = episode.session.rules, episode.session
     seen_s, was_down = 0.0, 0.0

@@ -1,7 +1,5 @@
 """The public rules of sessions: how a session is drawn. Agents may know them; what is drawn they may not."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 
@@ -58,7 +56,7 @@ class SessionRules(StrictModel):
     failures: FailureModel = FAILURES
 
     @model_validator(mode="after")
-    def _together(self) -> SessionRules:
+    def _together(self) -> "SessionRules":
         if self.tools < self.capabilities:
             raise ValueError(f"tools: expected at least one for each of {self.capabilities} capabilities, got {self.tools}")
         if self.failures.bursts is not None or self.failures.persistence:

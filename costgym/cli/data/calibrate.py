@@ -1,7 +1,5 @@
 """`costgym calibrate`: fit a scenario to a log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`costgym collect`: record episodes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`costgym datasets`: list and check the datasets in a folder, and build the named datasets."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

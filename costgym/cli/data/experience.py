@@ -1,7 +1,5 @@
 """`costgym experience`: collect the past uses that BTP plans from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym export`: records in other formats."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

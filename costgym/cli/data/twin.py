@@ -1,7 +1,5 @@
 """`costgym twin`: a simulated model fitted to a real one's recorded episodes."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

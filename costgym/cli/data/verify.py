@@ -1,7 +1,5 @@
 """`costgym verify`: check records by replay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym baselines`: methods of reinforcement learning side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym models`: published language models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym reproduce`: reproduces a paper's table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym judge-agreement`: compare a model's verdicts with strict grading."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`costgym leaderboard`: rank agents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -100,7 +98,7 @@ def leaderboard(
         typer.echo(f"page: {board.page.resolve()}", err=format != "table")
 
 
-def _with_first_track(config: RunConfig, out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
+def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
     """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
     from ...experiments.board.tracks import TRACKS
     from ...experiments.leaderboard import first_track

@@ -1,7 +1,5 @@
 """`costgym play`: a person plays an episode in the terminal."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """`costgym run`: play one agent and sum up."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated

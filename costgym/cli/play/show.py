@@ -1,7 +1,5 @@
 """`costgym show`: look at one episode."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -72,7 +70,7 @@ def show(
     typer.echo(str(target))
 
 
-def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> EpisodeReport:
+def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> "EpisodeReport":
     from ...envs.base import base_env
     from ...experiments.pages.episode_report import EpisodeReport
     from ...experiments.pages.episode_text import episode_text

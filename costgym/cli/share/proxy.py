@@ -1,7 +1,5 @@
 """`costgym proxy`: real tools under the world's luck, and reports on their runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

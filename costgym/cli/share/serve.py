@@ -1,7 +1,5 @@
 """`costgym serve`: the world as a service."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`costgym site`: results as a static site."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +59,7 @@ def site(
         typer.echo(f"site: {page.resolve()}")
 
 
-def _verified(run: Run, data: str | None) -> Run:
+def _verified(run: "Run", data: str | None) -> "Run":
     """Replay a run and mark its own entries as verified; a run that differs from replay is refused."""
     from ...experiments.board.verify import verify
 

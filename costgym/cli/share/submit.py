@@ -1,7 +1,5 @@
 """`costgym submit`: pack, validate and rerun leaderboard submissions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym agents`: list the agents."""
 
-from __future__ import annotations
-
 from ..options import JsonFile
 from ..output import console, save_json
 

@@ -1,7 +1,5 @@
 """`costgym bench`: measure steps per second."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from ...experiments.play.options import Seed

@@ -1,7 +1,5 @@
 """`costgym envs`: list the environments."""
 
-from __future__ import annotations
-
 from ..options import JsonFile
 from ..output import print_list
 

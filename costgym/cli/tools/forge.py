@@ -1,7 +1,5 @@
 """`costgym forge`: worlds out of real specifications."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`costgym opencatp`: execute and measure the vision tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`costgym prices`: price tables of language models."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`costgym scenarios`: list the scenarios."""
 
-from __future__ import annotations
-
 from ..options import JsonFile
 from ..output import print_list
 

@@ -1,7 +1,5 @@
 """`costgym selftest`: check the rules of the world."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`costgym warm`: compile everything in advance."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -6,8 +6,6 @@ its world: tasks, tools, and what happens to scripted calls, so that a change of
 `python -m costgym.experiments.board.releases.release NAME` writes the file of a new release, which must not exist.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

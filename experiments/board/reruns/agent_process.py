@@ -3,8 +3,6 @@
 There is no world here. Models that stand on the world's side are asked over the same pipe.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

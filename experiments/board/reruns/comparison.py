@@ -1,7 +1,5 @@
 """A rerun beside what was claimed: whether rows agree, and the rows that are ranked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 A world is a setting that varies (`envs.base.WORLD`), so that a rerun in several worlds is one run like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

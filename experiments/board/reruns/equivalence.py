@@ -19,8 +19,6 @@ Source: Schuirmann (1987), A comparison of the two one-sided tests procedure; De
 online controlled experiments by utilizing pre-experiment data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -60,7 +58,7 @@ class WorldSide(NamedTuple):
     tasks: NDArray[np.int64]
 
     @property
-    def known(self) -> WorldSide:
+    def known(self) -> "WorldSide":
         """The side without its void episodes."""
         kept = ~np.isnan(self.values)
         return WorldSide(self.values[kept], self.references[kept], self.tasks[kept])

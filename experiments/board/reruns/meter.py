@@ -1,7 +1,5 @@
 """Tokens are counted where the model answers: on the judge's side of the pipe."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The options of `costgym submit rerun --queue`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """An agent that plays in a process of its own, without a network and without a world."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import io
@@ -200,7 +198,7 @@ class ProcessAgent(Agent):
         self._process.wait()
         self._in.close()
 
-    def __enter__(self) -> ProcessAgent:
+    def __enter__(self) -> "ProcessAgent":
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -7,8 +7,6 @@ was killed plays the same worlds when it goes on, and nobody can ask for other l
 commitment of every attempt before its first episode. Nothing is written among the entries, and nothing there but them is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The record of a rerun: the submission that was run again, and the secret that determined seed and worlds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

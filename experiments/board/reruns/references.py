@@ -1,7 +1,5 @@
 """Reference agents of a rerun: rules and bounds of ours, played in the very episodes of a row, to measure its gap against."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

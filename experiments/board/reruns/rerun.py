@@ -7,8 +7,6 @@ Nothing that reveals the seed or the world is written before the process of the 
 processes see no file but the interpreter, costgym and their own. Without it, rows of an agent's own code are not marked so.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import shutil
@@ -153,7 +151,7 @@ class _Spool:
         self._store = tempfile.TemporaryFile("w+", encoding="ascii")  # noqa: SIM115
         self.count = self._bytes = 0
 
-    def __enter__(self) -> _Spool:
+    def __enter__(self) -> "_Spool":
         return self
 
     def __exit__(self, *exc: object) -> None:

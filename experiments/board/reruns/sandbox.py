@@ -5,8 +5,6 @@ home and /tmp in memory. There is no network, no other process, no other file, a
 where the system allows user namespaces.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -4,8 +4,6 @@ What comes from an agent's process is JSON and nothing else, since whoever reads
 pickled: it trusts the world's side.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

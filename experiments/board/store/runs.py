@@ -3,8 +3,6 @@
 The store saves runs in this form and the site is built from it, so a site can be built from a folder or from a store.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping

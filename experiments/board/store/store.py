@@ -4,8 +4,6 @@ A run is saved in one transaction, and saving it again changes nothing, so any n
 Trajectories remain files: the store holds the path of their folder.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -78,7 +76,7 @@ class Store:
                 return None
             return connection.execute(sa.select(schema.c.version)).scalar()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -3,8 +3,6 @@
 SQLite and PostgreSQL hold the same tables. Floats are stored in double precision, so what is read is what was written.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What a submission says of itself: the options of `costgym submit pack`, and fields of its manifest."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from ....simulators.bounds import Settings

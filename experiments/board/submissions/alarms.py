@@ -10,8 +10,6 @@ for an honest row:
 * flawless tasks: at most one row in 100, for an agent as good as `FLAWLESS` says.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Name the differences between the files in a folder and those that replay derives: files, lines, documents and rows."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

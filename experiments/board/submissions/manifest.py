@@ -3,8 +3,6 @@
 `submission.json` in this folder contains the JSON schema for use without this package.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

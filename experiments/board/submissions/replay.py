@@ -5,8 +5,6 @@ busy. The findings do not depend on the engine: they are ordered by line, and af
 ignored.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -118,7 +116,7 @@ class CheckedFile:
             self.problems.append(problem)
             self.closed = last or len(self.problems) == MAX_PROBLEMS
 
-    def finished(self) -> CheckedFile:
+    def finished(self) -> "CheckedFile":
         """Close the file after its last line and return it."""
         void = self.file.void
         if len(self.results) + len(void) < self.episodes:

@@ -6,8 +6,6 @@ under the same conditions, and none of an entry's agents itself, its episodes ar
 those of a submission, with the entry's name behind the agent's.
 """
 
-from __future__ import annotations
-
 import warnings
 from importlib.resources import files
 from pathlib import Path

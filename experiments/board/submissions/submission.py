@@ -3,8 +3,6 @@
 `manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validation` says how it is checked.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Every episode is replayed from its actions. Results, rows and `leaderboard.json`
 byte for byte; what is extra, missing, reordered or edited is named. `trajectories.verify` says what replay cannot show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

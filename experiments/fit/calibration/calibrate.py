@@ -5,8 +5,6 @@ named. Another is fitted to the first calls of each tool and simulated beside th
 tasks, so the scenario gets generated ones, one for each capability and one for each pair, unless others are given.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The scenario's document: what was fitted to a log, written as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

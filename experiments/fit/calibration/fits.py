@@ -1,7 +1,5 @@
 """Fit the world's models of latency, price and failures to logged calls, with SciPy's distributions and optimisers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The world is called as often, at the same times and in the same episodes as the 
 the log have 95 % intervals, by a bootstrap over episodes. What lies outside is not reproduced.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

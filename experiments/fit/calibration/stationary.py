@@ -3,8 +3,6 @@
 A tool's calls are counted in windows of ten minutes, the units of the tests, so that runs of failures are not taken for more.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise

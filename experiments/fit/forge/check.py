@@ -1,7 +1,5 @@
 """Check that a forged world is sound: every task can be composed, asked in words, called and answered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

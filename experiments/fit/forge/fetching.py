@@ -1,7 +1,5 @@
 """Sources that are not files: archives of packages, through the registries' own clients, and running MCP servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

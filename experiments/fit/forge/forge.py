@@ -1,7 +1,5 @@
 """Make worlds: one scenario from a user's own documents, or a folder of thousands with splits."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Profiles of tools that were measured: rates, latencies and prices of a log of real calls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

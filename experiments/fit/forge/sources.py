@@ -4,8 +4,6 @@ Nothing of a source is executed, except an MCP server, whose command the user gi
 not followed, and references are resolved within it.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

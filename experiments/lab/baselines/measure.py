@@ -1,7 +1,5 @@
 """Measure agents and learnt policies on the same test episodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The methods of the baseline table, and what one run of a method is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Methods that learn from recorded episodes alone, under the mask: cloning, conservative and implicit Q-learning."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Methods that learn in the environment, with Stable-Baselines3 and sb3-contrib."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The baseline table and its curves: interquartile means over training seeds, with bootstrap intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Run the baselines: every method, level and seed is a run of its own, on any engine, and kept in a file when it is over."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence

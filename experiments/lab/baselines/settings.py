@@ -1,7 +1,5 @@
 """Settings of a table of baselines."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from ....simulators.bounds import Amount, Count, Settings

@@ -4,8 +4,6 @@ Every claim is taken from a paper and has an explicit margin. Claims that a rule
 is played, are marked `by_construction`, with the reason, and counted nowhere. Nor are checks that no paper makes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import hypot, isnan

@@ -1,7 +1,5 @@
 """Parts that the papers' tables share: the environment of text agents and intervals of figures."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

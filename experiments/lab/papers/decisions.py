@@ -3,8 +3,6 @@
 Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separately).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

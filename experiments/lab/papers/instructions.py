@@ -9,8 +9,6 @@ price.
 Source: ToolPlanner (arXiv 2409.14826), Section 5.2; ToolEval's rules.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +75,7 @@ class Followed:
         return json.dumps({"result": result, **flags, "tags": tags})
 
     @classmethod
-    def from_json(cls, line: str) -> Followed:
+    def from_json(cls, line: str) -> "Followed":
         """Return the record that `to_json` wrote."""
         said = json.loads(line)
         tags = None if said["tags"] is None else Tags(*map(tuple, said["tags"]))

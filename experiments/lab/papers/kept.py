@@ -1,7 +1,5 @@
 """Play pieces of work and keep each in a file, so that a run that was stopped goes on from the pieces it has."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

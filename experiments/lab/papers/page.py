@@ -1,7 +1,5 @@
 """Write a reproduction as a Markdown page, with its curves as an SVG file."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -7,8 +7,6 @@ Sources: BTP, Sections 3.1 and 3.2 and Appendix A; EcoAct, Section 3.1 and Appen
 where papers do not say it, their published code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

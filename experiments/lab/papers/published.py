@@ -3,8 +3,6 @@
 Rows have the format of leaderboard rows, with the metrics that the paper reports and their `source`. Shares are from 0 to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

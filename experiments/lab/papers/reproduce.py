@@ -4,8 +4,6 @@ Our results are measured with the simulated model, or with deciders without a mo
 follow, not how good a real model is.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Show a reproduction as tables of text: the paper's rows beside ours under each protocol, and which effects follow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The batched and the event-driven simulator side by side: the same actions, everything compared to the last bit."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

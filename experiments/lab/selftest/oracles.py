@@ -1,7 +1,5 @@
 """Properties that hold in every world: each oracle plays a world from a seed and says what is wrong."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

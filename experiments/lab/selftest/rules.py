@@ -4,8 +4,6 @@ Nothing here asks the simulator what it did in between: each rule is derived aga
 episode's uniforms and what the episode shows at its end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

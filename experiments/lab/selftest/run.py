@@ -1,7 +1,5 @@
 """Play random worlds until the time is over; keep what was found as small scenarios that the next run plays first."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import importlib.util
@@ -65,7 +63,7 @@ class Report:
     mended: list[str] = field(default_factory=list)
     left_s: float = 0.0  # that a process left to the next
 
-    def add(self, later: Report) -> None:
+    def add(self, later: "Report") -> None:
         """Take in what the next process found."""
         for name in ("worlds", "episodes", "steps"):
             setattr(self.tally, name, getattr(self.tally, name) + getattr(later.tally, name))

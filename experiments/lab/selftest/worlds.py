@@ -1,7 +1,5 @@
 """Random scenarios over the declared ranges, their borders among them, as plain documents."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Rule 13, derived again from a log of calls: which effects an episode must have, and what its agent must know of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....simulators.calls import Call

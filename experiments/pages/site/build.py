@@ -4,8 +4,6 @@ The site is a folder that works from disk, asks nothing of the network and needs
 bytes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ A page opened from disk may load scripts but not fetch files, so each piece is a
 Agents' texts go into it as JSON strings only.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -3,8 +3,6 @@
 Every text is escaped by the templates; the scripts write text nodes only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The site's tables of pairwise comparisons, and of all figures of an agent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -14,8 +14,6 @@ An expression is parsed as Python and only these forms are accepted; nothing is 
 can be reached.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

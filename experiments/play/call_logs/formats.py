@@ -12,8 +12,6 @@ from the records themselves.
 | `costgym proxy` and `costgym.chaos` | calls that the world or the tool itself ended |
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -17,8 +17,6 @@ Other fields are ignored. Logs of other programs are recognised (`formats`), exp
 (`expressions`), and a folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

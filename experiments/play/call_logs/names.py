@@ -1,7 +1,5 @@
 """Names of logged tools as functions for a model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Do tasks side by side in threads of this process, so that one local model replies to all of them in one batch."""
 
-from __future__ import annotations
-
 import copy
 import queue
 import threading

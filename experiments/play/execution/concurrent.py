@@ -1,7 +1,5 @@
 """Play episodes side by side in threads of this process, so that their requests to a model server are in flight together."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import queue

@@ -5,8 +5,6 @@ on the number of workers, or on lost workers, whose tasks are repeated. The numb
 in flight until its results are taken, so neither a slow writer nor an endless supply of tasks fills memory.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

@@ -4,8 +4,6 @@ The results of a task come with the id of the node that did it, from Ray's own c
 such as a model's key, are sent with the tasks and not in Ray's runtime environment, because Ray logs that with its values.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

@@ -5,8 +5,6 @@ does not replay raises an error. Episodes are streamed, so memory does not grow 
 name only when it is complete.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path

@@ -5,8 +5,6 @@ The system message states the price of each call and the budget, so that a model
 Sources: ATIF v1.7, Harbor's Agent Trajectory Interchange Format; ShareGPT with tools as LLaMA-Factory reads it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ Rows have the conversational format with tools that TRL's trainers accept: `mess
 search, in the order in which its branches were visited.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

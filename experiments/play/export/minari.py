@@ -12,8 +12,6 @@ resource. ``infos["log_probabilities"][t]`` is the logarithm of the probability 
 entry of these is 0 and belongs to no action.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import string

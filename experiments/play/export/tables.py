@@ -6,8 +6,6 @@ action (`observation`, or a flat `observation_<name>` for each array); `action_m
 their structure varies; and `passed` for the whole episode. The schema's metadata contains the header and the arrays' shapes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

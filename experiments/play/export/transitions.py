@@ -1,7 +1,5 @@
 """Read a Minari dataset as flat arrays of transitions, with the names of D4RL and DSRL."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How well a model that judges answers agrees with the grading by facts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

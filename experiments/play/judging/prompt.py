@@ -4,8 +4,6 @@ The query and the answer are data: each stands between tags that hold a digest o
 the text beforehand, and a text is cut at a fixed length. The guide states both prompts in full.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Verdicts stand beside the grade and never change it. What the judge costs is counted in its own file, not in the agent's ledger.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -99,7 +97,7 @@ class Verdicts(BaseModel):
     found: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
 
     @classmethod
-    def of(cls, judge: str, prices: str | Path | None = None) -> Verdicts:
+    def of(cls, judge: str, prices: str | Path | None = None) -> "Verdicts":
         """No verdicts yet, of a judge whose tokens a table prices; by default the package's own."""
         read = read_model_name(judge)
         name = judge if read is None else read.model
@@ -107,7 +105,7 @@ class Verdicts(BaseModel):
         return cls(judge=judge, prices=table.models.get(name))
 
     @classmethod
-    def read(cls, path: Path) -> Verdicts | None:
+    def read(cls, path: Path) -> "Verdicts | None":
         """Read a file of verdicts; None where there is none. A half line at its end, left by a kill, is ignored.
 
         Raises:

@@ -1,7 +1,5 @@
 """Build the named datasets, and measure the reference scores that they hold."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 from collections.abc import Callable

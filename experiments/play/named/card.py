@@ -1,7 +1,5 @@
 """Write the card of a named dataset: what it holds, how it was made, and how to read it."""
 
-from __future__ import annotations
-
 from ....simulators.version import __version__
 from .catalogue import EPISODES, Recipe
 

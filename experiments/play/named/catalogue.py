@@ -4,8 +4,6 @@ A name has Minari's form ``costgym/WORLD/DATASET-v0``; ``costgym/WORLD/DATASET-f
 observations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

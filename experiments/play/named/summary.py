@@ -1,7 +1,5 @@
 """Summarise a built dataset: the figures of its row in the table of named datasets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Collect trajectories: play episodes with an agent and record each one to a file."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Callable, Iterator

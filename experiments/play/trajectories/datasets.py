@@ -1,7 +1,5 @@
 """Find the datasets in a folder and check them by replay."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ append-only; a killed process loses at most the episode in progress. Observation
 deterministic, so replay reproduces them exactly.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -53,7 +51,7 @@ class Header:
     seal: str = ""
 
     @classmethod
-    def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
+    def of(cls, env: gym.Env[Any, Any], env_id: str) -> "Header":
         """Create the header for episodes of an environment."""
         world = base_env(env)
         document, settings = world.world_document(), world.world_settings()
@@ -130,7 +128,7 @@ class Trajectory:
     replies: dict[str, int] = field(default_factory=dict)
     seal: str = ""
 
-    def sealed(self, header: Header) -> Trajectory:
+    def sealed(self, header: Header) -> "Trajectory":
         """Return a copy of the record with its seal."""
         return replace(self, seal=seal_of(self, header.seal))
 

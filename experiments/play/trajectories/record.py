@@ -1,7 +1,5 @@
 """Play episodes and record them as trajectories."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache

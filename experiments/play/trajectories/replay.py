@@ -1,7 +1,5 @@
 """Replay recorded episodes, which reproduces the observations and metrics that a trajectory file does not store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Replay proves that these actions give these values in this world. It cannot prov
 knowing the outcome, or that a model really used the tokens that its actions report.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -159,7 +157,7 @@ def _check_lines(shared: tuple[str, str | None, str], lines: Sequence[Line]) -> 
 
 
 @lru_cache(maxsize=2)
-def checker_of(header: str, data: str | None) -> Checker:
+def checker_of(header: str, data: str | None) -> "Checker":
     return Checker(parse_header(header, Path("header")), data)
 
 

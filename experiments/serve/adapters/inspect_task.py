@@ -6,8 +6,6 @@ A sample is a task and a seed. Its tools are the task's candidates, it ends when
 Source: Inspect AI 0.3.285, tasks, agents and scorers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from inspect_ai import Task, task

@@ -8,8 +8,6 @@ The data set's rows hold the tools of their tasks, with the task and the seed be
 Source: NeMo Gym 0.7, `resources_servers.gymnasium`. It needs Python 3.13.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -9,8 +9,6 @@ SkyRL's trainer reads:
 Source: SkyRL-gym 0.4, text environments.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ Each task has its own environment class, built from the tools that the task offe
 Source: TRL 1.16, environments.
 """
 
-from __future__ import annotations
-
 import inspect
 import keyword
 import re

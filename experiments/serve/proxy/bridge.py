@@ -3,8 +3,6 @@
 It works on the protocol's messages, so everything else (resources, prompts, sampling, progress) goes through unchanged.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -4,8 +4,6 @@ A run begins with a line that holds its settings (`format`), has a line for each
 world (`event`), and ends with `end`. A line with `success` says, at any time, whether the run did what it was for.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The reliability surface R(k, fault rate, budget) is the chance that all of k rep
 the scenario's failures and under a budget; R(1, ...) is the success rate.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Serve the proxy: between a client on standard input or HTTP and a server that is a command or an address."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import AsyncIterator, Callable

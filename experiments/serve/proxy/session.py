@@ -9,8 +9,6 @@ There are two clocks. With `calls`, only calls let the world's time pass, each a
 waits as long as a refusal told it to is let in, so a run repeats exactly. With `wall`, real time passes in the world too.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -99,7 +97,7 @@ class Settings(bounds.Settings):
         return {**defaults, **data, "scenario": scenario}
 
     @model_validator(mode="after")
-    def _time_passes(self) -> Settings:
+    def _time_passes(self) -> "Settings":
         if self.clock == "wall" and not self.time_scale:
             raise ConfigError("time_scale", "expected more than 0 with the wall clock, which would stand still")
         return self
@@ -109,7 +107,7 @@ class Settings(bounds.Settings):
         """Whether anything is imposed on the calls, which are otherwise only logged."""
         return self.scenario is not None or bool(self.prices) or bool(self.budget.as_dict())
 
-    def start(self, tools: Sequence[Tool], server: str) -> Session:
+    def start(self, tools: Sequence[Tool], server: str) -> "Session":
         """Begin a run with the tools of a server."""
         world = world_around(tools, self.scenario, self.prices, self.faults)
         name = self.run or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{uuid4().hex[:4]}"

@@ -1,7 +1,5 @@
 """A world whose tools are real: the scenario gives prices, limits, latencies and failures, and the tools give the answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Impose a scenario's faults, prices and budget on Python functions and on tools of agent frameworks."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import inspect
@@ -77,7 +75,7 @@ class Chaos:
         """End the run's log; later calls are not noted."""
         self.session.close("closed", self.success)
 
-    def __enter__(self) -> Chaos:
+    def __enter__(self) -> "Chaos":
         return self
 
     def __exit__(self, *error: object) -> None:

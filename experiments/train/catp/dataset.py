@@ -8,8 +8,6 @@ the mean over them, so that no return depends on a single image. Plans that the 
 Source: CATP-LLM, section 3.2.2 (data generation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,7 +35,7 @@ from ....simulators.quality import returns_to_go
 _ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 _NEAR_SHARE = 0.1
 _REMEMBERED = 4
-_collected: WeakKeyDictionary[ScoreSource, list[tuple[Any, tuple[ExecutedPlan, ...]]]] = WeakKeyDictionary()
+_collected: "WeakKeyDictionary[ScoreSource, list[tuple[Any, tuple[ExecutedPlan, ...]]]]" = WeakKeyDictionary()
 """The last collections from each source of scores, with what they depend on."""
 COMPOSED = 1000
 """First id of the composed tasks."""

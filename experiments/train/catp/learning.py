@@ -1,7 +1,5 @@
 """The learners of CATP-LLM and its baselines: offline from episodes, or on-policy from sampled plans."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

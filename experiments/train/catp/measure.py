@@ -1,7 +1,5 @@
 """Evaluate plans by mean Quality of Plan over tasks and samples, as in the paper's tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

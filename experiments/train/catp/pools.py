@@ -5,8 +5,6 @@ recorded runs. From each return, the best recorded return for the same task and 
 return differs between images.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

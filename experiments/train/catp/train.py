@@ -1,7 +1,5 @@
 """Train CATP-LLM, and the baselines IFT and RLTF with the same policy and planning language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

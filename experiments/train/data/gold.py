@@ -1,7 +1,5 @@
 """The calls of a solved episode, from which language models learn before they play."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

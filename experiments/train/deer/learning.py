@@ -1,7 +1,5 @@
 """DEER's learner: retrieval pre-training until an accuracy is reached, then training on decisions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

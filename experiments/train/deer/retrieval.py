@@ -8,8 +8,6 @@ queries and are never repeated, so they cannot be memorised. Pre-training ends w
 abruptly, at a different step for each seed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple

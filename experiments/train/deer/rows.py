@@ -1,7 +1,5 @@
 """Tokenised training rows of DEER's decisions, and their training order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

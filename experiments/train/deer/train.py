@@ -3,8 +3,6 @@
 A small model is pre-trained on retrieval first; see `retrieval`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rollouts for GRPO: the model in training plays all episodes of a step side by side, as it would on a leaderboard."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tokenizer for a tiny model, trained on the episodes that it learns from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

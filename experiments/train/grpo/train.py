@@ -7,8 +7,6 @@ because random weights never produce a tool call. With a model id, that model is
 needs no warm start if it can call tools.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

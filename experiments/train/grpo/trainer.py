@@ -1,7 +1,5 @@
 """TRL's GRPO trainer, for episodes of which the model says a part only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The tasks that GRPO trains on: a dataset whose rows name episodes, and the episodes' figures as rewards."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +15,7 @@ class GrpoWorld(TextWorld):
     """Tasks of a scenario, each to be played under several seeds; arguments as for `TextWorld`."""
 
     @classmethod
-    def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> GrpoWorld:
+    def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> "GrpoWorld":
         """Create a small world that a tiny model learns on a CPU in minutes: tasks of two needs and about four of 40 tools."""
         source = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 24, "test": 4, "candidates": 4}
         scenario = parse_scenario({"name": "tiny", "description": "Small enough for a tiny model.", "source": source})

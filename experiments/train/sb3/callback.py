@@ -1,7 +1,5 @@
 """Callback of Stable-Baselines3 that writes the learning curve and updates the Lagrange multipliers."""
 
-from __future__ import annotations
-
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
         broken: whether the loss or a weight is not finite.
     """
 
-    def __init__(self, training: Sb3Run, env: ToolVecEnv) -> None:
+    def __init__(self, training: "Sb3Run", env: ToolVecEnv) -> None:
         super().__init__()
         self.training, self.env = training, env
         self.metrics: dict[str, float] = {}

@@ -4,8 +4,6 @@ The step limit is part of the task: an episode that exceeds it has failed, and n
 undiscounted bootstrapping can diverge.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Policies of Stable-Baselines3 built on `ToolNetwork`: masked actor-critic and masked action values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

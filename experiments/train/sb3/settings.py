@@ -1,7 +1,5 @@
 """Settings of PPO, DQN and the cost constraint, named as in Stable-Baselines3. Does not import torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -125,7 +123,7 @@ class Lagrangian(Settings):
     )
 
     @classmethod
-    def holding(cls, resource: str, limit: float) -> Lagrangian:
+    def holding(cls, resource: str, limit: float) -> "Lagrangian":
         """A constraint whose rates suit the unit of its resource: in proportion to 1 / limit², the defaults at a limit of 7.
 
         Where a cost is counted in another unit, multiplier and cost scale against each other, and the penalty stays the same.

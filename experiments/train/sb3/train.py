@@ -5,8 +5,6 @@ seed and the segment's number, so a resumed PPO run ends with the same weights a
 not saved; a resumed run fills a new one first. TensorBoard files are written if tensorboard is installed.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

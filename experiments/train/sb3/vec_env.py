@@ -5,8 +5,6 @@
 >>> MaskablePPO("MultiInputPolicy", env, n_steps=64, gamma=1.0).learn(100_000)  # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A native batch of many worlds of a folder, for training a policy that is to play in worlds it has never seen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

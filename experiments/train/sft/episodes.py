@@ -1,7 +1,5 @@
 """Episodes to learn from: conversations as an agent has them, with the tokens that the assistant says marked."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence

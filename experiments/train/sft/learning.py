@@ -1,7 +1,5 @@
 """The learner of supervised fine-tuning: cross-entropy of what the assistant says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of supervised fine-tuning, and the format of the run's `config.json`. Does not import torch."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -4,8 +4,6 @@ Logits are computed only where the assistant speaks, which spares most of the vo
 `RUN/model`, which `--model local:RUN/model` loads and `costgym train grpo --model RUN/model` trains further.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic

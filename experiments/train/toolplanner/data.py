@@ -8,8 +8,6 @@ instruction when a named tool fails.
 Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of solved paths), 4.3 and Appendix C.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,7 +89,7 @@ class Demonstration(NamedTuple):
         tags, path = self.tags if settings.tags else None, self.path if settings.path else None
         return episode_pieces(self.request, tags, path, self.steps, named=len(self.path))
 
-    def heeded(self, feedback: Feedback) -> Demonstration:
+    def heeded(self, feedback: Feedback) -> "Demonstration":
         """Return the path without the rounds that feedback rejects.
 
         Instruction-following feedback rejects a call outside the path and every round after it. Task-completion feedback
@@ -215,7 +213,7 @@ class GrownRound(BaseModel):
     tool: str = ""
     end: End = ""
     passed: bool = False
-    children: tuple[GrownRound, ...] = ()
+    children: "tuple[GrownRound, ...]" = ()
 
 
 class GrownTree(BaseModel):

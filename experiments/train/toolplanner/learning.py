@@ -3,8 +3,6 @@
 Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -158,7 +156,7 @@ class _Choice(NamedTuple):
     own: int
 
     @classmethod
-    def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> _Choice:
+    def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> "_Choice":
         # the ranking says nothing about the earlier rounds, the tags and the path
         start = next(place for place, piece in enumerate(before) if piece.text == ROUND)
         read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)

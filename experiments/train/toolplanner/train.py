@@ -6,8 +6,6 @@ policy; `OUT` itself holds stage 2.
 Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -145,7 +143,9 @@ def _rank(
     return optimise(run, RankingLearner(model, settings, scenario, pairs, shown), save_every, before=settings.steps)
 
 
-def _trees(run: TrainingRun, first: Path, settings: LearntSettings, scenario: Scenario, model: PlannerModel) -> list[GrownTree]:
+def _trees(
+    run: TrainingRun, first: Path, settings: LearntSettings, scenario: Scenario, model: "PlannerModel"
+) -> list[GrownTree]:
     """Return the solution trees of stage 1's policy; they are stored one per line, and a resumed run continues the file."""
     from ....agents.toolplanner.learnt import LearntPlanner
 

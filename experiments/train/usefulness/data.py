@@ -3,8 +3,6 @@
 A result is labelled helpful if it answers a need of the task; the classifier predicts this label from the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

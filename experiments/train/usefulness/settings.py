@@ -1,7 +1,5 @@
 """Settings of `costgym train btp`, and the format of the run's `config.json`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

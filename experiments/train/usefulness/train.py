@@ -4,8 +4,6 @@ The classifier is fitted on the train split and evaluated on the test split, who
 in the train split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

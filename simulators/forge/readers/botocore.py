@@ -1,7 +1,5 @@
 """Read botocore's service models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

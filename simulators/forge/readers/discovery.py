@@ -1,7 +1,5 @@
 """Read discovery documents of Google's APIs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parse untrusted documents: JSON and YAML within bounds of size, depth and number of values; nothing is executed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Read tools of language models: MCP's `tools/list`, and function schemas of OpenAI's and Anthropic's APIs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Read OpenAPI 2 and 3 documents."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Operations of an API as every reader gives them, whatever the format of the document."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Read Python functions with type hints from source text, which is parsed and never run."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

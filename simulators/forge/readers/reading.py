@@ -1,7 +1,5 @@
 """Read one document of any kind that is known."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Resolve the references of a document, within it and to other files of its source; never over the network."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote

@@ -1,7 +1,5 @@
 """The shapes of requests and responses: schemas with their references resolved, and the values that a response holds."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The candidates of a task are its own APIs and others of the file or of a tool folder, of the same categories first.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...draws import stable_generator

@@ -1,7 +1,5 @@
 """Documents of APIs, read from a query's `api_list` and a tool folder, and the tools made from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

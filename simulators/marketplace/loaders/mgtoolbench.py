@@ -1,7 +1,5 @@
 """Read MGToolBench: the same tasks at ToolPlanner's five instruction levels, in one file per level."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Source: ToolBench (its published naming rules): the function name is the last 64 characters of ``<api>_for_<tool>``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

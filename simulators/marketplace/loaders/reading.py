@@ -3,8 +3,6 @@
 Files are data. Nothing in them is executed, imported or followed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -138,7 +136,7 @@ class JsonRecord:
             raise self.error("expected an id", key)
         return text.strip()
 
-    def objects(self, key: str, required: bool = True) -> list[JsonRecord]:
+    def objects(self, key: str, required: bool = True) -> "list[JsonRecord]":
         """A list of objects; empty where it is absent."""
         members = self._get(key, (list,), required) or []
         return [JsonRecord(member, self.path, f"{self.place}, {key}[{index}]") for index, member in enumerate(members)]

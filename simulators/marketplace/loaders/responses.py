@@ -4,8 +4,6 @@ Which arguments are right is unknown in these data sets, so any that fit the sch
 task); everything else follows from the tool and the arguments.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -52,7 +50,7 @@ class Mould:
     form: str
 
     @classmethod
-    def of(cls, document: ApiDocument) -> Mould:
+    def of(cls, document: ApiDocument) -> "Mould":
         """Make the mould of an API from its example, or invent one where that is missing, cut off or a bare error."""
         response: Any = document.response
         if isinstance(response, str):

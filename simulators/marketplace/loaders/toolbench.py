@@ -4,8 +4,6 @@ A task's needs are its relevant APIs and its candidates its `api_list`. What the
 right, what a call returns, how dependable an API is today) is drawn deterministically: see `responses` and `draw_profile`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Signatures and calls are parsed, never run: only plain literals are taken as values.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The interface to executed tools, the same for every back-end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Plain image measures: signal to noise and colour difference."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Measure the duration and the peak memory of calls on a CPU or GPU."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

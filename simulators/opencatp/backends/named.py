@@ -1,7 +1,5 @@
 """Make a back-end by its name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...errors import ConfigError, DataError, UnknownName

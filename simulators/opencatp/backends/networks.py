@@ -3,8 +3,6 @@
 Every network is fully convolutional where it sees an image, so any height and width of at least 8 px will do.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

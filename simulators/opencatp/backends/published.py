@@ -4,8 +4,6 @@ Models are named by Hugging Face id or local folder. Nothing is downloaded unles
 give an error that says where to put them. Restormer and SIGGRAPH17 weights are single local files.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -5,8 +5,6 @@ Written from the papers; modules are named so that the authors' checkpoints fit 
 Source: Zamir et al., Restormer, CVPR 2022; Zhang et al., Real-Time User-Guided Image Colorization, SIGGRAPH 2017.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

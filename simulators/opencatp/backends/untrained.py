@@ -4,8 +4,6 @@ Trained weights change what comes out, not what a pass costs. One thing they do 
 a fixed length: a caption 16 tokens, a summary 64, a translation as many as its source, 256 at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Words as numbers, for the tiny back-end's language models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

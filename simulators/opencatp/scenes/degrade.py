@@ -6,8 +6,6 @@ colour. So the best restoration runs backwards: denoise, super-resolve, deblur, 
 sums of integers with integer weights, exact on every machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Paint scenes: landscapes, patterned main objects and small things, anti-aliased by soft masks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Everything a scene says is composed from the words here, so every English text h
 language models of the tiny back-end can be trained and checked on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 KINDS = ("fish", "butterfly", "kite", "umbrella", "ball", "balloon")

@@ -6,8 +6,6 @@ noise, blur and low resolution destroy what a reader needs and restoration bring
 texture, so that a grey image can be coloured again by whoever knows the world.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ Source: CATP-LLM, section 3 and appendix B. Missing outputs score 0 as the paper
 another's image, which is not followed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -86,7 +84,7 @@ class _Sink:
         self.kind = OUTPUT_OF_READER[route[0]] if route else IMAGE
         self._after: dict[str, _Sink] = {}
 
-    def after(self, tool: str) -> _Sink:
+    def after(self, tool: str) -> "_Sink":
         """Return the artefact that a tool makes of this one."""
         found = self._after.get(tool)
         if found is None:

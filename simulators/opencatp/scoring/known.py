@@ -1,7 +1,5 @@
 """The scores that may be known before a plan runs: those of the train split."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -10,8 +10,6 @@ Texts: a soft token F1 in the manner of BERTScore, with the greedy matching and 
 trigrams in the place of contextual embeddings.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -10,8 +10,6 @@ In the `.npz` (no pickles): `meta` (JSON: format, version, seed, weights hash, n
 numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numbers, `texts` the UTF-8 texts, one a line.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -97,7 +95,7 @@ class OutcomeTable:
         return state.hexdigest()[:16]
 
     @classmethod
-    def load(cls, path: Path | str | None = None) -> OutcomeTable:
+    def load(cls, path: Path | str | None = None) -> "OutcomeTable":
         """Read a table; default: the shipped one.
 
         Raises:
@@ -113,7 +111,7 @@ class OutcomeTable:
             raise DataError(path, f"not an .npz of plain arrays ({error}); build the table again") from error
         return cls(arrays, path)
 
-    def head(self, samples: int) -> OutcomeTable:
+    def head(self, samples: int) -> "OutcomeTable":
         """The table of the first samples alone."""
         part = copy(self)
         part.__dict__.pop("digest", None)

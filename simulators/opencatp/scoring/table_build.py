@@ -1,7 +1,5 @@
 """Building and re-checking the outcome table by executing the tools."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`costgym train`: one subcommand per trainer, imported when it is used."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

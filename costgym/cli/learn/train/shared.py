@@ -1,7 +1,5 @@
 """Options, progress and results that the trainers' commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any

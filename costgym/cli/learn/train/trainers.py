@@ -1,7 +1,5 @@
 """The subcommands of `costgym train`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Plot CATP-LLM's Figures 6 and 7 with our figures: quality over the weight of the score and over the policy's width."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....pages.charts import Panel, Series, panels

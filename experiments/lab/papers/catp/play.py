@@ -6,8 +6,6 @@ training. What does not depend on the protocol, such as the prompted planners, i
 Source: CATP-LLM (arXiv 2411.16313), Section 5 and Tables 2 to 4, Figures 6 and 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

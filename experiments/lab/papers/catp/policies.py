@@ -4,8 +4,6 @@ Every policy has as many optimiser steps as every other: joint ones learn from b
 protocol from one kind each, with half the steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

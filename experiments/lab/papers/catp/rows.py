@@ -6,8 +6,6 @@ of the valid ones alone if the others counted as 0, far above every other row. S
 under the board's an invalid plan has a quality of -0.5, and a score and price of 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

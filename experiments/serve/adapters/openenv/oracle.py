@@ -4,8 +4,6 @@ It solves the same task under the same seed in this process, knowing what serves
 container: `python /app/costgym/experiments/serve/adapters/openenv/oracle.py`. Agents reach the server, not this file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
