@@ -144,7 +144,7 @@ def run(
     Args:
         seconds: how long, by the wall clock; found cases are played, and Numba compiles, before it starts.
         seed: keys every world and every play.
-        scenario: the one world to check, or a folder of worlds, which are checked in turn; None for random ones.
+        scenario: the one world to check, or a folder of worlds, checked in turn; None for random ones.
         found: folder of found cases: they are played first, and new ones are written there.
         tell: called after every world.
         most: findings after which the run ends.
