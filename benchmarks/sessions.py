@@ -1,7 +1,7 @@
 """Play the references of sessions on the same test sessions, with intervals, and the parts of `optimistic` switched off.
 
     python benchmarks/sessions.py --sessions 300 --json benchmarks/results/sessions.json
-    python benchmarks/sessions.py --split train --sessions 3000 --agents "optimistic,optimistic without exploration"
+    python benchmarks/sessions.py --split train --sessions 1500 --agents "optimistic,optimistic without exploration"
 
 Every agent plays every session once, under seed 0, so that all meet the same tools, regimes, outages and luck. Figures are
 shares of the value of all queries. `LP bound` is the mean of `value_bound`, which no policy passes on average.
