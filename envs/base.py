@@ -301,7 +301,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return self._playing()  # type: ignore[no-any-return]
 
     def _playing(self) -> Any:
-        """What is being played; raises EpisodeOver before the first reset."""
+        """Return the episode in play; raises EpisodeOver before the first reset."""
         raise NotImplementedError
 
     def give_up(self) -> None:

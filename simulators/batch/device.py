@@ -24,7 +24,7 @@ Row = Any
 
 
 class Device(Protocol):
-    """Where the arrays of row functions lie, and where these run."""
+    """The place that holds the arrays of row functions and runs them."""
 
     name: str
 
