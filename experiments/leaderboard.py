@@ -16,7 +16,7 @@ from .board.run_log import read_episodes
 from .board.submissions import shipped, submission
 from .board.tracks import track_of
 from .pages.leaderboard_page import pages_of
-from .play.execution.concurrent import CONCURRENCY
+from .play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from .play.execution.engine import Engine
 from .play.files import sole_writer, write_atomically
 from .play.spending import Spending
@@ -26,7 +26,6 @@ __all__ = [
     "Leaderboard",
     "RunConfig",
     "add",
-    "add_shipped",
     "first_track",
     "make_run_config",
     "regenerate_pages",
@@ -43,9 +42,19 @@ def run(
     spending: Spending | None = None,
     concurrency: int = CONCURRENCY,
     judge: JudgeOptions | None = None,
+    recorded: bool = False,
 ) -> Leaderboard:
-    """Run a leaderboard, or continue one that was interrupted; see `board.board.run`."""
-    return board.run(config, out, jobs, progress, engine, spending, pages_of, concurrency, judge)
+    """Run a leaderboard, or continue one that was interrupted; see `board.board.run`.
+
+    Args:
+        recorded: show the recorded entries that ship with the package too, as far as they fit; see `board.submissions.shipped`.
+    """
+    pages = None if recorded else pages_of
+    ended = board.run(config, out, jobs, progress, engine, spending, pages, concurrency, judge)
+    if not recorded:
+        return ended
+    shipped.add_shipped(ended.folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
+    return Leaderboard.load(out)
 
 
 def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
@@ -70,11 +79,6 @@ def add(
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
     return submission.add(leaderboard, entry, data, progress, engine, rerun, pages_of)
-
-
-def add_shipped(folder: Path, config: RunConfig, engine: Engine | None = None) -> list[str]:
-    """Add the recorded entries that ship with the package; see `board.submissions.shipped.add_shipped`."""
-    return shipped.add_shipped(folder, config, engine, pages=pages_of)
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:

@@ -57,24 +57,29 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.steps:
             raise InvalidPlan("a plan has at least one tool, this one is empty")
-        all_tools = {step.tool: position for position, step in reversed(list(enumerate(self.steps)))}
         seen: set[str] = set()
         for position, (tool, deps) in enumerate((step.tool, step.deps) for step in self.steps):
-            place = _place(position, tool)
-            if not tool or tool == TASK_INPUT:
-                raise InvalidPlan(f"{tool!r} is not the name of a tool", place)
-            if tool in seen:
-                raise InvalidPlan(f"{tool} occurs twice, first as tool {all_tools[tool] + 1}; a tool occurs once", place)
-            if not deps:
-                raise InvalidPlan(f"no dependencies; name earlier tools or {TASK_INPUT}", place)
-            for dep in deps:
-                if dep == tool:
-                    raise InvalidPlan(f"{tool} depends on itself", place)
-                if dep != TASK_INPUT and dep not in seen:
-                    if dep in all_tools:
-                        raise InvalidPlan(f"depends on {dep}, which comes only later (tool {all_tools[dep] + 1})", place)
-                    raise InvalidPlan(f"depends on {dep!r}, which is not in the plan", place)
+            problem = self._problem(tool, deps, seen)
+            if problem:
+                raise InvalidPlan(problem, _place(position, tool))
             seen.add(tool)
+
+    def _problem(self, tool: str, deps: tuple[str, ...], seen: set[str]) -> str:
+        """What is wrong with a tool that comes after those seen; "" if nothing is."""
+        if not tool or tool == TASK_INPUT:
+            return f"{tool!r} is not the name of a tool"
+        if tool in seen:
+            return f"{tool} occurs twice, first as tool {self.nodes.index(tool) + 1}; a tool occurs once"
+        if not deps:
+            return f"no dependencies; name earlier tools or {TASK_INPUT}"
+        for dep in deps:
+            if dep == tool:
+                return f"{tool} depends on itself"
+            if dep != TASK_INPUT and dep not in seen:
+                if dep in self.nodes:
+                    return f"depends on {dep}, which comes only later (tool {self.nodes.index(dep) + 1})"
+                return f"depends on {dep!r}, which is not in the plan"
+        return ""
 
     @classmethod
     def from_list(cls, items: Sequence[Any], *, tidy: bool = True, aliases: Mapping[str, str] | None = None) -> "Plan":

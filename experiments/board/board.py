@@ -168,7 +168,7 @@ def run(
         experience = experience_text(config, for_replays(place))
         results = _finish_episodes(config, folder, experience, place, progress, spending)
         verdicts = Verdicts.read(folder / VERDICTS)
-        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
+        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
         if judge is not None:
             if judge.limit_usd is not None and spending is not None:
                 judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
@@ -185,38 +185,39 @@ class Addition(NamedTuple):
     """A submission to add to a run.
 
     Attributes:
+        contact: of whoever hands it in.
         fill: writes its files, except that of the rows, into an empty folder.
     """
 
     name: str
+    contact: str
     rows: list[dict[str, Any]]
     fill: Callable[[Path], None]
 
 
 def publish(
-    folder: Path, document: Mapping[str, Any], added: Addition | None = None, pages: PageMaker | None = None
+    folder: Path, document: Mapping[str, Any], added: Sequence[Addition] = (), pages: PageMaker | None = None
 ) -> dict[str, Any]:
     """Write `leaderboard.json` and the pages in one step, with the run's own rows and those of its submissions.
 
     Args:
         document: the leaderboard with the run's own rows; rows of submissions in it are ignored.
-        added: a submission to add in the same step; one of the same name is replaced.
+        added: submissions to add in the same step; those of the same names are replaced.
         pages: renders the pages; without it they are left unchanged.
     """
     found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
-    if added is not None:
-        found[added.name] = added.rows
+    found |= {each.name: each.rows for each in added}
     # in the order of their names, so that the bytes do not tell in which order they were added
     whole = with_submissions(document, [found[name] for name in sorted(found)])
     with change_together(folder) as draft:
         (draft / "leaderboard.json").write_text(json_text(whole), encoding="utf-8")
         for name, text in ({} if pages is None else pages(whole)).items():
             (draft / name).write_text(text, encoding="utf-8")
-        if added is not None:
-            place = draft / SUBMISSIONS / added.name
+        for each in added:
+            place = draft / SUBMISSIONS / each.name
             place.mkdir(parents=True)
-            added.fill(place)
-            (place / ROWS).write_text(json_text(added.rows), encoding="utf-8")
+            each.fill(place)
+            (place / ROWS).write_text(json_text(each.rows), encoding="utf-8")
     return whole
 
 

@@ -9,14 +9,14 @@ task wants, which cost more than they could bring.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations, product
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan import TASK_INPUT, Plan
+from ..plan import TASK_INPUT, Plan, PlanStep
 from .levels import LEVELS
 from .profile import Profile
 from .scoring.evaluation import Evaluator, ScoreSource
@@ -90,7 +90,7 @@ def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[Way | None, 
             yield plan, tuple(next(found) if keep else None for keep in kept)
     if len(wants) == 1 and wants[0].is_image:
         for reader in READER_TOOLS:  # a plan has at least one tool
-            yield Plan.from_list([reader, [TASK_INPUT]], tidy=False), (None,)
+            yield Plan((_step(reader, TASK_INPUT),)), (None,)
 
 
 def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, tuple[Way, ...]]]:
@@ -100,22 +100,26 @@ def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, t
     for forest in forests():
         inner = set(forest.values())
         leaves = [tool for tool in forest if tool not in inner]
+        restorers = list(map(_step, forest, forest.values()))
+        chains = {node: chain_to(forest, node) for node in (TASK_INPUT, *forest)}
         for places in product([TASK_INPUT, *forest], repeat=len(texts)):
             # a leaf that nothing reads must be the wanted image; any other would be paid for nothing
             free = [leaf for leaf in leaves if leaf not in places]
             if len(free) != (1 if wants_image else 0):
                 continue
             for routes in product(*options):
-                items: list[object] = []
-                for tool, parent in forest.items():
-                    items += [tool, [parent]]
+                steps = [*restorers]
                 for route, place in zip(routes, places, strict=True):
-                    for tool, source in zip(route, (place, *route), strict=False):
-                        items += [tool, [source]]
+                    steps += map(_step, route, (place, *route))
                 where = iter(zip(places, routes, strict=True))
                 ends = [(free[0], ()) if want.is_image else next(where) for want in wants]
-                if items:
-                    yield Plan.from_list(items, tidy=False), tuple((chain_to(forest, end), route) for end, route in ends)
+                if steps:
+                    yield Plan(tuple(steps)), tuple((chains[end], route) for end, route in ends)
+
+
+@cache
+def _step(tool: str, source: str) -> PlanStep:
+    return PlanStep(tool, (source,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +130,14 @@ class PlanSpace:
         plans: The plans.
         ways: The different ways to an output that occur.
         way_of: Index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
+        used: The ways that occur of each wanted output.
         complete: Number of plans that leave no wanted output out; they come first.
     """
 
     plans: tuple[Plan, ...]
     ways: tuple[Way, ...]
     way_of: NDArray[np.int64]
+    used: tuple[tuple[int, ...], ...]
     complete: int
 
 
@@ -144,7 +150,8 @@ def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
     number[None] = len(ways)
     way_of = np.array([[number[way] for way in used] for _, used in found], dtype=np.int64)
     complete = sum(None not in used for _, used in found)
-    return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, complete)
+    used = tuple(tuple(sorted(set(column) - {len(ways)})) for column in way_of.T.tolist())
+    return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, used, complete)
 
 
 class _Tables:
@@ -185,33 +192,34 @@ class PlanValues:
         """Task score of every plan on every sample.  # (samples, plans)"""
         found = self._tables.scores.get(task.task_id)
         if found is None:
-            space = plan_space(task.wants)
-            samples = self.evaluator.scores.samples
-            table = np.zeros((len(task.wants), len(space.ways) + 1, samples))
-            for w, want in enumerate(task.wants):
-                for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
-                    table[w, index] = self._way_scores(task.combination, want, space.ways[index])
-            # a plan's score is a sum over its outputs, and outputs share few ways: so a score is looked up once a way, not once
-            # a plan
-            total = np.zeros((len(space.plans), samples))
-            for w in range(len(task.wants)):
-                total += table[w, space.way_of[:, w]]
-            found = self._tables.scores[task.task_id] = (total / len(task.wants)).T
+            found = self._tables.scores[task.task_id] = self._scores_on(task, range(self.evaluator.scores.samples), keep=True)
         return found
 
-    def _way_scores(self, combination: int, want: Output, way: Way) -> list[float]:
-        """Score of an output that was made in one way, on every sample.  # (samples,)"""
-        key = combination, want.name, way
-        found = self._tables.ways.get(key)
-        if found is None:
-            source, (chain, route) = self.evaluator.scores, way
-            samples = range(source.samples)
-            if route == routes_to(want, False)[0]:  # the table holds these scores, which the evaluator uses too
-                found = [source.score(combination, s, chain, want.name) for s in samples]
-            else:
-                found = [source.text_score(combination, s, chain, route, want.name) for s in samples]
-            self._tables.ways[key] = found
-        return found
+    def _scores_on(self, task: OpenCATPTask, samples: range, keep: bool) -> NDArray[np.float64]:
+        """Task score of every plan on some samples.  # (samples, plans)"""
+        space = plan_space(task.wants)
+        # a plan's score is a sum over its outputs, and outputs share few ways: so a score is looked up once a way, not once a
+        # plan
+        total = np.zeros((len(space.plans), len(samples)))
+        for w, want in enumerate(task.wants):
+            table = np.zeros((len(space.ways) + 1, len(samples)))
+            for index in space.used[w]:
+                key = task.combination, want.name, space.ways[index]
+                found = self._tables.ways.get(key) if keep else None
+                if found is None:
+                    found = self._way_scores(*key, want, samples)
+                    if keep:
+                        self._tables.ways[key] = found
+                table[index] = found
+            total += table[space.way_of[:, w]]
+        return (total / len(task.wants)).T
+
+    def _way_scores(self, combination: int, name: str, way: Way, want: Output, samples: range) -> list[float]:
+        """Score of an output that was made in one way.  # (samples,)"""
+        source, (chain, route) = self.evaluator.scores, way
+        if route == routes_to(want, False)[0]:  # the table holds these scores, which the evaluator uses too
+            return [source.score(combination, s, chain, name) for s in samples]
+        return [source.text_score(combination, s, chain, route, name) for s in samples]
 
     def forget(self, task: OpenCATPTask) -> None:
         """Drop the scores of a task's plans, the largest part of what is remembered."""
@@ -231,7 +239,12 @@ class PlanValues:
     def qualities(self, task: OpenCATPTask, level: int, sample: int | None = None) -> NDArray[np.float64]:
         """Quality of every plan at a size level, on every sample or on one.  # (samples, plans) or (plans,)"""
         alpha, scale = self.evaluator.alpha, self.evaluator.max_price
-        scores = self.scores(task) if sample is None else self.scores(task)[sample]
+        if sample is None:
+            scores = self.scores(task)
+        elif task.task_id in self._tables.scores:
+            scores = self.scores(task)[sample]
+        else:  # whoever asks for single samples asks for few of a task's
+            scores = self._scores_on(task, range(sample, sample + 1), keep=False)[0]
         return np.asarray(alpha * scores - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:

@@ -60,9 +60,7 @@ def leaderboard(
         again = sum(row["verified"] == "rerun" for row in rows)
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
-    from ...experiments.board.store.runs import read_ended
-    from ...experiments.leaderboard import JudgeOptions, Leaderboard, add_shipped, make_run_config, run
-    from ...experiments.play.execution.concurrent import for_replays
+    from ...experiments.leaderboard import JudgeOptions, make_run_config, run
 
     judge = language.judge
     language.keep_replies(judge)
@@ -88,9 +86,8 @@ def leaderboard(
             engine=engine,
             spending=spending,
             judge=judging,
+            recorded=asked.agents is None,
         )
-        if asked.agents is None and add_shipped(out, config, for_replays(engine)):
-            board = Leaderboard(out, read_ended(out))
     save_run(store, out)
     save_json(json_file, board.document)
     if not quiet:

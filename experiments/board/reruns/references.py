@@ -1,5 +1,8 @@
 """Reference agents of a rerun: rules and bounds of ours, played in the very episodes of a row, to measure its gap against."""
 
+import json
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,8 +10,10 @@ from ....agents.base import NUMERIC, PLAN_CHAT
 from ....agents.registry import make_agent
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
-from ..conditions import PASS_RATE, Condition
-from ..run_config import TrackConfig, entry_of
+from ..conditions import PASS_RATE, Condition, condition_key
+from ..run_config import RunConfig, TrackConfig, entry_of
+from ..suites import ALL_VIEWS
+from ..tracks import track_of
 
 REFERENCES = {
     "text": ("react", "plan-act", "dfsdt+ecoact"),
@@ -26,14 +31,43 @@ _INFORMED_VIEWS = {"text": NUMERIC, "numbers": NUMERIC, "plans": PLAN_CHAT}
 """Tracks that have it, and the view in which it plays their episodes."""
 
 
-def play_informed(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> dict[int, EpisodeResult]:
-    """Play the episodes of a condition with the informed policy; empty where the track has none. Arguments as below."""
+Informed = Mapping[tuple[str, str], Mapping[int, EpisodeResult]]
+"""Episodes of the informed policy by their world and condition, and by their index."""
+
+
+def informed_of(run: RunConfig, results: Iterable[EpisodeResult]) -> Informed:
+    """The informed policy's episodes among the results of a run, which `play_informed` need not play again."""
+    found: dict[tuple[str, str], dict[int, EpisodeResult]] = {}
+    for result in results:
+        if result.agent == INFORMED:
+            track = run.track(track_of(result.env, result.settings))
+            key = _world_key(track, result.env), condition_key(result.budget, result.settings)
+            found.setdefault(key, {})[result.episode] = result
+    return found
+
+
+def play_informed(
+    track: TrackConfig, condition: Condition, seed: int, data: str | None = None, known: Informed | None = None
+) -> Mapping[int, EpisodeResult]:
+    """Play the episodes of a condition with the informed policy; empty where the track has none.
+
+    Args:
+        known: episodes of a run with this seed; a condition that is whole there is not played again.
+    """
     env_id = _INFORMED_VIEWS.get(track.name)
     if env_id is None:
         return {}
+    own = (known or {}).get((_world_key(track, env_id), condition.key), {})
+    if len(own) == condition.episodes:
+        return own
     # chat agents meet the same tasks and the same luck as those that see numbers
     seen = track.model_copy(update={"name": "numbers", "env": NUMERIC}) if env_id == NUMERIC else track
     return {result.episode: result for result in _play(seen, env_id, INFORMED, condition, seed, data)}
+
+
+def _world_key(track: TrackConfig, env_id: str) -> str:
+    settings = {**track.settings.get(ALL_VIEWS, {}), **track.settings.get(env_id, {})}
+    return json.dumps([env_id, track.digest, track.split, track.seeds, settings], sort_keys=True)
 
 
 def play_references(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> list[list[EpisodeResult]]:

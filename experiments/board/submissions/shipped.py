@@ -13,9 +13,11 @@ from pathlib import Path
 from ....simulators.errors import ConfigError, DataError
 from ...play.execution.engine import Engine
 from ..board import PageMaker
+from ..reruns.references import informed_of
 from ..run_config import RunConfig
+from ..run_log import read_episodes
 from .manifest import read_manifest
-from .submission import add, differences
+from .submission import addition_of, differences, put
 
 RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"
 
@@ -41,7 +43,9 @@ def add_shipped(
     folder: Path = RECORDED,
     pages: PageMaker | None = None,
 ) -> list[str]:
-    """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names.
+    """Replay the recorded entries that fit a run that has ended, show them with it and write its pages.
+
+    Returns the agents' names.
 
     An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning.
 
@@ -52,10 +56,13 @@ def add_shipped(
         folder: folder of the entries.
         pages: renders the leaderboard's pages.
     """
+    entries = shipped_entries(config, folder)
+    informed = informed_of(config, read_episodes(board)) if entries else None
     found = []
-    for entry in shipped_entries(config, folder):
+    for entry in entries:
         try:
-            found += [str(row["agent"]) for row in add(board, entry, engine=engine, pages=pages)]
+            found.append(addition_of(board, entry, engine=engine, informed=informed))
         except (ConfigError, DataError) as error:
             warnings.warn(f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}", stacklevel=2)
-    return found
+    put(board, found, pages)
+    return [str(row["agent"]) for each in found for row in each.rows]

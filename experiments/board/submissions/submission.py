@@ -22,6 +22,7 @@ from ..reruns.comparison import RERUN, SHARES
 from ..reruns.configuration import WORLDS
 from ..reruns.equivalence import WORLD_SD, tasks_needed, too_few
 from ..reruns.record import OUTCOMES, RECORD
+from ..reruns.references import Informed
 from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
@@ -177,26 +178,44 @@ def add(
             that of somebody else's; raised before replay.
         DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
     """
-    board, source = Path(leaderboard), Path(submission)
+    board = Path(leaderboard)
+    with reading(board):
+        read_ended(board)
+    added = addition_of(board, Path(submission), data, progress, engine, rerun)
+    put(board, [added], pages)
+    return added.rows
+
+
+def addition_of(
+    board: Path,
+    source: Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+    rerun: str | Path | None = None,
+    informed: Informed | None = None,
+) -> Addition:
+    """Verify a submission for a leaderboard run and return what would be added to it; arguments and errors as in `add`.
+
+    Args:
+        informed: episodes of the informed policy on that run; see `validation.validate`.
+    """
     config = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
-    with reading(board):
-        read_ended(board)
-        check_name(board, manifest)
+    check_name(board, manifest.name, manifest.contact)
     different = differences(config, manifest.run)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
-    verdict = validate(source, data, progress, engine, board=config)
+    verdict = validate(source, data, progress, engine, config, informed)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
     reran, wrong = ([], []) if rerun is None else check_rerun(Path(rerun), verdict, config, data, engine)
     if wrong:
         raise DataError(rerun or source, "; ".join(wrong[:3]))
-    rows = rows_on_board(manifest, verdict, reran)
-    results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
+    results = [replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results]
 
     def fill(place: Path) -> None:
         _copy(source, manifest, place)
@@ -207,28 +226,33 @@ def add(
                 if (Path(rerun) / name).exists():
                     shutil.copyfile(Path(rerun) / name, place / RERUN / name)
 
+    return Addition(manifest.name, manifest.contact, rows_on_board(manifest, verdict, reran), fill)
+
+
+def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None:
+    """Put verified submissions on a leaderboard in one step, and write its pages."""
     with sole_writer(board), as_written(board):
         finish_change(board)
-        check_name(board, manifest)  # another process may have added one since
-        publish(board, read_ended(board), Addition(manifest.name, rows, fill), pages)
-    return rows
+        for each in added:
+            check_name(board, each.name, each.contact)  # another process may have added one since
+        publish(board, read_ended(board), added, pages)
 
 
-def check_name(board: Path, manifest: Submission) -> None:
+def check_name(board: Path, name: str, contact: str) -> None:
     """Refuse a submission that would take the place of somebody else's; a contact may replace its own.
 
     Raises:
         ConfigError: the leaderboard has an entry of this name, of another contact or one that cannot be read.
     """
-    kept = board / SUBMISSIONS / manifest.name
+    kept = board / SUBMISSIONS / name
     if not kept.exists():
         return
     theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
-    if theirs is None or theirs.contact != manifest.contact:
+    if theirs is None or theirs.contact != contact:
         whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"
         raise ConfigError(
             "--add",
-            f"{manifest.name!r} is {whose} on {board}, and this one is of {manifest.contact}; pack it under another --name, or "
+            f"{name!r} is {whose} on {board}, and this one is of {contact}; pack it under another --name, or "
             f"give the same --contact if the entry is yours. Whoever keeps the leaderboard can remove {kept}",
         )
 

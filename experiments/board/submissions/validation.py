@@ -27,7 +27,7 @@ from ..judged import VERDICTS
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
-from ..reruns.references import play_informed
+from ..reruns.references import Informed, informed_of, play_informed
 from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
 from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
@@ -98,11 +98,13 @@ def validate(
     progress: Progress | None = None,
     engine: Engine | None = None,
     board: RunConfig | None = None,
+    informed: Informed | None = None,
 ) -> SubmissionVerdict:
     """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
 
     Args:
         board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+        informed: what the informed policy did on that board, so that it need not play there again.
 
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
@@ -144,7 +146,8 @@ def validate(
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
     keyed = zip(derived, _keys(run, derived), strict=True)
-    foresight = {} if problems else _foresight(rows, run.seed, results)
+    known = informed if board is not None and board.seed == run.seed else None
+    foresight = {} if problems else _foresight(rows, run.seed, results, known)
     rung = tuple(
         tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get((row["track"], *key)))) for row, key in keyed
     )
@@ -152,21 +155,21 @@ def validate(
 
 
 def _foresight(
-    rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult]
+    rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
 ) -> dict[tuple[str, str, str], Foresight]:
     """The rows beside the informed policy, which plays each condition once; by track, agent and condition."""
     by_key: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in results:
         track = track_of(result.env, result.settings)
         by_key.setdefault((track, result.agent, condition_key(result.budget, result.settings, track)), []).append(result)
-    informed: dict[str, dict[int, EpisodeResult]] = {}
+    informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
     for each in rows:
         of, condition = each.row.track, each.row.condition
         place = condition_key(condition.budget, condition.settings, of.name)
         own = by_key.get((of.name, each.row.agent, place), [])
         if place not in informed:
-            informed[place] = play_informed(of, condition, seed, each.data)
+            informed[place] = play_informed(of, condition, seed, each.data, known)
         found[of.name, each.row.agent, place] = foresight_of(own, informed[place], of.seeds)
     return found
 
@@ -204,9 +207,9 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
     problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
-    submitted = []
+    submitted, informed = [], informed_of(config, results)
     for kept in submissions:
-        found, wrong = _check_kept(kept, config, data, engine)
+        found, wrong = _check_kept(kept, config, data, engine, informed)
         problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
         submitted.append(found)
     if not problems:
@@ -385,12 +388,12 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
 
 
 def _check_kept(
-    kept: Path, config: RunConfig, data: str | None, engine: Engine | None
+    kept: Path, config: RunConfig, data: str | None, engine: Engine | None, informed: Informed
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
     if not (kept / MANIFEST).is_file():
         return [], [f"there is no {MANIFEST}"]
-    verdict = validate(kept, data, None, engine, config)
+    verdict = validate(kept, data, None, engine, config, informed)
     problems = list(verdict.problems)
     if verdict.manifest is None or problems:
         return [], problems

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from costgym.agents import registry
+from costgym.experiments.board.reruns.references import informed_of, play_informed
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import read_ended
 from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
@@ -112,6 +113,7 @@ class Missing(MetaPathFinder):
 sys.meta_path.insert(0, Missing())
 """
 CONFIG = """
+from costgym.experiments.board.reruns.references import informed_of, play_informed
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.suites import SUITES
 from costgym.experiments.board.submissions.shipped import shipped_entries
@@ -161,3 +163,18 @@ def test_what_ships_is_what_replay_finds() -> None:
     for entry in sorted(RECORDED.iterdir()):
         verdict = validate(entry)
         assert verdict.problems == () and verdict.verified
+
+
+def test_a_run_that_played_the_informed_policy_spares_playing_it_again(tmp_path: Path) -> None:
+    config = make_run_config("quick", agents=["oracle-informed"], **SMALL)
+    known = informed_of(config, run(config, tmp_path / "board").results)
+    spared = 0
+    for track in make_run_config("quick", agents=["oracle-informed", "react"], **SMALL).tracks:
+        for condition in track.conditions:
+            played = play_informed(track, condition, config.seed)
+            found = play_informed(track, condition, config.seed, known=known)
+            assert {index: each.to_json() for index, each in found.items()} == {
+                index: each.to_json() for index, each in played.items()
+            }
+            spared += any(found is episodes for episodes in known.values())
+    assert spared == 4  # two budgets of numbers and two of text, whose agents meet the same tasks
