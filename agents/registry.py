@@ -66,26 +66,16 @@ Maker = Callable[[AgentRequest], Agent]
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """The description of an agent before it is made.
+    """The description of an agent before it is made."""
 
-    Attributes:
-        name: The name that `make_agent` takes.
-        summary: One line for lists.
-        env_ids: The environments that it plays in, the usual one first.
-        needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
-        privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
-        modules: Modules of the extra `train` that it plays with.
-        simulated: Only the simulated model can be behind it.
-    """
-
-    name: str
-    summary: str
-    env_ids: tuple[str, ...]
+    name: str  # the name that `make_agent` takes
+    summary: str  # one line for lists
+    env_ids: tuple[str, ...]  # the environments that it plays in, the usual one first
     make: Maker = field(repr=False, compare=False)
-    needs_experience: bool = False
-    privileged: bool = False
-    modules: tuple[str, ...] = ()
-    simulated: bool = False
+    needs_experience: bool = False  # it plans from past uses of tools: `make_agent` needs `experience`
+    privileged: bool = False  # it reads what no competitor can know, such as the luck of the episode: a bound, never ranked
+    modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
+    simulated: bool = False  # only the simulated model can be behind it
 
     @property
     def playable(self) -> bool:

@@ -62,16 +62,11 @@ def columns(env: gym.Env[Any, Any]) -> dict[str, dict[str, int]]:
 
 
 class Instance(NamedTuple):
-    """An episode of a run before it is played: a task in a world.
+    """An episode of a run before it is played: a task in a world."""
 
-    Attributes:
-        number: number of the task, for `options["task"]` of a reset.
-        options: further options of the reset, as JSON.
-    """
-
-    number: int
+    number: int  # number of the task, for `options["task"]` of a reset
     seed: int
-    options: Mapping[str, Any] = NO_OPTIONS
+    options: Mapping[str, Any] = NO_OPTIONS  # further options of the reset, as JSON
 
 
 class LimitedSpec:
@@ -95,22 +90,14 @@ class LimitedSpec:
 
 
 class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the environments.
-
-    Attributes:
-        numbers: numbers of the split's tasks, in the order in which runs play them.
-        split: name of the split.
-        budget: limits of the episode.
-        grading: grade that counts as success, ``strict`` or ``judge``.
-        cost: resource that `info["cost"]` reports.
-    """
+    """Base of the environments."""
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
-    numbers: Sequence[int]
-    split: str
-    budget: Budget
-    grading: str = "strict"
-    cost: str
+    numbers: Sequence[int]  # numbers of the split's tasks, in the order in which runs play them
+    split: str  # name of the split
+    budget: Budget  # limits of the episode
+    grading: str = "strict"  # grade that counts as success, ``strict`` or ``judge``
+    cost: str  # resource that `info["cost"]` reports
     world: World | None = None
     """The world of tools and tasks that episodes are played in; None where the tools are OpenCATP's."""
     world_kind: str

@@ -43,14 +43,10 @@ Observation = dict[str, NDArray[np.float32]]
 
 
 class Template(NamedTuple):
-    """The arrays of a task that are the same in all its episodes.
-
-    Attributes:
-        candidates: (k, 6 + features) the candidates as observed after a search.
-    """
+    """The arrays of a task that are the same in all its episodes."""
 
     query: NDArray[np.float32]
-    candidates: NDArray[np.float32]
+    candidates: NDArray[np.float32]  # (k, 6 + features) the candidates as observed after a search
 
 
 class Cost(NamedTuple):
@@ -62,19 +58,12 @@ class Cost(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Embeddings and token counts, made once per process for all environments with equal settings.
+    """Embeddings and token counts, made once per process for all environments with equal settings."""
 
-    Attributes:
-        embed: makes the embeddings in observations.
-        compare: makes the longer embeddings behind `similarity`.
-        templates: arrays of each task, by its number.
-        lengths: tokens of each tool's documentation, by the tool's number.
-    """
-
-    embed: TextEmbedding
-    compare: TextEmbedding
-    templates: dict[int, Template]
-    lengths: dict[int, int]
+    embed: TextEmbedding  # makes the embeddings in observations
+    compare: TextEmbedding  # makes the longer embeddings behind `similarity`
+    templates: dict[int, Template]  # arrays of each task, by its number
+    lengths: dict[int, int]  # tokens of each tool's documentation, by the tool's number
 
 
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):

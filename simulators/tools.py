@@ -88,21 +88,13 @@ class ToolProfile:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What calls of a tool do to the store.
+    """What calls of a tool do to the store."""
 
-    Attributes:
-        role: `WRITE`, `CHECK` or `UNDO`.
-        of: The capability whose effects it makes, tells of, or takes back.
-        idempotent: It knows the key `KEY`: the second effect of the same key is none.
-        settles_s: Time until other tools see an effect that it made, simulated seconds.
-        happens: Chance that a call which ended ambiguously has taken effect, 0 to 1.
-    """
-
-    role: int
-    of: str
-    idempotent: bool = False
-    settles_s: float = 0.0
-    happens: float = 0.5
+    role: int  # `WRITE`, `CHECK` or `UNDO`
+    of: str  # the capability whose effects it makes, tells of, or takes back
+    idempotent: bool = False  # it knows the key `KEY`: the second effect of the same key is none
+    settles_s: float = 0.0  # time until other tools see an effect that it made, simulated seconds
+    happens: float = 0.5  # chance that a call which ended ambiguously has taken effect, 0 to 1
 
     def __post_init__(self) -> None:
         if self.idempotent and self.role != WRITE:
@@ -152,12 +144,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """The documentation of a tool.
+    """The documentation of a tool."""
 
-    Attributes:
-        name, description, category, provider, title, parameters: as in `Tool`.
-    """
-
+    # name, description, category, provider, title, parameters: as in `Tool`
     name: str
     description: str
     category: str

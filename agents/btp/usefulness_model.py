@@ -90,19 +90,12 @@ def _plain(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WordModel:
-    """A fitted logistic regression over words and numbers.
+    """A fitted logistic regression over words and numbers."""
 
-    Attributes:
-        vocabulary: The words it knows.
-        rarity: Inverse document frequency of each, shape (words,).
-        weights: Weights of the words and then of the numbers, shape (words + numbers,).
-        threshold: Least probability that counts as help.
-    """
-
-    vocabulary: tuple[str, ...]
-    rarity: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
-    threshold: float = 0.5
+    vocabulary: tuple[str, ...]  # the words it knows
+    rarity: npt.NDArray[np.float64]  # inverse document frequency of each, shape (words,)
+    weights: npt.NDArray[np.float64]  # weights of the words and then of the numbers, shape (words + numbers,)
+    threshold: float = 0.5  # least probability that counts as help
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {word: place for place, word in enumerate(self.vocabulary)})

@@ -21,15 +21,10 @@ from .sequences import Record, batch_of, begin, charge_of, extend
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The plan that a policy wrote, with its probabilities.
+    """The plan that a policy wrote, with its probabilities."""
 
-    Attributes:
-        plan: The plan; None where it chose what the masks forbid (only without them).
-        record: Its choices, the states they were made in, and the returns told.
-    """
-
-    plan: Plan | None
-    record: Record
+    plan: Plan | None  # the plan; None where it chose what the masks forbid (only without them)
+    record: Record  # its choices, the states they were made in, and the returns told
 
 
 def write_plans(

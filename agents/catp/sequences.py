@@ -74,28 +74,18 @@ def text_of(task: OpenCATPTask, level: int, size_words: bool = False) -> str:
 
 @dataclass(slots=True)
 class Record:
-    """An episode, finished or being written.
+    """An episode, finished or being written."""
 
-    Attributes:
-        task, level: The task, and the size level of its input.
-        tokens: The plan's tokens as `TplState` writes them, numbered for the policy.
-        lengths: Number of tokens of each state.
-        choices: The choice made at each state.
-        allowed: The choices that were legal there, as bits.
-        naming: Whether a dependency was chosen there (rather than a tool).
-        returns: The return still to come that is told at each state.
-        regret: Distance of the plan's return below the best one known for its task and level.
-    """
-
+    # task, level: the task, and the size level of its input
     task: OpenCATPTask
     level: int
-    tokens: list[int]
-    lengths: list[int]
-    choices: list[int]
-    allowed: list[int]
-    naming: list[bool]
-    returns: list[float]
-    regret: float = 0.0
+    tokens: list[int]  # the plan's tokens as `TplState` writes them, numbered for the policy
+    lengths: list[int]  # number of tokens of each state
+    choices: list[int]  # the choice made at each state
+    allowed: list[int]  # the choices that were legal there, as bits
+    naming: list[bool]  # whether a dependency was chosen there (rather than a tool)
+    returns: list[float]  # the return still to come that is told at each state
+    regret: float = 0.0  # distance of the plan's return below the best one known for its task and level
 
 
 def begin(task: OpenCATPTask, level: int, state: TplState, wanted_return: float) -> Record:
@@ -161,33 +151,19 @@ def returns_of(rewards: Sequence[float], baseline: float, gamma: float = 1.0) ->
 
 
 class Batch(NamedTuple):
-    """Windows of episodes as arrays.
+    """Windows of episodes as arrays."""
 
-    Attributes:
-        words: The prompt of small models.  # (B, MAX_WORDS)
-        texts: The prompt of published ones.
-        level: Size levels.  # (B,)
-        kind: Kind of each position: RETURN, STATE, CHOICE or NOTHING.  # (B, L)
-        number: Token or choice there.  # (B, L)
-        value: Return there.  # (B, L)
-        step: Step that each position belongs to.  # (B, L)
-        place: Position at which each choice is predicted.  # (B, W)
-        choice: The choice made; 0 where there is nothing to learn.  # (B, W)
-        allowed: Choices that may be made.  # (B, W, N_ACTIONS)
-        counts: Whether there is a choice at all.  # (B, W)
-    """
-
-    words: NDArray[np.int64]
-    texts: tuple[str, ...]
-    level: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    number: NDArray[np.int64]
-    value: NDArray[np.float32]
-    step: NDArray[np.int64]
-    place: NDArray[np.int64]
-    choice: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
-    counts: NDArray[np.bool_]
+    words: NDArray[np.int64]  # the prompt of small models, (B, MAX_WORDS)
+    texts: tuple[str, ...]  # the prompt of published ones
+    level: NDArray[np.int64]  # size levels, (B,)
+    kind: NDArray[np.int64]  # kind of each position: RETURN, STATE, CHOICE or NOTHING, (B, L)
+    number: NDArray[np.int64]  # token or choice there, (B, L)
+    value: NDArray[np.float32]  # return there, (B, L)
+    step: NDArray[np.int64]  # step that each position belongs to, (B, L)
+    place: NDArray[np.int64]  # position at which each choice is predicted, (B, W)
+    choice: NDArray[np.int64]  # the choice made; 0 where there is nothing to learn, (B, W)
+    allowed: NDArray[np.bool_]  # choices that may be made, (B, W, N_ACTIONS)
+    counts: NDArray[np.bool_]  # whether there is a choice at all, (B, W)
 
 
 def allowed_bits(record: Record, step: int, mask: bool) -> int:

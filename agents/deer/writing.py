@@ -42,15 +42,10 @@ def place(index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A wording of decisions.
+    """A wording of decisions."""
 
-    Attributes:
-        compact: Write for a small model.
-        common: Words that a compact description leaves out.
-    """
-
-    compact: bool
-    common: frozenset[str] = frozenset()
+    compact: bool  # write for a small model
+    common: frozenset[str] = frozenset()  # words that a compact description leaves out
 
     @property
     def search_choices(self) -> tuple[str, str]:

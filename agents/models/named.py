@@ -69,15 +69,10 @@ def _read(kind: str, key: str, text: str) -> Any:
 
 
 class ModelName(NamedTuple):
-    """A name, read.
+    """A name, read."""
 
-    Attributes:
-        kind: "openai" or "local".
-        model: The name on the server, or the folder, GGUF file or hub name.
-    """
-
-    kind: str
-    model: str
+    kind: str  # "openai" or "local"
+    model: str  # the name on the server, or the folder, GGUF file or hub name
     settings: dict[str, Any]
 
 

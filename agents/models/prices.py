@@ -24,17 +24,12 @@ SHIPPED = (DEFAULT_TABLE, Path(__file__).parent / "prices_2026_11.yaml")
 
 
 class PriceTable(BaseModel):
-    """Prices of models.
-
-    Attributes:
-        date: Day on which the prices were looked up.
-        models: USD per million tokens, by the model's name.
-        per_dollar: Worth of one US dollar in each currency of a scenario.
-    """
+    """Prices of models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    date: datetime.date
-    models: dict[str, TokenPrices]
+    date: datetime.date  # day on which the prices were looked up
+    models: dict[str, TokenPrices]  # USD per million tokens, by the model's name
+    # worth of one US dollar in each currency of a scenario
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
     def of(self, model: str) -> TokenPrices:

@@ -23,23 +23,14 @@ NO_USAGE = Usage(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The question that a planner is asked.
+    """The question that a planner is asked."""
 
-    Attributes:
-        task: The task.
-        sample: Number of the image; None for a planner that may not know it.
-        level: The image's size level, 0 to 3.
-        evaluator: Prices, and scores as far as they may be known: of the train split's samples.
-        seed: Keys the planner's own chance.
-        complete: The plan must answer with everything that is wanted, as the planning language demands.
-    """
-
-    task: OpenCATPTask
-    sample: int | None
-    level: int
-    evaluator: Evaluator
-    seed: int
-    complete: bool = False
+    task: OpenCATPTask  # the task
+    sample: int | None  # number of the image; None for a planner that may not know it
+    level: int  # the image's size level, 0 to 3
+    evaluator: Evaluator  # prices, and scores as far as they may be known: of the train split's samples
+    seed: int  # keys the planner's own chance
+    complete: bool = False  # the plan must answer with everything that is wanted, as the planning language demands
 
 
 @dataclass(frozen=True, slots=True)

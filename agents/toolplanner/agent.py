@@ -38,26 +38,17 @@ _LINE = re.compile(r"^- (.*) of (.*) \(([^()]*)\)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PlannerSettings:
-    """Limits of ToolPlanner's reasoning, and which of its parts take part.
+    """Limits of ToolPlanner's reasoning, and which of its parts take part."""
 
-    Attributes:
-        depth: Rounds of a solution.
-        width: Children of a round.
-        trees: Solution trees; together with depth and width they bound the rounds (30 as published).
-        candidates: Tools that the tags may bring into play.
-        tags, path: Whether tags are extracted, and whether a path is planned.
-        answer: Answer from what the rounds brought where no round answers, instead of giving up.
-        explore: Go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
-    """
-
-    depth: int = 4
-    width: int = 2
-    trees: int = 2
-    candidates: int = MOST_CANDIDATES
+    depth: int = 4  # rounds of a solution
+    width: int = 2  # children of a round
+    trees: int = 2  # solution trees; together with depth and width they bound the rounds (30 as published)
+    candidates: int = MOST_CANDIDATES  # tools that the tags may bring into play
+    # tags, path: whether tags are extracted, and whether a path is planned
     tags: bool = True
     path: bool = True
-    answer: bool = False
-    explore: bool = False
+    answer: bool = False  # answer from what the rounds brought where no round answers, instead of giving up
+    explore: bool = False  # go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "trees", "candidates"):

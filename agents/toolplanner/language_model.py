@@ -32,17 +32,11 @@ class Tokens(NamedTuple):
 
 
 class ReadContext(NamedTuple):
-    """A context that a model has read.
+    """A context that a model has read."""
 
-    Attributes:
-        tokens: their numbers.
-        cache: keys and values of the layers.
-        first: log-probability of each token after it.  # (vocabulary,)
-    """
-
-    tokens: list[int]
-    cache: Any
-    first: Tensor
+    tokens: list[int]  # their numbers
+    cache: Any  # keys and values of the layers
+    first: Tensor  # log-probability of each token after it, (vocabulary,)
 
 
 class PlannerModel:

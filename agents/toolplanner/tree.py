@@ -25,15 +25,11 @@ EARLY = "Here is what I know so far."
 class Feedback:
     """The rewarded parts of a solution. A part that is left out counts as good in every solution.
 
-    Attributes:
-        completion: Whether it passes.
-        following: Whether it matches the instruction.
-
     Source: ToolPlanner, Table 5, for leaving parts out.
     """
 
-    completion: bool = True
-    following: bool = True
+    completion: bool = True  # whether it passes
+    following: bool = True  # whether it matches the instruction
 
 
 BOTH = Feedback()
@@ -41,39 +37,25 @@ BOTH = Feedback()
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """A round of a solution tree.
+    """A round of a solution tree."""
 
-    Attributes:
-        tools: Names of the tools it calls.
-        messages: The reply and the result, to be added to the history.
-        end: The way in which the solution ends here, or "" where it goes on.
-        answer: The final answer, of an answering leaf.
-        children: The rounds after it, in the order in which they were made.
-        reward: Reward of the best solution through it; None before `score`.
-    """
-
-    tools: tuple[str, ...] = ()
-    messages: tuple[Message, ...] = ()
-    end: End = ""
-    answer: str = ""
-    children: "list[Round]" = field(default_factory=list)
-    reward: int | None = None
+    tools: tuple[str, ...] = ()  # names of the tools it calls
+    messages: tuple[Message, ...] = ()  # the reply and the result, to be added to the history
+    end: End = ""  # the way in which the solution ends here, or "" where it goes on
+    answer: str = ""  # the final answer, of an answering leaf
+    children: "list[Round]" = field(default_factory=list)  # the rounds after it, in the order in which they were made
+    reward: int | None = None  # reward of the best solution through it; None before `score`
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rounds with the same history, the first better than the second. Each round's first message is the reply to be ranked.
+    """Two rounds with the same history, the first better than the second. The first message of each is the reply to be ranked."""
 
-    Attributes:
-        history: The rounds before, from the root.
-        better, worse: The rounds; `better` has reward 1, `worse` a negative one.
-        made: The way in which `worse` was made up (`GIVE_UP`, `OTHER_TOOL` or `EARLY_ANSWER`), or "" where it is a node of the
-            tree.
-    """
-
-    history: tuple[Round, ...]
+    history: tuple[Round, ...]  # the rounds before, from the root
+    # better, worse: the rounds; `better` has reward 1, `worse` a negative one
     better: Round
     worse: Round
+    # the way in which `worse` was made up (`GIVE_UP`, `OTHER_TOOL` or `EARLY_ANSWER`), or "" where it is a node of the tree
     made: str = ""
 
 

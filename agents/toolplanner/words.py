@@ -24,27 +24,17 @@ STOP = ""
 
 
 class Piece(NamedTuple):
-    """A piece of the text.
+    """A piece of the text."""
 
-    Attributes:
-        text: The piece's text.
-        written: The model writes the piece, and so learns it; otherwise the model only reads it.
-    """
-
-    text: str
-    written: bool = False
+    text: str  # the piece's text
+    written: bool = False  # the model writes the piece, and so learns it; otherwise the model only reads it
 
 
 class Step(NamedTuple):
-    """A round.
+    """A round."""
 
-    Attributes:
-        action: The action, as the model writes it.
-        result: The result of the action; "" for an ending.
-    """
-
-    action: str
-    result: str = ""
+    action: str  # the action, as the model writes it
+    result: str = ""  # the result of the action; "" for an ending
 
 
 def written_tool(tool: Tool) -> str:

@@ -36,20 +36,16 @@ all fields are zero but `seed`, `task` and `next`."""
 
 
 class Records(NamedTuple):
-    """The types of an episode's records: small ones for episodes whose counts fit into a byte, and large ones for all others.
+    """The types of an episode's records: small ones where all counts fit into a byte, else large ones."""
 
-    Attributes:
-        slot: One candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number
-            of calls in its rate window, its latent chain, and the last outcome that a view shows.
-        call: A call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was
-            submitted and started, its status, the need whose fact it brings, the one that it is for, and the one it changes.
-        news: A completion or an event, coded as `kernels.wait` returns it.
-    """
-
+    # one candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number of calls
+    # in its rate window, its latent chain, and the last outcome that a view shows
     slot: np.dtype[Any]
+    # a call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was submitted
+    # and started, its status, the need whose fact it brings, the one that it is for, and the one it changes
     call: np.dtype[Any]
     number: np.dtype[Any]
-    news: np.dtype[Any]
+    news: np.dtype[Any]  # a completion or an event, coded as `kernels.wait` returns it
 
 
 def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
@@ -79,36 +75,23 @@ _MOST_PLACES = np.iinfo(np.int16).max
 
 
 class State(NamedTuple):
-    """The arrays of N episodes.
+    """The arrays of N episodes."""
 
-    Attributes:
-        episodes: (N,) `EPISODE`.
-        slots: (N, M) `Records.slot`.
-        calls: (N, F) `Records.call`, the calls in flight in the order of submission.
-        times: (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in
-            the order in which they became idle.
-        numbers: (N, P) the candidates of those.
-        bills: (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1).
-        windows: (N, W) times of admitted calls, in order, a part per rate-limited candidate.
-        news: (N, F + E) ring of completions and events that no `wait` has returned yet.
-        bursts: (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1).
-        gpu_used: (N,) GPU memory of running calls where it is limited, else (1,).
-        entities: (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1).
-        keys: (N, M) bits of the needs for which a candidate has met its key, likewise.
-    """
-
-    episodes: NDArray[np.void]
-    slots: NDArray[np.void]
-    calls: NDArray[np.void]
+    episodes: NDArray[np.void]  # (N,) `EPISODE`
+    slots: NDArray[np.void]  # (N, M) `Records.slot`
+    calls: NDArray[np.void]  # (N, F) `Records.call`, the calls in flight in the order of submission
+    # (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in the order
+    # in which they became idle
     times: NDArray[np.float64]
-    numbers: NDArray[np.integer[Any]]
-    bills: NDArray[np.void]
-    windows: NDArray[np.float64]
-    news: NDArray[np.integer[Any]]
-    bursts: NDArray[np.void]
-    gpu_used: NDArray[np.float64]
+    numbers: NDArray[np.integer[Any]]  # (N, P) the candidates of those
+    bills: NDArray[np.void]  # (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1)
+    windows: NDArray[np.float64]  # (N, W) times of admitted calls, in order, a part per rate-limited candidate
+    news: NDArray[np.integer[Any]]  # (N, F + E) ring of completions and events that no `wait` has returned yet
+    bursts: NDArray[np.void]  # (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1)
+    gpu_used: NDArray[np.float64]  # (N,) GPU memory of running calls where it is limited, else (1,)
+    # (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1)
     entities: NDArray[np.void]
-    keys: NDArray[np.uint64]
+    keys: NDArray[np.uint64]  # (N, M) bits of the needs for which a candidate has met its key, likewise
 
 
 class _Largest(NamedTuple):

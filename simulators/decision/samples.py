@@ -87,19 +87,13 @@ class DecisionSettings(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class DecisionCase:
-    """A query and the right decisions about it.
-
-    Attributes:
-        gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
-        candidates: Names of the tools that a search brings.
-        strategy: Strategy by which they were sampled.
-    """
+    """A query and the right decisions about it."""
 
     kind: str
     query: str
-    gold: str
-    candidates: tuple[str, ...]
-    strategy: str
+    gold: str  # name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
+    candidates: tuple[str, ...]  # names of the tools that a search brings
+    strategy: str  # strategy by which they were sampled
     arguments: Mapping[str, Any] | None = None
 
     @property

@@ -26,18 +26,12 @@ _SMALL = 10  # a plain number below it counts items or steps more often than it 
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """The facts that an answer states.
+    """The facts that an answer states."""
 
-    Attributes:
-        found: For each need, whether the answer states its fact.
-        stated: Number of facts found that were asked for.
-        stray: Number of values that the answer states and nobody asked for.
-    """
-
-    found: tuple[bool, ...]
-    stated: int
+    found: tuple[bool, ...]  # for each need, whether the answer states its fact
+    stated: int  # number of facts found that were asked for
     asked: int
-    stray: int
+    stray: int  # number of values that the answer states and nobody asked for
 
     @property
     def precision(self) -> float:

@@ -21,19 +21,13 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact, ready to be looked for.
-
-    Attributes:
-        tolerance: Difference at which a number still counts as the same, in the fact's own unit.
-        value: The value of a number, date, time or moment.
-        pattern: Finds an identifier, a name or a text in a cleaned text.
-    """
+    """A fact, ready to be looked for."""
 
     text: str
     type: str
-    tolerance: float
-    value: Value | None
-    pattern: re.Pattern[str] | None
+    tolerance: float  # difference at which a number still counts as the same, in the fact's own unit
+    value: Value | None  # the value of a number, date, time or moment
+    pattern: re.Pattern[str] | None  # finds an identifier, a name or a text in a cleaned text
 
 
 def type_of(text: str) -> str:

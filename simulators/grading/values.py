@@ -61,19 +61,15 @@ _LETTERS = str.maketrans({"−": "-", "‑": "-", "‐": "-", "“": '"', "”":
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that stands in a text.
+    """A value that stands in a text."""
 
-    Attributes:
-        kind: "number", "date", "time", "moment" or "code".
-        start, end: Its place in the cleaned text.
-        readings: What it may mean: decimals of a number, ISO texts of dates and times, the letters and digits of a code.
-        quantity, unit, size: What a number's unit measures, the unit, and its size in base units; empty and 1 without a unit.
-    """
-
-    kind: str
+    kind: str  # "number", "date", "time", "moment" or "code"
+    # start, end: its place in the cleaned text
     start: int
     end: int
+    # what it may mean: decimals of a number, ISO texts of dates and times, the letters and digits of a code
     readings: tuple[Decimal | str, ...]
+    # quantity, unit, size: what a number's unit measures, the unit, and its size in base units; empty and 1 without a unit
     quantity: str = ""
     unit: str = ""
     size: float = 1.0

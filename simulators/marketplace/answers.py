@@ -27,24 +27,15 @@ _EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of one tool's answers.
-
-    Attributes:
-        key: Name of the fact.
-        echo: The record repeats the arguments.
-        as_text: Numbers are written as text.
-        extras: Fields beside the fact that nobody asked for.
-        envelope: A status stands beside the record.
-        camel: Names are written in camelCase.
-    """
+    """The shape of one tool's answers."""
 
     path: tuple[str | int, ...]
-    key: str
-    echo: bool
-    as_text: bool
-    extras: tuple[tuple[str, str], ...]
-    envelope: bool
-    camel: bool
+    key: str  # name of the fact
+    echo: bool  # the record repeats the arguments
+    as_text: bool  # numbers are written as text
+    extras: tuple[tuple[str, str], ...]  # fields beside the fact that nobody asked for
+    envelope: bool  # a status stands beside the record
+    camel: bool  # names are written in camelCase
 
     @classmethod
     def of(cls, seed: int, tool: str, capability: Capability) -> "Shape":

@@ -44,22 +44,16 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 class ProfileRules(StrictModel):
     """Ranges that the profiles of tools are drawn from. Failures, rate limits and quotas are drawn from a `FailureModel`.
 
-    Attributes:
-        fees: Lowest and highest flat price, whole numbers (1 to 10 in BTP).
-        cold_share: Share of the tools whose new instances take time to load, 0 to 1.
-        slots_share: Share of the tools that run at most 1 to 4 calls at once; the others run any number.
-        memory_mb: Memory sizes to choose from, MB.
-        timeout_s: Duration at which a call ends as a timeout, seconds.
-
     Raises:
         ConfigError: A share is outside 0 to 1, there is no memory size, or the highest fee is below the lowest.
     """
 
-    fees: tuple[Number, Number] = (1, 10)
-    cold_share: Share = 0.3
-    slots_share: Share = 0.25
+    fees: tuple[Number, Number] = (1, 10)  # lowest and highest flat price, whole numbers (1 to 10 in BTP)
+    cold_share: Share = 0.3  # share of the tools whose new instances take time to load, 0 to 1
+    slots_share: Share = 0.25  # share of the tools that run at most 1 to 4 calls at once; the others run any number
+    # memory sizes to choose from, MB
     memory_mb: tuple[float, ...] = Field(default=(64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0), min_length=1)
-    timeout_s: float = 30.0
+    timeout_s: float = 30.0  # duration at which a call ends as a timeout, seconds
 
     @field_validator("fees")
     @classmethod

@@ -180,23 +180,18 @@ def _place(name: str, capabilities: list[Capability]) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskRules:
-    """How tasks are composed.
+    """How tasks are composed."""
 
-    Attributes:
-        size_levels: Weights of the four size levels of a task's input.
-        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
-        alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
-        needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
-        chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
-        serving: Share of the tools on offer that serve a need, one for each need at least; the others are then those of the
-            same categories whose capabilities share most words with the needs'. None for three quarters, and any others.
-    """
-
-    size_levels: Sequence[float] = SIZE_LEVELS
-    chain_share: float = 0.35
+    size_levels: Sequence[float] = SIZE_LEVELS  # weights of the four size levels of a task's input
+    chain_share: float = 0.35  # share of the tasks with several needs in which one call's answer is another's argument
+    # share of the needs about which the user may change their mind, among those that nothing depends on
     alternative_share: float = 0.3
+    # number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench
     needs: int | tuple[int, int] | None = None
+    # number of calls in a chain, or its lowest and highest value; no more than the task has needs
     chain_length: int | tuple[int, int] = 2
+    # share of the tools on offer that serve a need, one for each need at least; the others are then those of the same
+    # categories whose capabilities share most words with the needs'. None for three quarters, and any others.
     serving: float | None = None
 
     def __post_init__(self) -> None:

@@ -120,19 +120,13 @@ def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, t
 
 @dataclass(frozen=True, slots=True)
 class PlanSpace:
-    """The plans for one set of wanted outputs.
+    """The plans for one set of wanted outputs."""
 
-    Attributes:
-        plans: The plans.
-        ways: The different ways to an output that occur.
-        way_of: Index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
-        complete: Number of plans that leave no wanted output out; they come first.
-    """
-
-    plans: tuple[Plan, ...]
-    ways: tuple[Way, ...]
+    plans: tuple[Plan, ...]  # the plans
+    ways: tuple[Way, ...]  # the different ways to an output that occur
+    # index into `ways` of each plan's wanted outputs; one past the last where it is left out, (plans, wants)
     way_of: NDArray[np.int64]
-    complete: int
+    complete: int  # number of plans that leave no wanted output out; they come first
 
 
 @lru_cache(maxsize=64)

@@ -49,12 +49,9 @@ class _OneTask(TaskSet):
 
 @dataclass(frozen=True)
 class PlanWorld(World):
-    """The world of OpenCATP's tools at one size level.
+    """The world of OpenCATP's tools at one size level."""
 
-    Attributes:
-        profile, level: Profile of the tools, and the size level of the sample.
-    """
-
+    # profile, level: profile of the tools, and the size level of the sample
     profile: Profile = field(default_factory=v100)
     level: int = 0
 
@@ -131,21 +128,13 @@ def plan_worlds(
 
 
 class PlayedPlan(NamedTuple):
-    """A plan as it is played.
+    """A plan as it is played."""
 
-    Attributes:
-        steps: Its tools, in the order written, with what they depend on.
-        tokens: The tokens that it took to write it.
-        refusal: The reason why it was turned down; None where it was not.
-        valid: Whether its calls count; those of a plan that was turned down are cancelled, though paid.
-        forbidden: Tokens that were refused while it was written.
-    """
-
-    steps: Sequence[PlanStep]
-    tokens: int = 0
-    refusal: str | None = None
-    valid: bool = True
-    forbidden: int = 0
+    steps: Sequence[PlanStep]  # its tools, in the order written, with what they depend on
+    tokens: int = 0  # the tokens that it took to write it
+    refusal: str | None = None  # the reason why it was turned down; None where it was not
+    valid: bool = True  # whether its calls count; those of a plan that was turned down are cancelled, though paid
+    forbidden: int = 0  # tokens that were refused while it was written
 
 
 class PlanEpisode(Episode):

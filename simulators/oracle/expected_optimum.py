@@ -28,19 +28,13 @@ _SLACK = 1e-9
 
 
 class Offer(NamedTuple):
-    """A call that could be made next.
-
-    Attributes:
-        need: Index of the need that it serves.
-        quote: Price in the catalogue.
-        chance: Chance that the call brings the fact.
-    """
+    """A call that could be made next."""
 
     slot: int
-    need: int
-    quote: float
+    need: int  # index of the need that it serves
+    quote: float  # price in the catalogue
     price: float
-    chance: float
+    chance: float  # chance that the call brings the fact
 
 
 def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence[bool], left: float, loss: float) -> int | None:

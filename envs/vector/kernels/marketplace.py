@@ -90,46 +90,35 @@ class View(NamedTuple):
 
 
 class Out(NamedTuple):
-    """The arrays that a step writes: observations, outcomes and figures of N episodes.
+    """The arrays that a step writes: observations, outcomes and figures of N episodes."""
 
-    Attributes:
-        tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
-        mask: (N, A).
-        rewards, terminated, truncated: (N,).
-        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
-        success: (N,).
-        roles, effects: (N, M, 5), (N, 6, 3), likewise observations, where the world has writes; else (1, 1, 1).
-        written: (4, N) the `WriteFigures`, likewise.
-    """
-
+    # tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8)
     tools: NDArray[np.float32]
     needs: NDArray[np.float32]
     resources: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    mask: NDArray[np.bool_]  # (N, A)
+    # rewards, terminated, truncated: (N,)
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    # figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
-    success: NDArray[np.bool_]
+    success: NDArray[np.bool_]  # (N,)
+    # roles, effects: (N, M, 5), (N, 6, 3), likewise observations, where the world has writes; else (1, 1, 1)
     roles: NDArray[np.float32]
     effects: NDArray[np.float32]
-    written: NDArray[np.float64]
+    written: NDArray[np.float64]  # (4, N) the `WriteFigures`, likewise
 
 
 class Starts(NamedTuple):
-    """What N episodes begin with, if they begin.
+    """What N episodes begin with, if they begin."""
 
-    Attributes:
-        tasks: (N,) a row of the tables, or -1 to draw one.
-        seeds, seeded: (N,) the episode's seed, and whether it is given.
-        drawn: tasks and seeds were already drawn from the streams.
-    """
-
-    tasks: NDArray[np.int64]
+    tasks: NDArray[np.int64]  # (N,) a row of the tables, or -1 to draw one
+    # seeds, seeded: (N,) the episode's seed, and whether it is given
     seeds: NDArray[np.uint64]
     seeded: NDArray[np.bool_]
-    drawn: bool
+    drawn: bool  # tasks and seeds were already drawn from the streams
 
 
 @compiled

@@ -29,17 +29,12 @@ _LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of a data folder's parts.
-
-    Attributes:
-        queries: Query file of each subset, by the subset's name.
-        ids: File of the test ids of each subset, where there is one.
-        tools, responses: Folders of tool documents and of example responses, where there are any.
-    """
+    """The places of a data folder's parts."""
 
     name: str
-    queries: Mapping[str, Path]
-    ids: Mapping[str, Path]
+    queries: Mapping[str, Path]  # query file of each subset, by the subset's name
+    ids: Mapping[str, Path]  # file of the test ids of each subset, where there is one
+    # tools, responses: folders of tool documents and of example responses, where there are any
     tools: Path | None
     responses: Path | None
 

@@ -22,21 +22,14 @@ _POOL = re.compile(r"usage of each API is as follows:\s*(.*?)\s*#(CallAPI|NoCall
 
 @dataclass(frozen=True, slots=True)
 class DecisionSample:
-    """A query and the right decisions about it.
-
-    Attributes:
-        kind: Answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
-        candidates: The tools that the search brings; none where there is none.
-        gold: Name of the tool to call, or "".
-        arguments: The call's arguments, as far as they are plain values.
-    """
+    """A query and the right decisions about it."""
 
     query: str
-    kind: Kind
-    candidates: tuple[Tool, ...] = ()
-    gold: str = ""
+    kind: Kind  # answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call)
+    candidates: tuple[Tool, ...] = ()  # the tools that the search brings; none where there is none
+    gold: str = ""  # name of the tool to call, or ""
     call: str = ""
-    arguments: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None  # the call's arguments, as far as they are plain values
 
 
 def parse_signature(signature: str) -> tuple[str, dict[str, Any]]:
