@@ -62,13 +62,7 @@ class DoNothingAgent(Agent):
 
 
 class OrderedAgent(Agent):
-    """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.
-
-    It finishes when every fact is known, or when no tool that may be called fits what is left of the budget.
-
-    Args:
-        tries: Calls of one tool for one need before it is given up.
-    """
+    """Meets one need after the other by a fixed order of tools, each called `tries` times; stops when it can afford none."""
 
     env_id = NUMERIC
 

@@ -33,12 +33,8 @@ class BayesIndexAgent(Agent):
     """Calls the tool with the lowest price over the chance that its next call brings the fact, by Bayes' rule.
 
     It reads observations and statuses alone. A tool's reliability is inferred from its advertised success, under the public
-    rates of a failure preset; the chance that the time-out cuts it off from its advertised latency, under the public spread
-    of durations. Every status updates the belief about the tool in this episode. It remembers nothing across episodes.
-
-    Args:
-        failures: Name of the preset whose rates it takes for the world's.
-        alpha: Weight of a pass against the price in its decision to give up.
+    rates of the preset `failures`; the chance that the time-out cuts it off from its advertised latency, under the public
+    spread of durations. Every status updates the belief about the tool in this episode. It remembers nothing across episodes.
     """
 
     name = "bayes-index"

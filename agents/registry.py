@@ -293,11 +293,7 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """Split an agent's name into its base and its tool accesses, without running or loading anything.
-
-    Raises:
-        UnknownName: There is no such agent in any environment; names those of `env_id`, or all.
-    """
+    """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
     if is_custom(name) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
@@ -312,15 +308,9 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
 
 
 def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
-    """Return the entry of an agent: of the table, of a training run, a composition, or a user's own class.
+    """The entry of an agent: of the table, of a training run, a composition, or a user's own class, whose code is run.
 
-    Args:
-        name: A name that `make_agent` takes. A user's own class is loaded, which runs its code.
-        env_id: The environment that it shall play in; None takes the first in the table that has the name.
-
-    Raises:
-        UnknownName: There is no such agent in this environment; names the nearest.
-        DataError: The file of a user's own agent cannot be read.
+    Raises UnknownName where `env_id` (None: any environment) has no such agent, and DataError for an unreadable file.
     """
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
@@ -337,11 +327,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
 
 def run_folder(name: str) -> Path:
-    """Return the folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
-
-    Raises:
-        DataError: The files of one that ships are not those that its card names.
-    """
+    """The folder of a trained agent, after the colon or shipped; raises DataError where a shipped file is not its card's."""
     return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
 
 
@@ -407,12 +393,7 @@ def model_names() -> list[str]:
 
 
 def make_model(name: str) -> LanguageModel:
-    """Make a language model by its name.
-
-    Raises:
-        UnknownName: There is no such model, or no such setting of it.
-        ConfigError: A setting makes no sense, or the model cannot be reached.
-    """
+    """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
     if is_simulated(name):
         return SimulatedToolPlanner(read_rates(name))
     real = read_model_name(name)
@@ -422,11 +403,7 @@ def make_model(name: str) -> LanguageModel:
 
 
 def make_planner(name: str) -> Planner:
-    """Make an OpenCATP planner by its name, without the agent that plays its plans.
-
-    Raises:
-        UnknownName, ConfigError, DataError: As `make_agent`.
-    """
+    """Make an OpenCATP planner by its name, without the agent that plays its plans; raises as `make_agent` does."""
     agent = make_agent(name, PLANS)
     if not isinstance(agent, PlanAgent):
         raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")

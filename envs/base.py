@@ -145,11 +145,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     # -- figures -----------------------------------------------------------------------------------------------------------
 
     def _cost_info(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
-        """The cost keys of this step's `info`: cost of the step and of the episode, and the rest of each limit.
-
-        Args:
-            spent: price, seconds, tokens and calls of the episode so far.
-        """
+        """The cost keys of `info`, for `spent` so far: price, seconds, tokens and calls."""
         last, self._spent = self._spent, spent
         price, seconds, tokens, calls = self._ceilings
         index = self._cost_index
@@ -169,11 +165,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     # -- the world ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        """The world as a JSON document, with its name under `name`.
-
-        Raises:
-            ConfigError: the world was made from an object that JSON cannot hold.
-        """
+        """The world as a JSON document, its name under `name`; raises ConfigError where JSON cannot hold it."""
         raise NotImplementedError
 
     def world_settings(self) -> dict[str, Any]:
@@ -182,11 +174,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     @classmethod
     def world_digest(cls, document: Mapping[str, Any]) -> str:
-        """The digest of a world's document.
-
-        Raises:
-            CostGymError: the document does not describe a world of this environment.
-        """
+        """The digest of a world's document; raises CostGymError where it describes no world of this environment."""
         raise NotImplementedError
 
     @classmethod
@@ -198,13 +186,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        """The arguments that rebuild the environment, as JSON.
-
-        Args:
-            document: recorded result of `world_document`.
-            settings: recorded result of `world_settings`.
-            data: present path of the files that the world is read from.
-        """
+        """The arguments that rebuild a recorded environment, as JSON; `data` is the present path of its files."""
         raise NotImplementedError
 
     @classmethod
@@ -214,22 +196,12 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     @classmethod
     def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-        """The document of another world of the same kind; None where the world is recorded data, of which there is no other.
-
-        Args:
-            document: recorded result of `world_document`.
-            settings: other arguments of the environment.
-            seed: keys everything that is drawn once per world.
-        """
+        """The document of another world of the same kind, drawn by `seed`; None for recorded data, which has no other."""
         del document, settings, seed
         return None
 
     def check_world(self, document: Mapping[str, Any]) -> None:
-        """Check that this environment read the same data as the one that made a record.
-
-        Raises:
-            DataError: the data differ.
-        """
+        """Check that this environment read the same data as the one that made a record; raises DataError where not."""
         del document
 
     # -- what a run plays --------------------------------------------------------------------------------------------------
@@ -255,14 +227,10 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return {}
 
     def seat(self, env_id: str, examples: int = 0) -> Seat:
-        """Return the knowledge that an agent may have in this episode besides observations and `info`.
+        """What an agent may know in this episode besides observations and `info`.
 
-        Args:
-            env_id: the id under which the environment was made.
-            examples: past decisions that the agent wants, where one decides whether a query needs a tool.
-
-        Raises:
-            ConfigError: no agent can be seated here.
+        `examples` past decisions come along where one decides whether a query needs a tool. Raises ConfigError where no agent
+        can sit.
         """
         raise ConfigError("env", f"no agent has a seat in {type(self).__name__}")
 
@@ -280,11 +248,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return info
 
     def account(self) -> Episode:
-        """A view of the present episode: task, calls, ledger, clock and grade.
-
-        Raises:
-            EpisodeOver: no episode has begun.
-        """
+        """The present episode: task, calls, ledger, clock and grade; raises EpisodeOver where none has begun."""
         return self._playing()  # type: ignore[no-any-return]
 
     def _playing(self) -> Any:
@@ -314,11 +278,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return None
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The optimum of the present episode.
-
-        Args:
-            budget: limits to keep; None for those of the environment.
-        """
+        """The optimum of the present episode under `budget`, or the environment's own limits where that is None."""
         raise NotImplementedError
 
     # -- forks ------------------------------------------------------------------------------------------------------------
@@ -392,11 +352,7 @@ _USUAL_ACTIONS = (int, np.int64)
 
 
 def checked_action(action: Any, count: int) -> int:
-    """A discrete action as an int.
-
-    Raises:
-        InvalidAction: it is not a whole number from 0 to `count` - 1.
-    """
+    """A discrete action as an int; raises InvalidAction where it is not a whole number from 0 to `count` - 1."""
     if type(action) in _USUAL_ACTIONS:  # on the hot path of every step; a comparison of NumPy's integers takes twice as long
         number = int(action)
         if 0 <= number < count:

@@ -324,13 +324,10 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             episode.finish(self.decision)
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The optimum of the present episode.
+        """The optimum of the present episode, under `budget` or the environment's own limits.
 
         It is the sequence of right decisions, or the cheapest wrong decision if the right ones cost more than they are worth or
         than the budget allows; or to give up where not even an answer can be paid.
-
-        Args:
-            budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
         # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth

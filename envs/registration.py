@@ -40,11 +40,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def check_arguments(env_id: str, given: Iterable[str], others: Sequence[str]) -> None:
-    """Check the names of an environment's arguments.
-
-    Raises:
-        UnknownName: it has no argument of that name, and neither does the function that makes it.
-    """
+    """Check an environment's arguments; raises UnknownName where neither it nor the function that makes it has one."""
     if env_id not in _known():
         return  # someone else's environment
     known = [*parameters_of(env_id), *others]

@@ -15,19 +15,10 @@ MAX_QUERY = 2_000
 def search_tools(
     retriever: Retriever, episode: Episode, arguments: Mapping[str, Any], card: Callable[[Candidate], ToolCard]
 ) -> tuple[str, list[ToolCard]]:
-    """Search, which takes the retriever's time.
+    """Search, which takes the retriever's time; returns what the agent reads, and the cards of the tools that are new on offer.
 
     With a query, or with a provider, tools are found; they are on offer from then on. Without either, names are listed: the
-    categories, or one category's tools by provider, as in AnyTool's hierarchical search.
-
-    Args:
-        arguments: ``query``, ``category`` and ``provider``, all optional.
-        card: what the agent is told of a tool on offer.
-
-    Returns:
-        What the agent reads, and the cards of the tools that are new on offer.
-
-    Source: AnyTool (arXiv 2402.04253), Section 3.1, for the hierarchy.
+    categories, or one category's tools by provider, as in AnyTool's hierarchical search (arXiv 2402.04253, Section 3.1).
     """
     query, category, provider = (str(arguments.get(name) or "")[:MAX_QUERY] for name in ("query", "category", "provider"))
     episode.advance(retriever.settings.seconds)

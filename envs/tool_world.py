@@ -201,10 +201,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- episodes --------------------------------------------------------------------------------------------------------
 
     def _choose(self, seed: int | None, options: dict[str, Any] | None) -> tuple[int, int]:
-        """The task's number and the seed of the next episode.
-
-        `seed` fixes its randomness; `options["task"]`, a number or an id, fixes the task.
-        """
+        """The number and seed of the next task; `options["task"]`, a number or an id, fixes the task."""
         if options:
             self._check_options(options)
         chosen = (options or {}).get("task")

@@ -135,11 +135,7 @@ class _Constructor(ModelMetaclass):
 
 
 class StrictModel(BaseModel, metaclass=_Constructor):
-    """A frozen model that refuses unknown keys, texts that no file can hold, and bottomless documents.
-
-    Raises:
-        ConfigError: A value is wrong; names its place.
-    """
+    """A frozen model without unknown keys, unwritable texts or bottomless documents; ConfigError names the place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -229,12 +225,7 @@ def one_of(kind: str, names: Collection[str]) -> Any:
 
 
 class Settings(BaseModel):
-    """Base of settings: frozen and strict. A wrong or unknown field is refused by name.
-
-    Raises:
-        ConfigError: a field has a wrong value, or there is no such field.
-        UnknownName: a field names something that is not registered.
-    """
+    """Base of settings, frozen and strict: ConfigError names a wrong or unknown field, UnknownName a value not registered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

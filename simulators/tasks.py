@@ -257,15 +257,9 @@ class Judge:
         precision: float = 1.0,
         clean: bool = True,
     ) -> Grade:
-        """Grade an answer from the facts found in it.
+        """Grade an answer: for each required need whether it is `found`, and the episode's `luck` for the judge in [0, 1).
 
-        Args:
-            found: For each required need, whether the answer states its fact, or its effect is there once.
-            luck: The episode's uniform for the judge, in [0, 1).
-            solvable: Some tool on offer serves every need.
-            gave_up: The agent gave up, which never passes.
-            precision: Share of the values stated that were asked for.
-            clean: No effect is there twice, and none that nobody wants.
+        `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
         share = sum(found) / len(found) if found else 0.0
         strict = bool(found) and all(found) and clean and not gave_up

@@ -161,20 +161,12 @@ class Experience:
 
     @classmethod
     def from_jsonl(cls, text: str, source: object = "experience") -> "Experience":
-        """Read what `to_jsonl` wrote.
-
-        Raises:
-            DataError: a line is not a valid record; the error names the line.
-        """
+        """Read what `to_jsonl` wrote; raises DataError where a line is not a valid record; the error names the line."""
         return cls([_read(line, source, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
 
     @classmethod
     def load(cls, path: str | Path) -> "Experience":
-        """Read a file of JSON lines; one whose name ends in .xz is unpacked.
-
-        Raises:
-            DataError: it cannot be read, or a line is not a valid record.
-        """
+        """Read a file of JSON lines (.xz is unpacked); raises DataError where it or a line cannot be read."""
         try:
             content = Path(path).read_bytes()
             text = (lzma.decompress(content) if Path(path).suffix == ".xz" else content).decode()

@@ -133,12 +133,7 @@ class WordModel:
 
 
 class LearntUsefulness:
-    """Judges results by a fitted model.
-
-    Args:
-        model: Judges.
-        documents: Name and description of each tool, by name; of others only the name is read.
-    """
+    """Judges results by a fitted model; `documents` holds tools' names and descriptions, of others only the name is read."""
 
     def __init__(self, model: WordModel, documents: Mapping[str, str] | None = None) -> None:
         self.model, self.documents = model, dict(documents or {})
@@ -171,11 +166,7 @@ class LearntUsefulness:
 
 
 def load_usefulness(path: str | Path) -> LearntUsefulness:
-    """Return the classifier of a `costgym train btp` run: its folder, or the file in it.
-
-    Raises:
-        DataError: The classifier is missing or damaged, or it is of another format or version.
-    """
+    """The classifier of a `costgym train btp` run, its folder or file; raises DataError where it is no such file."""
     place = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         if place.stat().st_size > LARGEST_FILE:

@@ -22,13 +22,7 @@ _TOOLS = slice(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT)
 
 
 class TokenEncoder(nn.Module):  # type: ignore[misc]
-    """Embeds tokens.
-
-    Args:
-        width: Length of the vectors.
-        heads: Heads of the self-attention.
-        context: Whether tool tokens carry their prices (context augmentation).
-    """
+    """Embeds tokens as vectors of `width`; `context`: tool tokens carry their prices (context augmentation)."""
 
     def __init__(self, width: int, heads: int, context: bool) -> None:
         super().__init__()
@@ -47,14 +41,7 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         return torch.cat([self.tools.weight, self.dependencies.weight])[self.place]
 
     def forward(self, prices: Tensor) -> Tensor:
-        """Return all tokens, by size level of the input.
-
-        Args:
-            prices: Price features of the tools.  # (10, LEVELS)
-
-        Returns:
-            (LEVELS, N_TOKENS, width)
-        """
+        """All tokens by size level, (LEVELS, N_TOKENS, width), of price features (10, LEVELS)."""
         plain = self.plain()
         table = plain.expand(LEVELS, -1, -1)
         if not self.context:

@@ -38,16 +38,7 @@ _MAX_POSITIONS = 320
 
 
 class CatpPolicy(nn.Module):  # type: ignore[misc]
-    """Return, state and choice in; logits of the next choice out.
-
-    Args:
-        settings: of the run.
-        prices: price features of the tools, `sequences.price_features`.  # (10, 4)
-
-    Raises:
-        MissingExtra: transformers (or, for a published model, peft) is not installed.
-        InfrastructureError: the published model cannot be loaded.
-    """
+    """Return, state and choice in; logits of the next choice out. `prices` are `sequences.price_features`, (10, 4)."""
 
     def __init__(self, settings: CatpSettings, prices: Any) -> None:
         super().__init__()
@@ -143,11 +134,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
 
 
 def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy of the choices made, over the steps where there was more than one to choose from.
-
-    Args:
-        log_probabilities: of every choice among those allowed.  # (B, W, N_ACTIONS)
-    """
+    """Cross-entropy of the choices made, (B, W, N_ACTIONS), over the steps where there was more than one to choose from."""
     device = log_probabilities.device
     choice, allowed = torch.as_tensor(batch.choice, device=device), torch.as_tensor(batch.allowed, device=device)
     counts = torch.as_tensor(batch.counts, device=device) & (allowed.sum(-1) > 1)

@@ -39,11 +39,7 @@ _BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
 
 
 def importance(level: int) -> NDArray[np.float64]:
-    """Return how much the price at each size level counts for an input of one level, (levels,): 1 at that level, less
-    with distance.
-
-    Source: CATP-LLM, Eq. 2: cos(pi (i - l) / 2k).
-    """
+    """Weights (levels,) of the prices at each size level for an input of one; CATP-LLM, Eq. 2: cos(pi (i - l) / 2k)."""
     return np.array([math.cos(math.pi * (i - level) / (2 * LEVELS)) for i in range(LEVELS)])
 
 
@@ -116,15 +112,11 @@ def rewards_of(
     max_price: float = MAX_PRICE_USD,
     cumulative: bool = False,
 ) -> list[float]:
-    """Return the reward of each choice of a finished plan.
+    """The reward of each choice of a finished plan, EOP the last.
 
-    Args:
-        choices: EOP the last.
-        prices: Price of each tool, USD, by its number in `TOOLS`.
-        feedback: A tool's price is charged when it is written; else all of it with EOP.
-        cumulative: With feedback, every token is charged the price of all tools so far, EOP too.
-
-    Source: CATP-LLM, Eq. 4, which is cumulative; without, the rewards add up to the Quality of Plan.
+    With `feedback` a tool's price (USD, by its number in `TOOLS`) is charged when it is written, else all of it with EOP; with
+    `cumulative` every token is charged the price of all tools so far (CATP-LLM, Eq. 4); without, they add up to the Quality of
+    Plan.
     """
     rewards = [0.0] * len(choices)
     so_far = 0.0
@@ -180,13 +172,7 @@ def batch_of(
     conditioned: bool = True,
     size_words: bool = False,
 ) -> Batch:
-    """Windows of episodes side by side.
-
-    Args:
-        windows: First and last step of each window; the last may be one that has no choice yet.
-        mask: Only legal choices count as allowed.
-        conditioned: Returns are part of the sequence.
-    """
+    """Windows (first and last step) of episodes side by side; without `mask` all choices count as allowed."""
     rows = [_row(record, first, last, conditioned) for record, (first, last) in zip(records, windows, strict=True)]
     count, length = len(rows), max(len(row[0]) for row in rows)
     steps = max(last - first + 1 for first, last in windows)

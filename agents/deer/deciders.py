@@ -147,13 +147,7 @@ class RuleDecider(Decider):
 def best_threshold(
     scores: NDArray[np.floating[Any]], above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 ) -> float:
-    """Return the threshold that is right most often; of equally good ones the highest.
-
-    Args:
-        scores: Shape (n,).
-        above: Whether "yes" is right, shape (n,).
-        below: Whether "no" is right, shape (n,); by default wherever "yes" is not.
-    """
+    """The threshold right most often, of equals the highest; `above` and `below` (n,) say where "yes" and "no" are right."""
     below = ~above if below is None else below
     # All thresholds at once: with the scores sorted, the right decisions of each threshold are two running sums.
     order = np.argsort(scores, kind="stable")

@@ -13,20 +13,10 @@ Scores = Callable[[list[list[int]]], "np.ndarray[Any, np.dtype[Any]]"]
 
 
 def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[Sequence[int]]]) -> list[int]:
-    """For each prompt the answer that is found by taking the best open token at each step.
+    """For each prompt the index of the answer that is found by taking the best open token at each step.
 
-    Where one token alone is open the model is not asked. Of equal scores the smallest token is taken.
-
-    Args:
-        scores: Returns the model's scores of the next token.
-        prompts: The prompts, as tokens.
-        choices: The answers that each prompt may have, as tokens. No answer may be the beginning of another.
-
-    Returns:
-        For each prompt the index of its answer.
-
-    Raises:
-        ConfigError: A prompt has no answer, two alike, or one that is the beginning of another.
+    Where one token alone is open the model is not asked. Of equal scores the smallest token is taken. Raises ConfigError where
+    a prompt has no answer, two alike, or one that is the beginning of another.
     """
     if len(prompts) != len(choices):
         raise ConfigError("choices", f"expected answers for {len(prompts)} prompts, got them for {len(choices)}")

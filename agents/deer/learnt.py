@@ -18,14 +18,7 @@ from .writing import Writing, completion_ids, prompt_ids
 
 
 class LearntDecider(Decider):
-    """Decides by a language model, decoded along the open answers alone.
-
-    Args:
-        model: a causal language model.
-        tokenizer: its tokenizer.
-        writing: how decisions are put into words.
-        name, source: as results show the policy, and the model behind it.
-    """
+    """Decides by a causal language model, decoded along the open answers alone."""
 
     def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
         self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
@@ -56,11 +49,7 @@ class LearntDecider(Decider):
 
 
 def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
-    """Return the decider of a run, with the weights of its newest checkpoint.
-
-    Raises:
-        DataError: there is no run or no checkpoint, it is damaged, or it is of another kind, environment or version.
-    """
+    """The decider of a run, with its newest weights; raises DataError where they are missing, damaged or of another kind."""
     torch = require("torch", "train")
     require("transformers", "train")
     require("safetensors", "train")
@@ -107,15 +96,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 class LearntDeerAgent(DeerAgent):
-    """A trained policy at play.
-
-    Args:
-        folder: of the run.
-        name: as results show it; ``deer:`` and the folder by default.
-
-    Raises:
-        DataError, MissingExtra: see `load_decider`.
-    """
+    """A trained policy at play, shown as `name` or ``deer:FOLDER``; raises as `load_decider` does."""
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         super().__init__(load_decider(folder, name))

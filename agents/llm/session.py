@@ -43,18 +43,10 @@ _PLAIN, _SUMMARISE = Message(SYSTEM, INSTRUCTIONS), Message(SYSTEM, SUMMARY)
 
 
 class LlmSession:
-    """An episode under way.
+    """An episode under way: the seat, the accesses in their order, the candidates' documentation and cards so far.
 
-    Args:
-        seat: What the agent may know.
-        access: The tool accesses, in order.
-        functions: The candidates' documentation.
-        info: What `env.reset` returned.
-        text_is_answer: A reply without a call is the final answer.
-
-    Attributes:
-        replies: Counts of a real model's replies so far, by the names in `agents.models.base.REPLIES`.
-        tools: Cards of the candidates, those that searches found among them.
+    `replies` counts a real model's replies by the names in `agents.models.base.REPLIES`; with `text_is_answer` a reply without
+    a call is the final answer.
     """
 
     def __init__(
@@ -98,13 +90,7 @@ class LlmSession:
     # -- the model -------------------------------------------------------------------------------------------------------
 
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
-        """Return a reply of the model; it is paid with the next action.
-
-        Args:
-            history: The conversation without its system message.
-            purpose: Purpose of the reply, such as `ACT` or `PLAN`.
-            functions: Functions that may be called; None for those that the tool access allows.
-        """
+        """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
         if self._owed is not None:
             yield from self.pay()
         if functions is None:

@@ -14,15 +14,11 @@ from .base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message
 
 
 class Cached:
-    """A model with a memory on disk.
+    """A model with a memory on disk, an SQLite file that several processes may share.
 
     A request is the same if the model, the episode's seed, the context, the functions and the purpose are, and it is the
-    n-th such request of its episode: a model that samples may answer its repetition otherwise.
-
-    Args:
-        path: An SQLite file, whose folder is made if need be; several processes may share it, those of several machines where
-            its file system is theirs together and has locks.
-        identity: Tells the model apart from others of its name, by its server and its settings.
+    n-th such request of its episode: a model that samples may answer its repetition otherwise. `identity` tells the model apart
+    from others of its name, by its server and its settings.
     """
 
     def __init__(self, model: LanguageModel, path: str | Path, identity: str = "") -> None:

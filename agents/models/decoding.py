@@ -17,16 +17,7 @@ _COLUMNS = 256
 
 
 class Decoder:
-    """Rows of conversations, one a seat.
-
-    Args:
-        end: token that ends a reply.
-        most: longest reply in tokens.
-        choose: takes logits, (rows, vocabulary), and says a token for each row; by default the likeliest.
-
-    Raises:
-        ConfigError: a layer sees a part of the context only.
-    """
+    """Rows of conversations, one a seat, until token `end` or `most` tokens; raises ConfigError for windowed attention."""
 
     def __init__(self, model: Any, end: int, seats: int, most: int, choose: Callable[[Any], list[int]] | None = None) -> None:
         self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most

@@ -100,11 +100,7 @@ def _facts_in(known: _Known, text: str) -> frozenset[int]:
 
 
 class Reader:
-    """Reads contexts of one episode.
-
-    Args:
-        catalog: The world's tools.
-    """
+    """Reads contexts of one episode, over the tools of the world's catalogue."""
 
     def __init__(self, catalog: Catalog, task: Task) -> None:
         self._plain = task.needs

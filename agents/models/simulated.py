@@ -92,11 +92,7 @@ def is_simulated(name: object) -> bool:
 
 
 def read_rates(name: str) -> SimulatedRates:
-    """Return the rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
-
-    Raises:
-        ConfigError: A value is not a number from 0 to 1.
-    """
+    """The rates in ``simulated`` or ``simulated:notice=0.9,skim=0.2``; raises ConfigError for what is not from 0 to 1."""
     known = {spec.name for spec in fields(SimulatedRates)}
     rates: dict[str, float] = {}
     for part in filter(None, name.partition(":")[2].split(",")):

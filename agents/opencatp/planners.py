@@ -26,12 +26,7 @@ CANDIDATES = 3
 
 
 class PromptPlanner:
-    """A language model asked for a plan.
-
-    Args:
-        style: ``zero-shot``, ``few-shot``, ``hugginggpt`` or ``hydra``.
-        model: The language model.
-    """
+    """A language model asked for a plan in a `style`: ``zero-shot``, ``few-shot``, ``hugginggpt`` or ``hydra``."""
 
     def __init__(self, style: str, model: LanguageModel) -> None:
         self.name, self._model = style, model

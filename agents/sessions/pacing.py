@@ -14,12 +14,7 @@ _ABOVE = 1.0 + 1e-9
 
 
 def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: int) -> tuple[Floats, NDArray[np.int64]]:
-    """For each kind the lowest cost over chance, and the tool that has it.
-
-    Args:
-        offers: (I,) the kind of each tool.
-        chances, costs: (I,) of a call; a tool of chance 0 cannot be called.
-    """
+    """For each kind the lowest cost over chance, and the tool that has it; of (I,) arrays. A tool of chance 0 is not called."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(chances > 0.0, costs / chances, np.inf)
     grid = np.where(offers[None, :] == np.arange(kinds)[:, None], ratios[None, :], np.inf)
@@ -31,13 +26,8 @@ def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats,
     """The value that a share of 1 of each budget is worth, such that the queries to come use up what is left.
 
     Both resources get the same multiplier of their share of what is left, the smallest under which neither is overspent on
-    average. Queries are of each kind and of each value with equal chances, and the tools stay as they are now.
-
-    Args:
-        uses: (I,) shares of the money and of the time left that a call uses; 0 where there is no limit.
-        queries: How many queries to come will be bought for.
-
-    Source: bandits with knapsacks (Badanidiyuru, Kleinberg and Slivkins 2013), with the dual found for the present beliefs.
+    average. Queries are of each kind and of each value with equal chances, and the tools stay as they are now. `uses` are (I,)
+    shares of money and time that a call uses. Source: bandits with knapsacks (Badanidiyuru, Kleinberg and Slivkins 2013).
     """
     money, time = uses
     index, best = indices(offers, chances, money + time, kinds)

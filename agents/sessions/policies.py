@@ -87,13 +87,9 @@ class SessionGreedy(Agent):
 class IndexPolicy(Agent):
     """Calls the tool with the lowest cost over chance, as long as the query is worth that.
 
-    Args:
-        name: Its name.
-        memory: What its calls tell is kept from query to query.
-        paced: Costs are shares of what is left, at a shadow price that follows spending; else money at its face value.
-        optimism: Standard deviations of the belief that are added to a chance.
-        samples: Chances are drawn from the beliefs, once for each query.
-        recalls: It answers from memory at all.
+    With `memory` it keeps what calls tell from query to query; `paced` takes costs as shares of what is left, at a shadow price
+    that follows spending; `optimism` adds standard deviations of the belief to a chance; `samples` draws chances from the
+    beliefs, once a query; `recalls` answers from memory at all.
     """
 
     env_id = SESSION

@@ -63,13 +63,9 @@ class PlannerSettings:
 
 
 class ToolPlanner:
-    """The strategy; composes with any model and any tool access.
+    """The strategy; composes with any model and any tool access. Where the tags mean nothing on offer, all functions stay.
 
-    Where the tags mean nothing on offer, all functions stay.
-
-    Attributes:
-        tags, path: Tags and path of the last episode; None and [] where the model was not asked or could not be read.
-        roots: The first rounds of the last episode's trees.
+    `tags`, `path` and `roots` (of its trees) are the last episode's; None and [] where the model could not be read.
     """
 
     text_is_answer = True

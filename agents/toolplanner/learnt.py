@@ -61,18 +61,11 @@ def _best(scores: Sequence[float]) -> int:
 
 
 class LearntPlanner:
-    """The language model behind a learnt ToolPlanner.
+    """The language model behind a learnt ToolPlanner; `tags` and `path` are the tools that it named in this episode.
 
-    Args:
-        model: what chooses.
-        name: as results show it.
-        temperature: of the choice of actions; 0 takes the likeliest. Tags and paths are always the likeliest.
-        guided: where a round has been tried, the next one in its place goes on with a plan: in the first tree with the path,
-            in the next ones with another path, drawn at the temperature. So trees hold what the model itself prefers beside
-            what its plan says, and another plan beside its own, and feedback can tell which was better.
-
-    Attributes:
-        tags, path: the tools that it named in this episode; None where it was not asked.
+    Only actions are drawn at the temperature. `guided`: where a round has been tried, the next one in its place goes on with a
+    plan: in the first tree with the path, in the next ones with another path, drawn at the temperature. So trees hold what the
+    model itself prefers beside what its plan says, and another plan beside its own, and feedback can tell which was better.
     """
 
     on_world_side = True
@@ -222,11 +215,7 @@ class LearntPlanner:
 
 
 def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
-    """Return the rounds in a conversation of an episode, in the model's words.
-
-    Args:
-        messages: replies and results, with or without the request before them.
-    """
+    """The rounds in a conversation of an episode, with or without the request before them, in the model's words."""
     return steps_of([Message(USER, view.query), *messages], Reader(view.world.catalog, understood(view)))
 
 
@@ -253,11 +242,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
 
 
 def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
-    """Return the language model of a run, under its agent's name.
-
-    Raises:
-        DataError: there is no run, it has no checkpoint, or it is of another kind, version or environment.
-    """
+    """The language model of a run under its agent's name; raises DataError where there is no such checkpoint."""
     folder = Path(run)
     settings = read_config(folder, PlannerConfig).settings
     for module in ("torch", "transformers", "safetensors"):
@@ -273,15 +258,7 @@ def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
 
 
 def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel | None = None) -> LlmAgent:
-    """Return a learnt ToolPlanner as an agent.
-
-    Args:
-        name: as it stands on the leaderboard; ``toolplanner:`` and the folder by default.
-        model: what plays; None loads the run's.
-
-    Raises:
-        DataError, MissingExtra: see `load_planner`.
-    """
+    """A learnt ToolPlanner as an agent, played by `model` or the run's own; raises as `load_planner` does."""
     settings = read_config(run, PlannerConfig).settings
     name = name or f"{LEARNT}{run}"
     return LlmAgent(model or load_planner(run, name), ToolPlanner(settings.planner()), name=name)

@@ -23,10 +23,7 @@ EARLY = "Here is what I know so far."
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The rewarded parts of a solution. A part that is left out counts as good in every solution.
-
-    Source: ToolPlanner, Table 5, for leaving parts out.
-    """
+    """The rewarded parts of a solution; one left out counts as good. Source: ToolPlanner, Table 5."""
 
     completion: bool = True  # whether it passes
     following: bool = True  # whether it matches the instruction
@@ -49,7 +46,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rounds with the same history, the first better than the second. The first message of each is the reply to be ranked."""
+    """Two rounds with the same history, the better one first. The first message of each is the reply to be ranked."""
 
     history: tuple[Round, ...]  # the rounds before, from the root
     # better, worse: the rounds; `better` has reward 1, `worse` a negative one
@@ -116,15 +113,9 @@ def extract_pairs(
 ) -> list[Pair]:
     """Pairs for ranking: every round of reward 1 against each sibling of negative reward, or against one that is made up.
 
-    Three kinds are made up, each where it surely is negative: giving up; a call of a tool that the instruction does not name;
-    an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
+    Three kinds are made up, each where it surely is negative: giving up; a call of one of `others` that the instruction does
+    not name; an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
     instruction-following feedback; where none applies, the round gives no pair.
-
-    Args:
-        roots: First rounds of a scored tree.
-        gold, level, catalog: See `score`.
-        others: Tools that a made-up call may be of; those that would not break the match are passed over.
-        feedback: The feedback that the tree was scored by.
     """
     pairs: list[Pair] = []
     wrong = [tool for tool in others if feedback.following and not match([*gold, tool], gold, level)]

@@ -80,12 +80,7 @@ def round_pieces(steps: Sequence[Step]) -> list[Piece]:
 def episode_pieces(
     request: str, tags: Sequence[str] | None, path: Sequence[str] | None, steps: Sequence[Step], named: int | None = None
 ) -> list[Piece]:
-    """Return a whole episode.
-
-    Args:
-        tags, path: Tools; None where they were not asked for.
-        named: Number of first tags that are learnt; the request does not tell which others follow. None for all.
-    """
+    """A whole episode; tags and path are None where not asked for, and of tags the first `named` are learnt."""
     pieces = request_pieces(request)
     if tags is not None:
         pieces += list_pieces(TAGS, tags, closed=False, learnt=named)

@@ -34,13 +34,7 @@ NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)
 
 @inlined
 def report(rules: Any, view: Any, out: Any, e: Any, i: int, before: Any) -> Any:
-    """Write the figures of an episode; return what this step has cost, and whether it is a success.
-
-    Args:
-        view: has the grade that counts (`judged`) and the resource of `cost_sum` (`resource`).
-        out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
-        before: what it had spent before this step.
-    """
+    """Write the figures of an episode, given what it had spent `before`; return this step's cost and its success."""
     success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
     cost = e.price - before[0]
     out.success[i] = success
@@ -77,11 +71,7 @@ def _of_type(array: Any, kind: type) -> Any:
 
 
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
-    """The keys of the scalar environment's `info`, as arrays of N.
-
-    Args:
-        cost: the resource that ``info["cost"]`` reports.
-    """
+    """The keys of the scalar environment's `info` as arrays of N; `cost` is the resource that ``info["cost"]`` reports."""
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success

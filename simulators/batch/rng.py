@@ -214,11 +214,7 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
 
 @compiled
 def next_word(streams: Any, i: Any) -> Any:
-    """Advance stream i and draw 64 bits.
-
-    Args:
-        streams: (n, 4) uint64: state and increment of each PCG64, high word first.
-    """
+    """Advance stream i of `streams`, (n, 4) uint64: state and increment of each PCG64, high word first; draw 64 bits."""
     high, low = streams[i, 0], streams[i, 1]
     # state * multiplier + increment on 128 bits, in two words with a carry
     carry, product = _multiply(low, _PCG_LOW)

@@ -58,17 +58,7 @@ class Sessions(NamedTuple):
 
 
 class SessionBatch(Batch):
-    """N episodes, each of a session of its own.
-
-    Args:
-        rules: How sessions are drawn.
-        count: N.
-        budget: Limits for all sessions; None for each session's own.
-        enforcement: See `World.episode`.
-
-    Attributes:
-        sessions: As drawn.
-    """
+    """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own."""
 
     def __init__(self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement) -> None:
         self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, 1, []

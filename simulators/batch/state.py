@@ -210,14 +210,7 @@ class Batch:
         return sum(array.nbytes for array in self.state)
 
     def make_room(self, used: int) -> None:
-        """Widen the arrays before the next action, where the fullest episode could outgrow them.
-
-        Args:
-            used: The largest number of places that an episode uses, from `kernels.places_used`.
-
-        Raises:
-            ConfigError: More calls are in flight than can be counted.
-        """
+        """Widen the arrays before the next action, where an episode that uses `used` places could outgrow them."""
         room = self.state.calls.shape[1]
         # checked between actions, so that kernels need not look whether a row is full
         if self.at_once is not None or used < room:
@@ -233,11 +226,7 @@ class Batch:
         self.state = self._with_room(wide, wide)
 
     def make_full_room(self) -> None:
-        """Widen the arrays to what an episode can use, where the number of its calls is known.
-
-        Raises:
-            ConfigError: It is not known, or larger than can be counted.
-        """
+        """Widen the arrays to what an episode can use; raises ConfigError where that is unknown or too large to count."""
         if self.most is None or self.most >= _MOST_PLACES:
             raise ConfigError("batch", f"expected a number of calls below {_MOST_PLACES}, got {self.most}")
         if self.at_once is None:
@@ -259,34 +248,17 @@ class Batch:
     # -- actions -----------------------------------------------------------------------------------------------------------
 
     def begin(self, rows: Any, seeds: Any, where: Any = None) -> None:
-        """Start episodes afresh.
-
-        Args:
-            rows: (N,) rows of their tasks in the tables.
-            seeds: (N,) their seeds, taken modulo 2**64.
-            where: (N,) bool; None for all.
-        """
+        """Start the tasks in the (N,) `rows` of the tables afresh with (N,) `seeds` modulo 2**64, `where` true or None."""
         seeds = np.array([int(seed) & ((1 << 64) - 1) for seed in np.broadcast_to(seeds, self.count).tolist()], np.uint64)
         rows = np.broadcast_to(np.asarray(rows, np.int64), self.count)
         _begin(self.tables, self.rules, self.state, np.ascontiguousarray(rows), seeds, self._where(where))
 
     def submit(self, slots: Any, where: Any = None) -> NDArray[np.int64]:
-        """Start a call in each episode.
-
-        Args:
-            slots: (N,) candidates; one that is not on offer is an unknown tool.
-
-        Returns:
-            (N,) status of the refusal, or -1 where the call is on its way.
-        """
+        """Start a call of (N,) `slots` in each episode; returns (N,) the status of a refusal, or -1 where it is on its way."""
         return self._act(0, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
 
     def wait(self, where: Any = None) -> NDArray[np.int64]:
-        """Go to the next completion or visible event of each episode.
-
-        Returns:
-            (N,) slot * 64 + status, -1 - the event's index, or `kernels.NOTHING`.
-        """
+        """Go to each next completion or visible event: (N,) slot * 64 + status, -1 - the event's index, or `NOTHING`."""
         return self._act(1, np.zeros(self.count, np.int64), where)
 
     def finish(self, where: Any = None) -> None:

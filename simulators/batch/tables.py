@@ -97,11 +97,7 @@ class Rules(NamedTuple):
 
 
 def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
-    """The scalars of a world under a budget.
-
-    Args:
-        alone: Calls run one at a time, each to its end.
-    """
+    """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end."""
     inf = float("inf")
     limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
     price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)

@@ -78,11 +78,7 @@ def tool_query(wish: str, opener: str, luck: Luck) -> str:
 
 
 def reword(wish: str, luck: Luck) -> str:
-    """Put a wish into a user's words, in place of the documentation's.
-
-    Args:
-        wish: A noun phrase; what stands in braces is left alone.
-    """
+    """Put a wish (a noun phrase) into a user's words, in place of the documentation's; what stands in braces is left alone."""
 
     def other(match: re.Match[str]) -> str:
         phrase = match.group(1)

@@ -181,11 +181,7 @@ class SampleWriter:
 
 
 def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> tuple[list[Tool], list[Tool]]:
-    """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
-
-    Args:
-        seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
-    """
+    """So many seen and unseen tools, in this proportion where there are fewer; capabilities stay whole."""
     if seen + unseen > len(catalog):
         seen, unseen = len(catalog) * seen // (seen + unseen), len(catalog) * unseen // (seen + unseen)
     capabilities: dict[str, list[Tool]] = {}
@@ -200,11 +196,7 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
 
 
 def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
-    """The world of a generated marketplace with decisions as its tasks.
-
-    Raises:
-        ConfigError: The world's tools were not generated, or are too few.
-    """
+    """A generated marketplace with decisions as tasks; raises ConfigError where tools were not generated or are too few."""
     if not isinstance(world.answers, GeneratedAnswers):
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
         raise ConfigError("decision", problem)

@@ -148,11 +148,7 @@ class Advert:
 
 
 def draw_reliability(model: FailureModel, seed: int, name: str, advertised: float | None = None) -> Advert:
-    """Draw a tool's reliability and what it advertises; both depend on the seed and the tool's name alone.
-
-    Args:
-        advertised: Success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
-    """
+    """A tool's reliability and what it advertises, by seed and name; `advertised` is the success share of real telemetry."""
     # all four are drawn whichever are used, so that telemetry for one figure leaves the others as they were
     generator = stable_generator(seed, "reliability", name)
     mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
@@ -268,12 +264,7 @@ def start_chain(
     slip: float | None = None,
     persistence: float | None = None,
 ) -> Chain:
-    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
-
-    Args:
-        kinds: Cumulative weights of the ways to fail.
-        slip, persistence: The tool's own; by default the model's.
-    """
+    """The chain of a tool for an episode; its latent state and its usual failure come from row 0 of the draws."""
     luck = draws.at(0, slot)[OUTCOME]
     slip = model.slip if slip is None else slip
     pull = model.persistence if persistence is None else persistence

@@ -45,13 +45,10 @@ class AnswerReading:
 
 
 def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerReading:
-    """Read a final answer.
+    """Read a final answer under the needs as they are now.
 
     A fact that the answer denies ("not 11.2") or leaves open ("11.2 or 15.4") is not stated. Values that stand in the query, in
     a need's wish or arguments, or are facts of other needs, may be repeated.
-
-    Args:
-        needs: The task's needs as they are now.
     """
     if any(need.fact_type == "words" for need in needs):
         text = normalise(answer)
@@ -77,14 +74,9 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
 
 
 def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None, query: str) -> tuple[list[bool], float]:
-    """Read a final answer for its grade.
+    """For each need whether the answer counts as stating its fact, none for a dump, and the precision.
 
-    Args:
-        known: For each need, whether its fact was found.
-        answer: The final text; None for one that states every fact found and nothing else.
-
-    Returns:
-        For each need, whether the answer counts as stating its fact, which a dump does of none; and the precision.
+    The answer None states every fact that is known and nothing else.
     """
     found, precision = known, 1.0
     if answer is not None:

@@ -49,15 +49,7 @@ def type_of(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
-    """Prepare a fact.
-
-    Args:
-        stated_type: Its type; empty for the one that its writing shows.
-        tolerance: Of a number, in its own unit.
-
-    Raises:
-        ValueError: The text is not a value of the stated type.
-    """
+    """Prepare a fact, of `stated_type` or the type that its writing shows; raises ValueError where it is no such value."""
     kind = stated_type or type_of(text)
     value = pattern = None
     if kind in ("number", *TIMES):

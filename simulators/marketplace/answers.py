@@ -117,13 +117,10 @@ class GeneratedAnswers:
         uniform: Callable[[], float],
         valid: float,
     ) -> Need:
-        """Return a need that a user may have had in mind: something that these tools answer, for values drawn.
+        """A need that a user may have had in mind: something that these tools of one capability answer, for values drawn.
 
-        Args:
-            tools: Names of the tools of its capability.
-            fitting: Arguments that fit the tool's schema and name nothing.
-            uniform: Draws a number in [0, 1).
-            valid: Chance of each name or code to be of something that there is; dates, numbers and choices always are.
+        `fitting` are arguments that fit the tool's schema and name nothing; each name or code is with the chance `valid` of
+        something that there is; dates, numbers and choices always are.
         """
         capability = self._capabilities[tool.capability]
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)

@@ -53,12 +53,7 @@ class CustomTool(StrictModel):
     profile: dict[str, Finite | int | tuple[Finite, ...]] = Field(default_factory=dict)
 
     def effect(self, place: str, written: Collection[str]) -> Effect | None:
-        """What its calls do to the world.
-
-        Args:
-            place: The tool's place in the file, for errors.
-            written: Capabilities that some tool writes.
-        """
+        """What its calls do to the world; `place` is the tool's in the file, `written` what capabilities some tool writes."""
         roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
         given = [(role, of) for role, of in roles.items() if of is not None]
         if len(given) > 1:
@@ -133,12 +128,7 @@ class CustomSource(StrictModel):
     tasks: tuple[CustomTask, ...] = Field(min_length=1)
 
     def market(self, seed: int, failures: object) -> Marketplace:
-        """The listed tools, tasks and answers; nothing of them is drawn.
-
-        Raises:
-            DataError: Two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
-                different facts for the same arguments, or a need's argument refers to a later one; says which.
-        """
+        """The listed tools, tasks and answers; nothing is drawn. Raises DataError, which says what does not fit together."""
         del seed, failures
         written = {tool.capability or tool.name for tool in self.tools if tool.writes}
         catalog = Catalog((_tool(tool, f"source.tools.{i}", written) for i, tool in enumerate(self.tools)), "source.tools")
@@ -269,11 +259,7 @@ def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> t
 
 
 class CustomAnswers:
-    """The answers of a user's own tools: the facts of all tasks' needs, by capability and arguments.
-
-    Raises:
-        DataError: Two needs give different facts for the same arguments.
-    """
+    """The facts of all needs by capability and arguments; raises DataError where two differ for the same arguments."""
 
     def __init__(self, tasks: list[Task], written: tuple[CustomTask, ...]) -> None:
         self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}

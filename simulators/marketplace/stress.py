@@ -24,15 +24,7 @@ class Stress(StrictModel):
     latency: float = within("stress.latency", default=1.0)  # on the duration of calls and cold starts
 
     def applied(self, world: World, seed: int) -> World:
-        """The same world under stress: its tools' profiles and its failure model differ.
-
-        Args:
-            world: As its scenario has it otherwise.
-            seed: The scenario's; it says which tools gain a rate limit.
-
-        Raises:
-            ConfigError: Under this stress a number of the world leaves the range of its place.
-        """
+        """The world of a scenario with this seed under stress; raises ConfigError where a number leaves its range."""
         model = world.failures
         tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
         factor, bursts = self.failures, model.bursts

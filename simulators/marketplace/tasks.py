@@ -218,16 +218,7 @@ class TaskRules:
 
 
 class TaskWriter:
-    """Writes a marketplace's tasks.
-
-    Args:
-        offers: The capabilities to choose from.
-        answers: The tools' answers, and with them the facts.
-        vocabulary: Openers of queries.
-        splits: Names of the splits, which divide the entities between them.
-        candidates: Number of tools on offer in a task, or a range to draw it from.
-        rules: How tasks are composed.
-    """
+    """Writes a marketplace's tasks; splits divide the entities between them."""
 
     def __init__(
         self,
@@ -423,11 +414,8 @@ def _words(text: str) -> frozenset[str]:
 class LazyTaskSet(KeptTasks):
     """Tasks that are written when they are asked for.
 
-    Beside the splits that are counted, ``train-large`` has `LARGE` tasks: those of ``train`` and more, whose numbers follow
-    behind all others. They share the entities of ``train``, never those of another split.
-
-    Args:
-        on_demand: the writer can write more tasks than are counted, so there is ``train-large``.
+    With `on_demand` there is also ``train-large``, `LARGE` tasks: those of ``train`` and more, whose numbers follow behind all
+    others. They share the entities of ``train``, never those of another split.
     """
 
     def __init__(self, writer: TaskWriter, counts: Mapping[str, int], on_demand: bool = True) -> None:

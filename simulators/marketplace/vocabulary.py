@@ -53,11 +53,7 @@ class MarketVocabulary:
 
 @cache
 def vocabulary(links: bool = False) -> MarketVocabulary:
-    """The vocabulary that comes with the package.
-
-    Args:
-        links: With the capabilities that long chains are made of.
-    """
+    """The vocabulary that comes with the package; `links` adds the capabilities that long chains are made of."""
     document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
     kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
     kinds |= {name: Kind.of_values(name, spec) for name, spec in document["values"].items()}

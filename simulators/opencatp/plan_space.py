@@ -164,12 +164,7 @@ def _tables_of(source: ScoreSource, profile: Profile) -> _Tables:
 
 
 class PlanValues:
-    """The quality of every plan of a task's space on every sample and size level, worked out once per task.
-
-    Args:
-        evaluator: source of scores and prices, and the weight between them.
-        share: with all others over the same scores and profile; False for values that are used once and would only take memory.
-    """
+    """The quality of every plan of a task on every sample and size level, worked out once per task and shared if `share`."""
 
     def __init__(self, evaluator: Evaluator, share: bool = True) -> None:
         self.evaluator = evaluator
@@ -229,11 +224,7 @@ class PlanValues:
         return np.asarray(alpha * scores - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
-        """The best plan for one sample, known after execution; no plan does better.
-
-        Args:
-            complete: Search only the plans that leave no wanted output out, as the planning language demands.
-        """
+        """The best plan for one sample, known after execution; `complete`: of those that leave no wanted output out."""
         return self._best(task, self.qualities(task, level, sample), complete)
 
     def expected_optimum(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:

@@ -205,12 +205,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def read_profile(record: Any, path: str | Path = "profile") -> Profile:
-    """Make a profile from the plain data of `profile_record`, or of a file in that form.
-
-    Raises:
-        DataError: It is no profile, or names an unknown tool or field.
-        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
-    """
+    """Make a profile from `profile_record`'s form; raises DataError or InvalidProfile, which names the field at fault."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")
     given = record.get("tools")

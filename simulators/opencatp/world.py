@@ -77,14 +77,7 @@ class PlanWorld(World):
 def plan_worlds(
     profile: Profile, slots: int | None = None, gpu_capacity_mb: float | None = None, cold_starts: bool = False
 ) -> tuple[PlanWorld, ...]:
-    """The worlds of the tools at each size level.
-
-    Args:
-        profile: Times, memory and prices of the tools.
-        slots: Number of tools that may run at once; None for any number.
-        gpu_capacity_mb: GPU memory in all, MB; None for any amount.
-        cold_starts: Whether a tool is loaded first, which takes the profile's `cold_start_s` and is not billed.
-    """
+    """The worlds of the tools at each size level; `cold_starts`: a tool is loaded first, which is not billed."""
     loading = profile.cold_start_s() if cold_starts else dict.fromkeys(TOOLS, 0.0)
     worlds = []
     for level in range(LEVELS):

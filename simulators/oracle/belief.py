@@ -36,13 +36,8 @@ def _ways_to_fail(
 class Belief:
     """The belief about one tool in one episode: its latent state, how its last call ended, and its usual way to fail.
 
-    The filter is exact for a tool whose outages are seen as such. A time-out may be a tool that works and was too slow, or one
-    that fails by timing out; both are weighed.
-
-    Args:
-        states: Chances that the tool is alive, degraded and dead.
-        slip, persistence: The tool's own; by default the model's.
-        cut: Chance that a call which runs lasts longer than the time-out allows.
+    The filter is exact for a tool whose outages are seen as such. A time-out may be a tool that works and was too slow, by the
+    chance `cut`, or one that fails by timing out; both are weighed. `states` are chances: alive, degraded, dead.
     """
 
     __slots__ = ("_by_usual", "_chance", "_cut", "_kinds", "_next", "_weights")
@@ -148,14 +143,7 @@ def _mean_duration_s(latency_s: float, spread: float, timeout_s: float) -> float
 
 
 def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures: bool, load_s: float) -> float:
-    """What the next call of a candidate costs on average, in the scenario's currency.
-
-    Args:
-        belief: About its state.
-        quote: Its price in the catalogue now.
-        bill_failures: Calls that fail are billed too.
-        load_s: Seconds of loading that would be billed.
-    """
+    """What the next call of a candidate costs on average at this quote, with `load_s` seconds of loading that are billed."""
     paid = 1.0 if bill_failures else belief.chance
     if not spec.rate_per_s:
         return paid * quote

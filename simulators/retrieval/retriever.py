@@ -12,12 +12,7 @@ from .settings import Retrieval
 
 
 class Retriever:
-    """A search engine over a catalogue.
-
-    Attributes:
-        size: Number of tools.
-        categories: The catalogue's categories in alphabetical order, which an agent may search in.
-    """
+    """A search engine over a catalogue of `size` tools in the `categories`, which an agent may search in."""
 
     episode_type = OpenEpisode
 
@@ -29,11 +24,7 @@ class Retriever:
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 
     def rank(self, query: str, task: Task | None = None, category: str = "", provider: str = "") -> list[int]:
-        """Numbers of all tools in the order in which a search finds them.
-
-        Args:
-            category, provider: Only their tools; "" for all.
-        """
+        """Numbers of all tools (of a `category`, a `provider`; "" for all) in the order in which a search finds them."""
         order = best_first(self._ranking.scores(query))
         if self.settings.retriever == "oracle" and task is not None:
             order = self._serving_first(order, query, task)

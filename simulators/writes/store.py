@@ -63,11 +63,7 @@ class Record:
 
 
 class Store:
-    """The effects of an episode's calls.
-
-    Args:
-        needs: The task's needs; those that want a state have the first records.
-    """
+    """The effects of an episode's calls; needs that want a state have the first records."""
 
     def __init__(self, needs: Sequence[Need]) -> None:
         self.records: dict[Entity, Record] = {i: Record(amount=need.amount) for i, need in enumerate(needs) if need.state}

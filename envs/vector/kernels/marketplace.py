@@ -136,12 +136,7 @@ def reset_where(
 def reset_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> Any:
-    """Begin episode i where `where` says so; returns the number of places that it uses.
-
-    Args:
-        streams: (N, 4) each environment's generator, which draws the task and the seed.
-        show_all: also write the state of an episode that goes on.
-    """
+    """Begin episode i where `where` says so (`show_all`: write the others' state too); returns the places that it uses."""
     e = state.episodes[i]
     touched, before = ALL, spent(e)
     if where[i]:
@@ -154,13 +149,7 @@ def reset_row(
 
 @compiled
 def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
-    """Play one step of the episodes of a part.
-
-    Args:
-        bound: a `BoundArguments` of tables, rules, state, view and streams.
-        room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
-        part: number of the part among P equal ones.
-    """
+    """Play one step of part number `part`; `room` (P,) receives the most places an episode uses, for `Batch.make_room`."""
     tables, rules, state, view, streams = bound_arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
@@ -201,14 +190,7 @@ def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> No
 
 @compiled
 def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
-    """Play an action of a batch of one, or begin the episode of a task; returns the number of places that it uses.
-
-    Args:
-        bound: a `BoundArguments` of `step_row`'s arguments from `tables` to `starts`, of one episode.
-        action: the action; ignored where an episode begins.
-        task: a row of the tables, to begin its episode; -1 to play the action.
-        seed: the episode's, as a signed number of 64 bits.
-    """
+    """Play an action of a batch of one, or begin the episode of a `task` that is not -1; returns the places that it uses."""
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     # an episode that has ended starts again under autoreset, which lets one kernel both play and begin
     state.episodes[0].ended = task >= 0

@@ -27,16 +27,10 @@ def load_anytool(
     candidates: int = 16,
     failures: FailureModel | None = None,
 ) -> Marketplace:
-    """Read a marketplace from AnyTool's folder.
+    """Read a marketplace from AnyTool's repository, its `atb_data`, or ``anytoolbench.json`` itself.
 
-    Args:
-        folder: The repository's root or its `atb_data`, or ``anytoolbench.json`` itself: a list of records with `query`,
-            `query_id` and `gt_api_list`.
-        tools: Folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too; by default
-            `data/toolenv/tools` in the folder, if it is there.
-        unsolvable: AnyTool's list of ids to leave out.
-        candidates: Tools on offer in a task, at least its own.
-        failures: See `load_toolbench`.
+    `tools` is a folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too, by default
+    `data/toolenv/tools` where it is there; `unsolvable` is AnyTool's list of ids to leave out.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record.

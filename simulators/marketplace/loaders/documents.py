@@ -122,11 +122,7 @@ def read_score(record: JsonRecord) -> Score | None:
 
 
 def read_tool_document(path: Path, category: str) -> ToolDocument:
-    """Read a tool's file.
-
-    Raises:
-        DataError: It cannot be read, or lacks `tool_name` or `api_list`.
-    """
+    """Read a tool's file; raises DataError where it cannot be read, or lacks `tool_name` or `api_list`."""
     record = JsonRecord(read_json(path), path, "")
     name = record.text("tool_name")
     score, description = read_score(record), record.text("tool_description", required=False)
@@ -139,11 +135,7 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
 
 
 def read_tool_folder(folder: Path) -> list[ToolDocument]:
-    """Read all tools of a folder ``<category>/<tool>.json``, in order of their paths. `api.py` files are not read.
-
-    Raises:
-        DataError: The folder is missing or holds no tool, or one of its files cannot be read.
-    """
+    """Read all ``<category>/<tool>.json`` by path, no `api.py`; raises DataError where nothing is there or readable."""
     documents = [
         read_tool_document(path, path.parent.name) for path in sorted(need_folder(folder, "tool documents").glob("*/*.json"))
     ]

@@ -22,15 +22,9 @@ def load_mgtoolbench(
     tools: Path | str | None = None,
     failures: FailureModel | None = None,
 ) -> Marketplace:
-    """Read a marketplace from an MGToolBench folder. Each task has its query at all five levels in `instructions`.
+    """Read a marketplace from MGToolBench's root, or the folder with ``*_ground.json`` itself; tasks have all five levels.
 
-    Args:
-        folder: The data's root, or the folder with ``*_ground.json`` itself.
-        tools: Folder of tool documents ``<category>/<tool>.json``.
-        seed, failures: See `load_toolbench`.
-
-    Raises:
-        DataError: A file is missing or malformed, or a task lacks one of the levels; names it.
+    Raises DataError where a file is missing or malformed, or a task lacks one of the levels; names it.
     """
     root = need_folder(Path(folder), "data folder")
     grounds = [

@@ -53,15 +53,9 @@ class Query:
 
 
 def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
-    """Find out which of the family's layouts a folder has.
+    """Find out which of the family's layouts a folder (a root, or `solvable_queries` itself) has; raises DataError.
 
-    Args:
-        folder: The repository's or the data's root, or `solvable_queries` itself.
-        subsets: Names of query files without ``.json``; None for `test_instruction/*` where it is there, else
-            `instruction/G*_query.json`.
-
-    Raises:
-        DataError: The folder is missing, or holds no queries; says what was looked for.
+    `subsets` None takes `test_instruction/*` where it is there, else `instruction/G*_query.json`.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -103,17 +97,12 @@ def load_toolbench(
     anytool_unsolvable: Path | str | bool | None = None,
     failures: FailureModel | None = None,
 ) -> Marketplace:
-    """Read a marketplace from a ToolBench or StableToolBench folder.
+    """Read a marketplace from a ToolBench or StableToolBench folder; see `find_layout`.
 
-    Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else
-    is loaded; where the folder lists test ids next to training queries, those are the test split.
-
-    Args:
-        folder: The folder; see `find_layout`.
-        subsets: Names of query files; None for all.
-        tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
-        anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
-        failures: How the tools fail; the preset "rapidapi-2024" by default.
+    Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else is
+    loaded; where the folder lists test ids next to training queries, those are the test split. `tools` is by default
+    `toolenv/tools` in the folder. `anytool_unsolvable` is AnyTool's list of ids to leave out; True looks for it near the
+    folder.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.

@@ -9,11 +9,7 @@ from .evaluation import Evaluator, ScoreSource, split_samples
 
 
 class KnownScores:
-    """The scores of a table on the samples of its train split; of the others it knows nothing.
-
-    Attributes:
-        samples: how many are known, numbered from 0.
-    """
+    """The scores of a table on the first `samples`, its train split; of the others it knows nothing."""
 
     def __init__(self, source: ScoreSource) -> None:
         self._source, self.samples = source, len(split_samples(source.samples, "train"))
