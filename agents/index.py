@@ -13,9 +13,8 @@ from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.failures import PRESETS
 from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, ProfileRules
 from ..simulators.marketplace.tasks import SIZE_LEVELS
-from ..simulators.oracle.belief import Belief
+from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
-from ..simulators.oracle.prior import states_given
 from ..simulators.status import Status
 from .base import NUMERIC, Agent
 from .classic import numeric_seat

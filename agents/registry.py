@@ -26,8 +26,7 @@ from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
 from .models.simulated import is_simulated, read_rates
-from .opencatp.base import PlanAgent, Planner, PlanSpeaker
-from .opencatp.calling import IdleCaller, PlanCaller, RandomCaller
+from .opencatp.base import IdleCaller, PlanAgent, PlanCaller, Planner, PlanSpeaker, RandomCaller
 from .opencatp.planners import PromptPlanner
 from .opencatp.rules import (
     CheapestPlanner,

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...envs.tpl import END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 from ...simulators.quality import MAX_PRICE_USD, returns_to_go
 
 RETURN, STATE, CHOICE, NOTHING = 0, 1, 2, 3

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
-from ...simulators.decision.examples import Example
+from ...simulators.decision.samples import Example
 from ..base import DECISION, Agent
 from ..classic import DoNothingAgent, RandomAgent
 from ..seat import DecisionSeat

@@ -18,7 +18,7 @@ from ...simulators.tools import Tool, ToolText
 from ..world_side import ModelHandle, model_of
 
 if TYPE_CHECKING:
-    from ...simulators.decision.examples import Example
+    from ...simulators.decision.samples import Example
 
 WORDS = 1024
 """Length of the vectors that queries and descriptions are compared in."""

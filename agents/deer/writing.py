@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ...simulators.decision.examples import Example
+from ...simulators.decision.samples import Example
 from ...simulators.decision.toolsets import what_it_does
 from ...simulators.tools import Tool, ToolText
 

@@ -23,8 +23,7 @@ from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .batched import ManyAtOnce
-from .cached import Cached
-from .measured import Measured
+from .cached import Cached, Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, OpenAISettings, on_this_machine, server_url
 from .prices import load_prices, shipped_prices
 from .simulated import SIMULATED

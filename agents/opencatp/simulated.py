@@ -13,7 +13,7 @@ from ...simulators.opencatp.plan_space import READER_OF
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT
 from ..models.base import ACT, PLAN, VOTE, Function, Message, Reply, reply
-from .prompts import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING
+from .planners import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING
 from .rules import USUAL_ORDER, chain_items
 
 _CALLS_FOR = {

@@ -16,8 +16,7 @@ from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
-from ..strategies.plan_act import read_plan
-from ..strategies.tree import describe
+from ..strategies import describe, read_plan
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round
 

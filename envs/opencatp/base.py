@@ -13,22 +13,21 @@ import numpy.typing as npt
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
 from ...simulators.opencatp.scoring.evaluation import (
     Evaluator,
     ScoreSource,
     check_sample,
+    known_evaluator,
     sample_level,
     shipped_outcomes,
     split_samples,
 )
-from ...simulators.opencatp.scoring.known import known_evaluator
 from ...simulators.opencatp.scoring.table import OutcomeTable
 from ...simulators.opencatp.tasks import OpenCATPTask, tasks
 from ...simulators.opencatp.tasks import task as find_task
-from ...simulators.opencatp.tools import SIGNATURES, TEXT, TOOLS
+from ...simulators.opencatp.tools import LEVELS, SIGNATURES, TEXT, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan, plan_worlds
 from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing

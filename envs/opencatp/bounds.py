@@ -8,9 +8,8 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from ...simulators.draws import log
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 
 
 def cost_boxes(

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import TASK_INPUT, Plan
-from .levels import LEVELS
 from .profile import Profile
 from .scoring.evaluation import Evaluator, ScoreSource
 from .tasks import OpenCATPTask, Output
-from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
+from .tools import IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, READER_TOOLS
 
 READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 Forest = dict[str, str]

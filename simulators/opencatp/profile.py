@@ -29,8 +29,7 @@ from ..errors import DataError, InvalidProfile, UnknownName
 from ..files import read_yaml, write_atomically
 from ..plan import Plan, longest_path
 from ..pricing import FaasPricing
-from .levels import LEVELS
-from .tools import TOOLS
+from .tools import LEVELS, TOOLS
 
 FORMAT = "costgym.profile/1"
 _HERE = Path(__file__).parent

@@ -17,10 +17,9 @@ from ..status import Status
 from ..tasks import Task, TaskSet
 from ..tools import Catalog, Tool, ToolProfile
 from ..world import World
-from .levels import LEVELS
 from .profile import Profile, v100
 from .tasks import OpenCATPTask
-from .tools import SIGNATURES, TOOLS
+from .tools import LEVELS, SIGNATURES, TOOLS
 
 WRITING = "plan"
 """The name under which a ledger charges the tokens of a plan."""

@@ -9,8 +9,7 @@ from ...draws import stable_generator
 from ...errors import DataError
 from ...failures import PRESETS, FailureModel
 from ..market import Marketplace
-from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
-from .names import standardize_category
+from .documents import ApiDocument, Key, Library, read_api, read_tool_folder, standardize_category
 from .reading import JsonRecord, first_existing, need_folder, read_records
 from .toolbench import Query, build, read_ids
 

@@ -15,8 +15,7 @@ from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
 from ..catalogue import ProfileRules
 from ..market import Marketplace
-from .documents import ApiDocument, Key, Library, make_tool, read_api
-from .names import standardize, standardize_category, unique_names
+from .documents import ApiDocument, Key, Library, make_tool, read_api, standardize, standardize_category, unique_names
 from .reading import JsonRecord, describe, first_existing, need_folder, read_json, read_records
 from .responses import LoadedAnswers, Mould
 
