@@ -17,8 +17,7 @@ _SUCCESS = TOOL_FEATURES.index("success")
 _NEED = TOOL_FEATURES.index("need_1")
 _WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
 _RUNNING = RESOURCE_FEATURES.index("in_flight")
-_ROUNDING = 1e-5
-"""Prices in an observation are float32."""
+_ROUNDING = 1e-5  # prices in an observation are float32
 
 
 def numeric_seat(seat: Seat, agent: str) -> NumericSeat:

@@ -9,8 +9,7 @@ from ..simulators.errors import ConfigError
 from .base import Agent
 from .registry import make_agent
 
-Policy = Callable[[Any, dict[str, Any]], Any]
-"""Takes an observation and its info, and returns an action."""
+Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action
 
 
 class FunctionAgent(Agent):

@@ -20,8 +20,7 @@ _PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")
 _OWN = [i for i in range(len(TOOL_FEATURES)) if not _NEED <= i < _NEED + MAX_NEEDS]
 _STEP = RESOURCE_FEATURES.index("step")
 _LEFT = [RESOURCE_FEATURES.index(f"{name}_left") for name in ("price", "seconds", "tokens", "calls")]
-_DERIVED = 2
-"""Log of the price and the advertised success per price."""
+_DERIVED = 2  # log of the price and the advertised success per price
 
 
 def _layers(width_in: int, hidden: int) -> nn.Sequential:

@@ -9,8 +9,7 @@ from ..simulators.status import Status
 from ..simulators.world import Usage
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
-SEARCH = "search_tools"
-"""Asks the retriever for more tools, in worlds that have one."""
+SEARCH = "search_tools"  # asks the retriever for more tools, in worlds that have one
 RESERVED = (FINISH, WAIT, THINK)
 MAX_TOKENS_REPORTED = 10_000_000
 MAX_CALLS = 16

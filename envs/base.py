@@ -35,8 +35,7 @@ RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
 """Arguments of an environment that do not change its episodes."""
-FILE_PLACES = frozenset({"data", "outcomes"})
-"""Arguments that hold paths of files; records hold a digest of their content."""
+FILE_PLACES = frozenset({"data", "outcomes"})  # arguments that hold paths of files; records hold a digest of their content
 NO_OPTIONS: Mapping[str, Any] = {}
 WORLD = "world"
 """The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
@@ -98,26 +97,19 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     budget: Budget  # limits of the episode
     grading: str = "strict"  # grade that counts as success, ``strict`` or ``judge``
     cost: str  # resource that `info["cost"]` reports
-    world: World | None = None
-    """The world of tools and tasks that episodes are played in; None where the tools are OpenCATP's."""
-    world_kind: str
-    """Environments of one kind are views of the same worlds."""
-    gradings: tuple[str, ...] = ()
-    """What may count as success; empty where there is no choice."""
-    WORLD_ARGUMENTS: frozenset[str]
-    """Arguments that say which world it is; records hold the world's document instead."""
-    reset_options: frozenset[str] = frozenset({"task"})
-    """Names that `options` of a reset may have."""
+    world: World | None = None  # the world of tools and tasks that episodes are played in; None where the tools are OpenCATP's
+    world_kind: str  # environments of one kind are views of the same worlds
+    gradings: tuple[str, ...] = ()  # what may count as success; empty where there is no choice
+    WORLD_ARGUMENTS: frozenset[str]  # arguments that say which world it is; records hold the world's document instead
+    reset_options: frozenset[str] = frozenset({"task"})  # names that `options` of a reset may have
     episode_state: tuple[str, ...] = ()
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
     calls_by_name = False
     """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
-    column_names: Mapping[str, Sequence[str]] = {}
-    """Names of the last axis of the observation's arrays; see `columns`."""
+    column_names: Mapping[str, Sequence[str]] = {}  # names of the last axis of the observation's arrays; see `columns`
     computes_limits = False
     """Without a budget an episode has limits of its own, which are computed; the attribute `budget` holds what was given."""
-    in_time = True
-    """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
+    in_time = True  # actions are taken while tools run; otherwise a plan is written first, and then runs
 
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and store the arguments that all environments share."""

@@ -46,8 +46,7 @@ class TalkEnv(BaseEnv[str, str]):
     """
 
     calls_by_name = True
-    more_functions: tuple[ToolCard, ...] = ()
-    """Functions besides the tools on offer, `finish` and those that always are there."""
+    more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
     _short: list[ToolCard] | None = None
     max_observation: int
 
@@ -401,8 +400,7 @@ def _fewest_tokens(text: str) -> int:
     return len(text) // FLOOR_CHARACTERS
 
 
-MAX_QUERY = 2_000
-"""Characters of a search's query that are read."""
+MAX_QUERY = 2_000  # characters of a search's query that are read
 
 
 def search_tools(

@@ -26,8 +26,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     play the episode a second time. Both give the same bits, so the choice changes the speed alone.
     """
 
-    kernels: ClassVar[str]
-    """Name of the module in `vector.kernels` with the compiled steps."""
+    kernels: ClassVar[str]  # name of the module in `vector.kernels` with the compiled steps
     _compiled: "CompiledEpisode | None" = None
     _auto = False
     _steps = 0

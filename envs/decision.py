@@ -32,12 +32,9 @@ ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """Numbers of actions: `FIRST_CALL + i` calls candidate i, and the last action says that none fits."""
 CANDIDATE_FEATURES = ("on_offer", "similarity", "price", "latency_s", "success", "popularity")
 """Columns of `observation["candidates"]` before the description's embedding, described in `DecisionAwareEnv`."""
-DECISION_TOKENS = 16
-"""Tokens that a model writes for a decision or a call."""
-SIMILARITY_WORDS = 1024
-"""Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
-THINKING = ("answer", "search", "call", "none fits")
-"""Decisions whose tokens are charged, see `DecisionAwareEnv.costs`."""
+DECISION_TOKENS = 16  # tokens that a model writes for a decision or a call
+SIMILARITY_WORDS = 1024  # length of the vectors behind `similarity`: long enough that words hardly ever share a place
+THINKING = ("answer", "search", "call", "none fits")  # decisions whose tokens are charged, see `DecisionAwareEnv.costs`
 
 Observation = dict[str, NDArray[np.float32]]
 

@@ -10,8 +10,7 @@ import gymnasium as gym
 from ..simulators.errors import ConfigError, UnknownName
 from .base import BaseEnv, with_step_limit
 
-NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")
-"""Arguments of the native batch that no single environment has."""
+NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
 
 
 GYM_ARGUMENTS = tuple(name for name in inspect.signature(gym.make).parameters if name not in ("id", "kwargs"))

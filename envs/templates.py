@@ -12,8 +12,7 @@ TOOL_FEATURES = (
     "calls", "in_flight", "last_ok", "last_failed", "banned",
 )  # fmt: skip
 """Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
-NEED_FEATURES = ("wanted", "known", "ready")
-"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
+NEED_FEATURES = ("wanted", "known", "ready")  # columns of `observation["needs"]`, described in `MarketplaceEnv`
 RESOURCE_FEATURES = (
     "clock", "in_flight", "step",
     "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",

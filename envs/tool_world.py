@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
 
 GRADINGS = ("strict", "judge")
-Named = str | Path | dict[str, Any] | Scenario
-"""A scenario, or what names one."""
+Named = str | Path | dict[str, Any] | Scenario  # a scenario, or what names one
 
 
 def _scenario(given: Named, data: str | None) -> Scenario:

@@ -25,8 +25,7 @@ PURPOSES = 4
 SQRT_HALF = 0.7071067811865476
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is log(2), and a power of 2 times the first is exact
 THIRD, SEVENTH = 0.3333333333333333, 0.14285714285714285
-LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln(Context(prec=28))) for k in range(182))
-"""``log(k / 128)`` for k from 91 on."""
+LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln(Context(prec=28))) for k in range(182))  # ``log(k / 128)`` for k from 91 on
 
 
 def log(value: float) -> float:

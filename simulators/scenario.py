@@ -40,8 +40,7 @@ from .retrieval import Retrieval, RetrievedTasks, Retriever
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
 
-UNSEEN = "unseen"
-"""The split whose tools no other split has."""
+UNSEEN = "unseen"  # the split whose tools no other split has
 SHARED_FIELDS = (
     "failures", "judge", "bill_failures", "bill_cold_start", "gateway_s", "ttft_s", "tokens_per_s", "slots", "gpu_capacity_mb",
     "max_price", "alpha",

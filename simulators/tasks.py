@@ -131,8 +131,7 @@ class TaskSet(Sequence[Task]):
         return max(len(task.candidates) for task in self)
 
 
-KEPT = 2_048
-"""Tasks that are kept once they are written."""
+KEPT = 2_048  # tasks that are kept once they are written
 
 
 class KeptTasks(TaskSet):

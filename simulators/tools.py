@@ -9,10 +9,8 @@ from .errors import DataError, InvalidProfile, UnknownName
 
 READ, WRITE, CHECK, UNDO = range(4)
 """Roles of a tool: it reads facts, makes an effect, tells which effects there are, or takes one back."""
-KEY = "idempotency_key"
-"""Argument by which tools that support it recognise a repeated request."""
-_YOUNGER = ("slip", "persistence")
-"""Fields of a profile that recorded worlds do not have."""
+KEY = "idempotency_key"  # argument by which tools that support it recognise a repeated request
+_YOUNGER = ("slip", "persistence")  # fields of a profile that recorded worlds do not have
 
 
 def shown(record: Any, younger: Collection[str]) -> str:
@@ -165,8 +163,7 @@ class ToolCard:
         return {"type": "function", "function": about}
 
 
-ToolText = Tool | ToolCard
-"""A tool as far as its documentation goes."""
+ToolText = Tool | ToolCard  # a tool as far as its documentation goes
 
 
 class Catalog(Sequence[Tool]):

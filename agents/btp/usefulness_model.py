@@ -28,8 +28,7 @@ from .usefulness import Observed, fields_of, key_of
 FORMAT = "costgym.usefulness/1"
 FILE = "usefulness.json"
 LARGEST_FILE = 64 * 2**20
-MOST_CHARACTERS = 8000
-"""Most characters read of each part, about as much as the published classifier's 2,048 tokens hold."""
+MOST_CHARACTERS = 8000  # most characters read of each part, about as much as the published classifier's 2,048 tokens hold
 _WORD = re.compile(r"[^\W\d_]+")
 NUMBERS = (
     "bias",

@@ -9,8 +9,7 @@ from ..classic import DoNothingAgent, RandomAgent
 from ..seat import DecisionSeat
 from .deciders import Decider, DeciderHandle, RuleDecider
 
-FITTED_ON = 2000
-"""Training examples that the rule-based decider of the leaderboard learns its thresholds from."""
+FITTED_ON = 2000  # training examples that the rule-based decider of the leaderboard learns its thresholds from
 
 
 class DeerAgent(Agent):

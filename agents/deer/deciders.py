@@ -20,8 +20,7 @@ from ..world_side import ModelHandle, model_of
 if TYPE_CHECKING:
     from ...simulators.decision.samples import Example
 
-WORDS = 1024
-"""Length of the vectors that queries and descriptions are compared in."""
+WORDS = 1024  # length of the vectors that queries and descriptions are compared in
 
 
 class Decider(ABC):
@@ -34,8 +33,7 @@ class Decider(ABC):
 
     name: str = ""
     model: str = ""
-    on_world_side = False
-    """It reads the task; an agent that is given one holds a handle to it."""
+    on_world_side = False  # it reads the task; an agent that is given one holds a handle to it
 
     def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
         """Begin a query, on the world's side. At an agent's seat, deciders see only the text that they are asked about."""

@@ -10,8 +10,7 @@ from ...simulators.errors import require
 from ..networks import adapters, load_published, with_adapters
 from .settings import DeerSettings
 
-IGNORED = -100
-"""The label of a token that is read but not learnt."""
+IGNORED = -100  # the label of a token that is read but not learnt
 _SHARP, _QUIET = 1.5, 0.1
 
 

@@ -23,8 +23,7 @@ QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "
 CONTROL = (PAD, UNKNOWN, END, QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE)
 SPARE = 256
 """Tokens for words that the tokenizer does not know: a word always gets the same one, so that it is still found again."""
-COMMON_SHARE = 0.05
-"""A word of more than this share of the descriptions does not tell tools apart."""
+COMMON_SHARE = 0.05  # a word of more than this share of the descriptions does not tell tools apart
 _WORD = re.compile(r"[^\W_]+")
 
 

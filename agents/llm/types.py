@@ -19,8 +19,7 @@ class Outcome(NamedTuple):
 
 
 T = TypeVar("T")
-Play = Generator[str, Outcome, T]
-"""A part of an episode: yields actions, is sent their outcomes, returns its own result."""
+Play = Generator[str, Outcome, T]  # a part of an episode: yields actions, is sent their outcomes, returns its own result
 
 
 class CallResult(NamedTuple):

@@ -12,8 +12,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ...simulators.errors import ConfigError, require
 
-_COLUMNS = 256
-"""Tokens by which the rows grow."""
+_COLUMNS = 256  # tokens by which the rows grow
 
 
 class Decoder:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from .decoding import Decoder
 
 
-_TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))
-"""To a context that is too long for the model: empty, unpaid."""
+_TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))  # to a context that is too long for the model: empty, unpaid
 
 
 class LocalModel:

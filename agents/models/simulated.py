@@ -26,10 +26,8 @@ from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
 
-MAX_FRUITLESS = 2
-"""Searches without a result after which the model stops searching."""
-BLOCK = 64
-"""Uniforms that are drawn at once; the last one is used first."""
+MAX_FRUITLESS = 2  # searches without a result after which the model stops searching
+BLOCK = 64  # uniforms that are drawn at once; the last one is used first
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,8 +353,7 @@ class Simulated:
         return names[int(self._uniform() * len(names))]
 
 
-PLAIN_SHARE = 0.4
-"""Share of the facts that are written as they were read."""
+PLAIN_SHARE = 0.4  # share of the facts that are written as they were read
 _MOMENT = "%Y-%m-%d %H:%M"
 
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from ...simulators.sessions.rules import SessionRules
 
-LEFT = ("budget_remaining_price", "budget_remaining_seconds")
-"""Keys of `info` that the network reads beside the observation."""
+LEFT = ("budget_remaining_price", "budget_remaining_seconds")  # keys of `info` that the network reads beside the observation
 _PRICE, _SUCCESS, _SERVES = (STATIC.index(name) for name in ("price", "success", "serves"))
 _DERIVED, _SITUATION = 3, 11
 _MOST_LEFT = 1e6  # stands for no limit

@@ -248,8 +248,7 @@ class InformedPaced(IndexPolicy):
         """Nothing to do: it knows."""
 
 
-OPTIMISM = 2.0
-"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md."""
+OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
 
 
 def bayes_index() -> IndexPolicy:

@@ -15,8 +15,7 @@ from ..models.base import ACT, Function, FunctionCall, LanguageModel, Message, R
 from ..models.simulated import SIMULATED, SimulatedRates
 from ..strategies import ReAct, SearchSettings
 
-MOST_CALLS = 3
-"""Calls for one query, after which `SpokenCheapest` leaves it."""
+MOST_CALLS = 3  # calls for one query, after which `SpokenCheapest` leaves it
 
 
 class SpokenCheapest(Agent):

@@ -20,8 +20,7 @@ from ..strategies import describe, read_plan
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round
 
-TAGS = "tags"
-"""Purpose of a reply: the tags that the request names or implies."""
+TAGS = "tags"  # purpose of a reply: the tags that the request names or implies
 ASK_TAGS = (
     "Which functions does the request name or imply? Write a JSON object with three lists of equal length, categories, tools "
     "and apis; entries of one place belong together. Take the names from this list:"

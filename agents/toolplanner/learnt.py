@@ -46,14 +46,12 @@ from .words import (
 if TYPE_CHECKING:
     from .language_model import PlannerModel, ReadContext
 
-LEARNT = "toolplanner:"
-"""Before the folder of a `costgym train toolplanner` run."""
+LEARNT = "toolplanner:"  # before the folder of a `costgym train toolplanner` run
 NOTHING_FOUND = "Unfortunately the functions showed nothing of what was asked for."
 _LONGEST_PATH = 6
 
 
-Chooser = Callable[[Sequence[float]], int]
-"""Chooses an option by the scores of all."""
+Chooser = Callable[[Sequence[float]], int]  # chooses an option by the scores of all
 
 
 def _best(scores: Sequence[float]) -> int:

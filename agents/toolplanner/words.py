@@ -19,8 +19,7 @@ from ...simulators.tools import Tool
 REQUEST, TAGS, PATH, ROUND, RESULT, END = "\nRequest:", "\nTags:", "\nPath:", "\nRound:", "\nResult:", "\n"
 MARKERS = (REQUEST, TAGS, PATH, ROUND, RESULT, END)
 FINISH, GIVE_UP = " finish with the answer", " give up the task"
-STOP = ""
-"""Ends a path."""
+STOP = ""  # ends a path
 
 
 class Piece(NamedTuple):

@@ -51,8 +51,7 @@ TASK_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
 LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
-WORLD = "opencatp"
-"""The name in the document of an OpenCATP world."""
+WORLD = "opencatp"  # the name in the document of an OpenCATP world
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
@@ -107,8 +106,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     world_kind = "opencatp"
     reset_options = frozenset({"task", "sample", "level"})
     in_time = False
-    may_give_nothing = True
-    """An episode may end without a plan, which scores and costs nothing."""
+    may_give_nothing = True  # an episode may end without a plan, which scores and costs nothing
 
     def __init__(
         self,

@@ -16,10 +16,8 @@ FIGURES = (
     "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "at_s",
 )  # fmt: skip
 """Rows of `Out.figures`."""
-COUNTS = ("cost_tokens", "cost_calls", "status")
-"""Rows of `Out.counts`."""
-WRITTEN = WriteFigures._fields
-"""Rows of `Out.written`, which only worlds with writes have."""
+COUNTS = ("cost_tokens", "cost_calls", "status")  # rows of `Out.counts`
+WRITTEN = WriteFigures._fields  # rows of `Out.written`, which only worlds with writes have
 
 
 @inlined
@@ -28,8 +26,7 @@ def spent(e: Any) -> Any:
     return e.price, e.now, e.tokens, e.calls
 
 
-NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)
-"""What an episode that has just begun had spent, in the types of `spent`."""
+NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)  # what an episode that has just begun had spent, in the types of `spent`
 
 
 @inlined

@@ -32,8 +32,7 @@ class _Lane(MarketplaceVectorEnv):
 
     layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
     """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
-    second = "needs"
-    """The part of the observation between `tools` and `resources`."""
+    second = "needs"  # the part of the observation between `tools` and `resources`
 
     def __init__(self, env: Playable) -> None:
         super().__init__(1, env=env, copy=False)

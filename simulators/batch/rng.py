@@ -23,9 +23,7 @@ from ..errors import require
 from .stamps import batch_digest, digest
 
 numba = require("numba", "train")
-prange = numba.prange
-"""`range`, whose numbers a `threaded` kernel shares among threads."""
-
+prange = numba.prange  # `range`, whose numbers a `threaded` kernel shares among threads
 _OPTIONS = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 """Kernels never allocate, so reference counting is off: for the dozens of arrays of a call it would cost more than the work.
 Fast math is off, so that sums keep their order."""

@@ -22,8 +22,7 @@ from .writes import EFFECT
 Parts = TypeVar("Parts", bound=tuple[Any, ...])
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
 PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
-INVISIBLE = -1
-"""Kind of an event that changes nothing: a change of a wish that has no alternative."""
+INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
 
 _FLOATS = (

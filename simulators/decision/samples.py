@@ -207,8 +207,7 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
     return with_decisions(world, tasks), writer
 
 
-EXACT = Judge(all_facts=1.0, none=0.0)
-"""A decision is either right or wrong, so this judge grades as the strict grading does."""
+EXACT = Judge(all_facts=1.0, none=0.0)  # a decision is either right or wrong, so this judge grades as the strict grading does
 
 
 def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:

@@ -15,8 +15,7 @@ from .values import MAX_CHARACTERS, Value, cleaned, values_in
 if TYPE_CHECKING:
     from ..tasks import Need
 
-OTHER_KINDS = 5
-"""Values of other kinds that an answer may state before each further one counts as not asked for."""
+OTHER_KINDS = 5  # values of other kinds that an answer may state before each further one counts as not asked for
 _NOT = re.compile(r"(?:\bnot|n't|\bnever|\brather than|\binstead of)(?: (?:the|a|an|at|on|from|by))?\s\W?$")
 _OR = re.compile(r"\W{0,3}\s?(?:and/)?or(?: (?:maybe|perhaps|possibly|else))?\s\W{0,3}")
 _NAMES = re.compile(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ]\.)?(?: [A-ZÀ-Þ][\w'-]+)+")

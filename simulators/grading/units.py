@@ -55,8 +55,7 @@ _UNITS: dict[str, dict[str, tuple[float, str]]] = {
     },
     "share": {"%": (1.0, "% percent per-cent pct")},
 }
-EXACT = frozenset({"temperature", "money"})
-"""Quantities in which units are compared and not converted."""
+EXACT = frozenset({"temperature", "money"})  # quantities in which units are compared and not converted
 
 
 @cache

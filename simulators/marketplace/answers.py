@@ -12,8 +12,7 @@ from .facts import Database, make_fact
 from .vocabulary import Capability
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-MAX_TEXTS = 16_384
-"""Answers that are remembered; they take a few hundred bytes each."""
+MAX_TEXTS = 16_384  # answers that are remembered; they take a few hundred bytes each
 _WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
 _VALUE_NAMES = ("", "value", "result_value", "output")
 _EXTRAS = (

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..tasks import Need
 from ..tools import Tool
 
-MOST_SITUATIONS = 2
-"""Sentences about the user's situation; a published statement has one or two clauses, 15 words on average."""
+MOST_SITUATIONS = 2  # sentences about the user's situation; a published statement has one or two clauses, 15 words on average
 _DETAILS = re.compile(
     r"\s+(?:of|on|at|in|for|from|to|by|with|about|around|near|nearest to|between|as|after|before|who|that|called|whose)\s"
 )

@@ -10,8 +10,7 @@ from ..failures import FailureModel
 from ..retrieval import Retrieval
 from .market import Marketplace
 
-LISTED = 16
-"""Tools that a task lists where a number is not given."""
+LISTED = 16  # tools that a task lists where a number is not given
 Candidates = Annotated[int, within("source.candidates")]
 
 

@@ -22,15 +22,13 @@ from .vocabulary import Capability, MarketVocabulary
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
 """Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
-MAX_CHAIN = 4
-"""Most calls of a chain."""
+MAX_CHAIN = 4  # most calls of a chain
 SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
 
 LARGE_SPLIT, LARGE = "train-large", 20_000
-LEARNING_SPLITS = ("train", LARGE_SPLIT)
-"""A split with more tasks than `train`, and how many it has."""
+LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`, and how many it has
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")

@@ -64,8 +64,7 @@ def chain_to(forest: Forest, node: str) -> tuple[str, ...]:
     return tuple(reversed(chain))
 
 
-Route = tuple[str, ...]
-"""A reader and the text tools after it; empty for an image."""
+Route = tuple[str, ...]  # a reader and the text tools after it; empty for an image
 
 
 def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:

@@ -21,8 +21,7 @@ from .profile import Profile, v100
 from .tasks import OpenCATPTask
 from .tools import LEVELS, SIGNATURES, TOOLS
 
-WRITING = "plan"
-"""The name under which a ledger charges the tokens of a plan."""
+WRITING = "plan"  # the name under which a ledger charges the tokens of a plan
 _STEPS_PER_MB = 2**20  # whole bytes: fractions of a MB do not add up exactly, so memory could not always be given back
 
 

@@ -12,8 +12,7 @@ from ..calls import CONNECTION_REFUSED_S, QUANTILES, Candidate, latency_factors
 from ..failures import FailureModel, cumulative_kinds, state_chances
 from ..status import Status
 
-FAILED, WORKED, UNCALLED = range(3)
-"""How the call before ended, as far as the tool's chain goes; a time-out hides it."""
+FAILED, WORKED, UNCALLED = range(3)  # how the call before ended, as far as the tool's chain goes; a time-out hides it
 _WORKING = (Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA)
 _SAYS_NOTHING = (Status.OUTAGE, Status.CANCELLED)
 
@@ -156,8 +155,7 @@ def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures:
     return paid * factor * (spec.fee + spec.rate_per_s * (duration + load_s))
 
 
-_GRID = 64
-"""Points that stand for the reliabilities between 0 and 1."""
+_GRID = 64  # points that stand for the reliabilities between 0 and 1
 
 
 def reliabilities(model: FailureModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -26,8 +26,7 @@ from ..tasks import needed
 from ..tools import CHECK, READ, WRITE
 from ..world import World
 
-WAIT = -1
-"""An action of a plan: go to the next completion or event."""
+WAIT = -1  # an action of a plan: go to the next completion or event
 TRIES, COMBINATIONS, NODES = 64, 256, 300
 """Limits on the calls of one tool that are foreseen, on choices of tools that are played, and on nodes of the search."""
 _REMEMBERED = 8192

@@ -17,8 +17,7 @@ from ....simulators.status import LOOKS_OK, Status
 from ..info import NOTHING_SPENT, report, spent
 from .writing import is_useful, show_writes
 
-CHANGING = 11
-"""The first of the columns of `tools` that change call by call; the price changes with events only."""
+CHANGING = 11  # the first of the columns of `tools` that change call by call; the price changes with events only
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
 _SUCCEEDED, _UNSUCCESSFUL, _OUT_OF_BOUNDS = 1, 2, 4
 """Bits of a candidate's `outcome`: how its last call looked, and whether it was seen banned."""
@@ -28,8 +27,7 @@ _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
 _ONE = np.uint64(1)
-ALL, START = -2, -3
-"""Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start."""
+ALL, START = -2, -3  # values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start
 _NONE = -1
 
 # episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted

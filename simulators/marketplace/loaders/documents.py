@@ -13,9 +13,7 @@ from ...tools import Tool
 from ..catalogue import ProfileRules, draw_profile
 from .reading import JsonRecord, need_folder, read_json, read_text
 
-Key = tuple[str, str, str]
-"""Category, tool and API in the data set's spelling (the category in its folder's)."""
-
+Key = tuple[str, str, str]  # category, tool and API in the data set's spelling (the category in its folder's)
 _TYPES = {name: name for name in ("number", "integer", "boolean", "array", "object")} | {"int": "integer"}
 
 
