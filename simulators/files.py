@@ -248,13 +248,7 @@ def parse_yaml(text: str, name: object) -> Any:
     """Parse plain data; raises DataError with the line where it is not valid, gives a key twice, or is too deep or large."""
     try:
         return _BoundedLoader(text).get_single_data()
-    except (
-        yaml.YAMLError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:  # a tag such as !!int, too
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # a tag such as !!int, too
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or ""
         problem = f"is not valid YAML: {reason:.160}" if reason else "is not valid YAML"

@@ -124,11 +124,7 @@ def value_of(weights: npt.NDArray[np.float64], helpful: Numbers, settings: BtpSe
 
 
 def frequency_cap(
-    similarities: Numbers,
-    counts: Numbers,
-    value: float,
-    settings: BtpSettings | None = None,
-    helpful: Numbers | None = None,
+    similarities: Numbers, counts: Numbers, value: float, settings: BtpSettings | None = None, helpful: Numbers | None = None
 ) -> int:
     """Return how often a tool may be planned: about as often as similar queries used it.
 

@@ -23,20 +23,7 @@ from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.bounds import Count, Settings
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
-from .base import (
-    ACT,
-    ASSISTANT,
-    FILTERED,
-    MALFORMED,
-    REFUSED,
-    TOOL,
-    TRUNCATED,
-    Function,
-    FunctionCall,
-    Message,
-    Reply,
-    reply,
-)
+from .base import ACT, ASSISTANT, FILTERED, MALFORMED, REFUSED, TOOL, TRUNCATED, Function, FunctionCall, Message, Reply, reply
 from .call_forms import Read, read_calls
 from .traffic import TRAFFIC, asked_wait_s
 

@@ -5,16 +5,7 @@ from typing import Any
 
 from ..base import SESSION, SESSION_CHAT, Agent
 from ..classic import RandomAgent
-from .policies import (
-    InformedPaced,
-    SessionDoNothing,
-    SessionGreedy,
-    bayes_index,
-    bayes_memory,
-    optimistic,
-    paced,
-    thompson,
-)
+from .policies import InformedPaced, SessionDoNothing, SessionGreedy, bayes_index, bayes_memory, optimistic, paced, thompson
 from .speaking import SpokenCheapest
 
 

@@ -85,8 +85,7 @@ def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: 
     """Return the reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
     finished = path[-1].answer if path and path[-1].end == "answer" else None
     return solution_reward(
-        passed(finished) or not feedback.completion,
-        not feedback.following or match(called_tools(path, catalog), gold, level),
+        passed(finished) or not feedback.completion, not feedback.following or match(called_tools(path, catalog), gold, level)
     )
 
 

@@ -262,10 +262,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if not isinstance(table, OutcomeTable):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
-            raise ConfigError(
-                "profile",
-                "episodes with custom pricing cannot be recorded; use OpenCATP's pricing",
-            )
+            raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
         return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
 
     def world_settings(self) -> dict[str, Any]:

@@ -50,12 +50,7 @@ def generate_marketplace(
 
 
 def _check_sizes(
-    tools: int,
-    providers: int,
-    categories: int,
-    tasks: Mapping[str, int],
-    candidates: Candidates,
-    most: int,
+    tools: int, providers: int, categories: int, tasks: Mapping[str, int], candidates: Candidates, most: int
 ) -> None:
     low, high = (candidates, candidates) if isinstance(candidates, int) else candidates
     problems = {

@@ -32,22 +32,14 @@ TOOLS = (
 )
 
 SIGNATURES: dict[str, Signature] = {
-    tool: Signature(
-        takes=TEXT if tool in TEXT_TOOLS else IMAGE,
-        gives=IMAGE if tool in IMAGE_TOOLS else TEXT,
-    )
-    for tool in TOOLS
+    tool: Signature(takes=TEXT if tool in TEXT_TOOLS else IMAGE, gives=IMAGE if tool in IMAGE_TOOLS else TEXT) for tool in TOOLS
 }
 
 # The kind of each reader's text. A text tool keeps the kind of its source: a translated caption is a caption.
 OUTPUT_OF_READER = {"image_captioning": "caption", "image_classification": "label", "object_detection": "object"}
 
 # Other names under which plans write a tool.
-ALIASES = {
-    "colorization": "image_colorization",
-    "fill_mask": "mask_filling",
-    "text_to_image_generation": "text_to_image",
-}
+ALIASES = {"colorization": "image_colorization", "fill_mask": "mask_filling", "text_to_image_generation": "text_to_image"}
 
 SOP, EOP, SOD, EOD = 80000, 80001, 90000, 90001
 ALL_TOKEN_TOOLS = (

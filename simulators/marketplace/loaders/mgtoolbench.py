@@ -16,11 +16,7 @@ LEVEL_FILES = {"statement": "_cut", "category": "_level_cate", "tool": "_level_t
 
 
 def load_mgtoolbench(
-    folder: Path | str,
-    *,
-    seed: int = 0,
-    tools: Path | str | None = None,
-    failures: FailureModel | None = None,
+    folder: Path | str, *, seed: int = 0, tools: Path | str | None = None, failures: FailureModel | None = None
 ) -> Marketplace:
     """Read a marketplace from MGToolBench's root, or the folder with ``*_ground.json`` itself; tasks have all five levels.
 

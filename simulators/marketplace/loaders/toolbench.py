@@ -122,12 +122,7 @@ def load_toolbench(
     return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
 
 
-def build(
-    queries: Sequence[Query],
-    documents: Mapping[Key, ApiDocument],
-    seed: int,
-    failures: FailureModel,
-) -> Marketplace:
+def build(queries: Sequence[Query], documents: Mapping[Key, ApiDocument], seed: int, failures: FailureModel) -> Marketplace:
     """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
     rules = ProfileRules()
