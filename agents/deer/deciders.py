@@ -158,17 +158,14 @@ def best_threshold(
 
 @dataclass(frozen=True, slots=True)
 class DecisionRates:
-    """The rates at which a model decides rightly, by kind of sample.
+    """The rates at which a model decides rightly, by kind of sample."""
 
-    Attributes:
-        no_search, search, no_call, call: Shares of right decisions.
-        other_tool: Share of the wrong decisions about Call samples that call another tool; the rest say that none fits.
-    """
-
+    #: no_search, search, no_call, call: shares of right decisions
     no_search: float
     search: float
     no_call: float
     call: float
+    #: share of the wrong decisions about Call samples that call another tool; the rest say that none fits
     other_tool: float = 0.5
 
 

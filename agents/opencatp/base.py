@@ -38,18 +38,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A planner's answer.
+    """A planner's answer."""
 
-    Attributes:
-        plan: The plan; None if the reply is not a plan.
-        problem: Why the reply is not a plan.
-        usage: Tokens of a language model.
-        replies: Counts of a real model's replies, by the names in `agents.models.base.REPLIES`.
-    """
-
-    plan: Plan | None
-    problem: str = ""
-    usage: Usage = NO_USAGE
+    plan: Plan | None  #: the plan; None if the reply is not a plan
+    problem: str = ""  #: why the reply is not a plan
+    usage: Usage = NO_USAGE  #: tokens of a language model
+    #: counts of a real model's replies, by the names in `agents.models.base.REPLIES`
     replies: Mapping[str, int] = field(default_factory=dict)
 
 

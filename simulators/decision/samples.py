@@ -49,24 +49,20 @@ def called(tool: str) -> str:
 class DecisionSettings(StrictModel):
     """Settings of the samples.
 
-    Attributes:
-        counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
-        candidates: Tools of a candidate set.
-        clusters: K-means clusters of the descriptions.
-        mixture: Parts of the sampling strategies; exact in every round of samples.
-        test_mixture: The same for the split `test` (always random in DEER's data).
-        seen, unseen: Tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
-            capability with a seen one.
-
     Raises:
         ConfigError: An unknown field, or a value that makes no sense.
     """
 
+    #: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
     counts: Mapping[str, tuple[_Tally, _Tally, _Tally]] = Field(default_factory=lambda: dict(COUNTS), min_length=1)
-    candidates: _Count = 5
-    clusters: _Count = 30
+    candidates: _Count = 5  #: tools of a candidate set
+    clusters: _Count = 30  #: k-means clusters of the descriptions
+    #: parts of the sampling strategies; exact in every round of samples
     mixture: Mapping[str, int] = Field(default_factory=lambda: dict(MIXTURE))
+    #: the same for the split `test` (always random in DEER's data)
     test_mixture: Mapping[str, int] = Field(default_factory=lambda: {RANDOM: 1})
+    #: seen, unseen: tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
+    #: capability with a seen one.
     seen: _Count = 900
     unseen: _Count = 77
 
