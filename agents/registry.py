@@ -18,10 +18,9 @@ from .btp.usefulness import Usefulness
 from .btp.usefulness_model import load_usefulness
 from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
-from .deer.agent import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent
-from .deer.deciders import SimulatedDecider
+from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
 from .index import BayesIndexAgent
-from .llm.agent import LlmAgent
+from .llm.session import LlmAgent
 from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name

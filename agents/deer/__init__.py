@@ -3,8 +3,7 @@
 from ...simulators.decision.samples import Example, examples
 from ...simulators.decision.toolsets import MIXTURE, STRATEGIES, CandidateSampler
 from ..base import DECISION
-from .agent import DeerAgent, RuleAgent
-from .deciders import RATES, Decider, DecisionRates, RuleDecider, SimulatedDecider
+from .deciders import RATES, Decider, DecisionRates, DeerAgent, RuleAgent, RuleDecider, SimulatedDecider
 
 __all__ = [
     "DECISION",

@@ -16,16 +16,16 @@ from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError, require
 from ...simulators.tools import Tool
 from .. import prompts
-from ..llm.agent import LlmAgent
+from ..llm.session import LlmAgent
 from ..models.base import ACT, FINISH, PLAN, TOOL, USER, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.reading import Reader, plausible
 from ..settings import read_config
 from .agent import TAGS as ASK_TAGS
 from .agent import ToolPlanner, read_tag_lines
-from .feedback import plain_name
 from .guessing import understood
 from .settings import PlannerConfig
 from .tags import tags_of, write_tags
+from .tree import plain_name
 from .words import FINISH as ANSWER
 from .words import (
     GIVE_UP,

@@ -15,9 +15,9 @@ from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
 from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
-from .feedback import plain_name
 from .guessing import understood
 from .tags import tags_of, write_tags
+from .tree import plain_name
 
 HEED = 0.9
 """Share of its actions in which the model prefers a tool that the request names. Set by hand on instructions of an earlier

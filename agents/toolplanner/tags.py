@@ -18,7 +18,7 @@ from ...simulators.errors import ConfigError
 from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog, Tool, ToolText
-from .feedback import plain_name
+from .tree import plain_name
 
 MOST_CANDIDATES = 5  # Tools that a tag list may bring into play. Source: the published settings (retrieved_api_nums).
 _LONGEST = 20_000

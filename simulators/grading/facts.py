@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-from .units import EXACT, may_be
-from .values import Value, cleaned, values_in
+from .values import EXACT, Value, cleaned, may_be, values_in
 
 FACT_TYPES = ("number", "date", "time", "moment", "identifier", "name", "text", "words")
 """Types of facts. A moment is a date with a time; `words` are looked for as they are written, as in the ToolBench family."""

@@ -104,7 +104,7 @@ class MGToolBenchSource(FolderSource):
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
-        from .loaders.mgtoolbench import load_mgtoolbench
+        from .loaders.toolbench import load_mgtoolbench
 
         return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
 
@@ -119,7 +119,7 @@ class AnyToolSource(FolderSource):
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
-        from .loaders.anytool import load_anytool
+        from .loaders.toolbench import load_anytool
 
         return load_anytool(
             self.data or "",

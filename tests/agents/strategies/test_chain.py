@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import FINISH, SUMMARISE, TOOL, FunctionCall, Message
 from costgym.agents.strategies import CotAtN, PlanThenAct, ReAct, SearchSettings, read_plan
 from tests.helpers.playing import calls, chat, play
