@@ -5,7 +5,7 @@ from typing import Any
 from ..envs.decision import ANSWER, DecisionAwareEnv
 from ..envs.marketplace import MarketplaceEnv
 from ..simulators.errors import ConfigError
-from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
+from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy
 from ..simulators.oracle.optimum import WAIT, optimum
 from .base import DECISION, NUMERIC, Agent
 from .seat import Seat, WorldSeat
@@ -62,7 +62,7 @@ class ExpectedOptimumAgent(Agent):
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = numeric_env(seat, self.name)
         self._episode = self._view._playing()
-        self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number, self.multiplier)
+        self._policy: ExpectedOptimumPolicy = ExpectedOptimumPolicy(self._view.world, self._episode.number, self.multiplier)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view

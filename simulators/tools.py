@@ -103,8 +103,25 @@ class Effect:
             raise InvalidProfile(f"settles_s: expected 0 to 86,400 seconds, got {self.settles_s!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """A tool as far as its documentation goes; the fields are those of `Tool`."""
+
+    name: str
+    description: str
+    category: str
+    provider: str
+    title: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
+
+    def documentation(self) -> dict[str, Any]:
+        """The function in the form that chat models take: name, description, parameters."""
+        about = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": about}
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Tool:
+class Tool(ToolText):
     """A callable function (ToolBench calls it an API, and its provider a tool).
 
     Attributes:
@@ -119,12 +136,6 @@ class Tool:
         effect: What its calls do to the world; None for a tool that reads.
     """
 
-    name: str
-    description: str
-    category: str
-    provider: str
-    title: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
@@ -132,38 +143,15 @@ class Tool:
     def __repr__(self) -> str:
         return shown(self, ("effect",))
 
-    def documentation(self) -> dict[str, Any]:
-        """The function in the form that chat models take: name, description, parameters."""
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ToolCard:
-    """The documentation of a tool."""
-
-    # name, description, category, provider, title, parameters: as in `Tool`
-    name: str
-    description: str
-    category: str
-    provider: str
-    title: str
-    parameters: Mapping[str, Any]
+class ToolCard(ToolText):
+    """The documentation of a tool, which is all that agents are told of it."""
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolCard":
         """The card of a tool."""
         return cls(tool.name, tool.description, tool.category, tool.provider, tool.title, tool.parameters)
-
-    def documentation(self) -> dict[str, Any]:
-        """The function in the form that chat models take: name, description, parameters."""
-        about = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": about}
-
-
-ToolText = Tool | ToolCard  # a tool as far as its documentation goes
 
 
 class Catalog(Sequence[Tool]):

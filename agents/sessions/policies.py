@@ -33,6 +33,8 @@ from ..base import SESSION, Agent
 from ..seat import Seat, WorldSeat
 
 Floats = NDArray[np.float64]
+_LOW, _HIGH = VALUES
+_ABOVE = 1.0 + 1e-9
 _PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
     STATIC.index(name) for name in ("price", "latency_s", "success", "provider", "quota_left", "serves")
 )
@@ -249,36 +251,6 @@ class InformedPaced(IndexPolicy):
 
 
 OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
-
-
-def bayes_index() -> IndexPolicy:
-    """A belief for each query, without memory or pacing."""
-    return IndexPolicy("bayes-index", memory=False, paced=False)
-
-
-def bayes_memory() -> IndexPolicy:
-    """Beliefs that are kept over the session, without pacing."""
-    return IndexPolicy("bayes-memory", memory=True, paced=False)
-
-
-def paced() -> IndexPolicy:
-    """A belief for each query, under a shadow price that follows spending."""
-    return IndexPolicy("paced", memory=False, paced=True)
-
-
-def thompson() -> IndexPolicy:
-    """Paced, with chances drawn from beliefs that are kept over the session."""
-    return IndexPolicy("thompson", memory=True, paced=True, samples=True)
-
-
-def optimistic() -> IndexPolicy:
-    """Paced, with memory and an upper confidence bound."""
-    return IndexPolicy("optimistic", memory=True, paced=True, optimism=OPTIMISM)
-
-
-Floats = NDArray[np.float64]
-_LOW, _HIGH = VALUES
-_ABOVE = 1.0 + 1e-9
 
 
 def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: int) -> tuple[Floats, NDArray[np.int64]]:

@@ -20,8 +20,9 @@ import numpy as np
 
 from ...agents.networks import torch_threads
 from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
-from ...simulators.opencatp.backends.base import BACKENDS, TEXT_TOOLS, Backend, Images
+from ...simulators.opencatp.backends.base import TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
+from ...simulators.opencatp.backends.named import BACKENDS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
 from ...simulators.opencatp.tools import IMAGE_SIZES, LEVELS, TEXT_LENGTHS, TOOLS
 from .profile_settings import ProfileSettings

@@ -123,8 +123,3 @@ def admits(episode: Episode, spec: Candidate) -> bool:
         return False
     window = episode._windows[spec.index] if spec.profile.rate_limit else None
     return window is None or sum(at > episode.now_s - spec.profile.window_s for at in window) < spec.profile.rate_limit
-
-
-def expected_optimum_policy(world: World, number: int, multiplier: float = 0.0) -> ExpectedOptimumPolicy:
-    """The policy for an episode of this task, which knows the world's reliabilities; see `ExpectedOptimumPolicy`."""
-    return ExpectedOptimumPolicy(world, number, multiplier)

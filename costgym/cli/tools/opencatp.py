@@ -29,7 +29,7 @@ def build_table(
 
     Example: `costgym opencatp build-table --backend published --weights models --samples 10 --out table.npz`
     """
-    from ...simulators.opencatp.backends.base import make_backend
+    from ...simulators.opencatp.backends.named import make_backend
     from ...simulators.opencatp.scenes.scene import TABLE_SEED
     from ...simulators.opencatp.scoring.table_build import build_table as execute
 

@@ -1,13 +1,12 @@
 """The interface to executed tools, the same for every back-end."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ConfigError, DataError, UnknownName
+from ...errors import DataError, UnknownName
 from ..scenes.degrade import check_images
 
 RESTORERS = ("image_denoising", "image_super_resolution", "image_deblurring", "image_colorization")
@@ -68,23 +67,3 @@ def run_chain(backend: Backend, chain: Sequence[str], images: Images) -> Images:
     for tool in chain:
         images = run_images(backend, tool, images)
     return images
-
-
-BACKENDS = ("tiny", "published")
-
-
-def make_backend(name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu") -> Backend:
-    """The back-end ``tiny`` or ``published`` with the given, shipped or cached weights; ConfigError: `tiny` cannot download."""
-    if name not in BACKENDS:
-        raise UnknownName("back-end", name, BACKENDS)
-    if weights is not None and not Path(weights).is_dir():
-        raise DataError(weights, "expected a folder of weights, which this is not")
-    if name == "published":
-        from .published import PublishedBackend
-
-        return PublishedBackend(weights, device=device, download=download)
-    if download:
-        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
-    from .tiny import WEIGHTS, TinyBackend
-
-    return TinyBackend(WEIGHTS if weights is None else weights, device)

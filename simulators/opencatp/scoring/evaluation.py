@@ -273,14 +273,9 @@ class KnownScores:
             raise ConfigError("sample", f"expected one of the train split, 0 to {self.samples - 1}, got {sample}")
 
 
-def known_evaluator(evaluator: Evaluator) -> Evaluator:
-    """The same prices and weights over what may be known of the scores."""
-    return _known_evaluator(Same(evaluator))
-
-
 @lru_cache(maxsize=16)
-def _known_evaluator(evaluator: Same) -> Evaluator:
-    whole: Evaluator = evaluator.value
+def known_evaluator(whole: Evaluator) -> Evaluator:
+    """The same prices and weights over what may be known of the scores."""
     return Evaluator(_known_scores(Same(whole.scores)), whole.profile, whole.alpha, whole.max_price)
 
 
