@@ -37,13 +37,7 @@ def newest(run: Path) -> Path:
 def save_checkpoint(
     run: Path, step: int, weights: Mapping[str, Any], training: Mapping[str, Any], state: Mapping[str, Any]
 ) -> Path:
-    """Write a checkpoint and remove the oldest ones; a crash leaves the one before it in place.
-
-    Args:
-        step: how many steps were taken.
-        training: tensors that training needs to go on, by name.
-        state: numbers that it needs to go on, as JSON.
-    """
+    """Write a checkpoint with the tensors and numbers that training needs to go on, atomically; remove the oldest ones."""
     files = require("safetensors.torch", "train")
     whole = run / FOLDER / f"step-{step:08d}"
     part = whole.with_suffix(_PART)
@@ -83,11 +77,7 @@ def _safetensors_error() -> type[Exception]:
 
 
 def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
-    """Fill weights from a checkpoint.
-
-    Raises:
-        DataError: a file is missing or damaged, or the weights are another policy's.
-    """
+    """Fill weights from a checkpoint; raises DataError where it is missing, damaged or another policy's."""
     path = checkpoint / POLICY
     tensors = read_tensors(path)
     odd = sorted(set(tensors) ^ set(weights))

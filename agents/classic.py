@@ -17,8 +17,7 @@ _SUCCESS = TOOL_FEATURES.index("success")
 _NEED = TOOL_FEATURES.index("need_1")
 _WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
 _RUNNING = RESOURCE_FEATURES.index("in_flight")
-_ROUNDING = 1e-5
-"""Prices in an observation are float32."""
+_ROUNDING = 1e-5  # prices in an observation are float32
 
 
 def numeric_seat(seat: Seat, agent: str) -> NumericSeat:
@@ -62,13 +61,7 @@ class DoNothingAgent(Agent):
 
 
 class OrderedAgent(Agent):
-    """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.
-
-    It finishes when every fact is known, or when no tool that may be called fits what is left of the budget.
-
-    Args:
-        tries: Calls of one tool for one need before it is given up.
-    """
+    """Meets one need after the other by a fixed order of tools, each called `tries` times; stops when it can afford none."""
 
     env_id = NUMERIC
 

@@ -20,15 +20,9 @@ def is_custom(name: str) -> bool:
 
 
 def custom_agent(name: str) -> Agent:
-    """Return a user's own agent; its code is run.
+    """A user's own agent, ``FILE.py:CLASS`` or ``package.module:CLASS``, or a function that returns one; its code is run.
 
-    Args:
-        name: ``FILE.py:CLASS`` or ``package.module:CLASS``; the class is made without arguments. A function that returns an
-            agent does as well.
-
-    Raises:
-        DataError: The file cannot be read, or its code raises.
-        ConfigError: What it makes is no `Agent`, or one that wants to be shown the world.
+    Raises DataError where it cannot be read or raises, and ConfigError where it makes no `Agent` or one that reads the world.
     """
     match = _NAME.fullmatch(name)
     if match is None:

@@ -9,16 +9,11 @@ from ..simulators.errors import ConfigError
 from .base import Agent
 from .registry import make_agent
 
-Policy = Callable[[Any, dict[str, Any]], Any]
-"""Takes an observation and its info, and returns an action."""
+Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action
 
 
 class FunctionAgent(Agent):
-    """A function ``(observation, info) -> action`` as an agent.
-
-    Args:
-        function: Chooses the actions; it should depend on its arguments alone.
-    """
+    """A function ``(observation, info) -> action``, which should depend on its arguments alone, as an agent."""
 
     def __init__(self, function: Policy, env_id: str) -> None:
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -32,14 +27,7 @@ class FunctionAgent(Agent):
 
 
 def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
-    """The agent that somebody means in an environment.
-
-    Args:
-        agent: An agent, a name that `make_agent` takes, or a function ``(observation, info) -> action``.
-
-    Raises:
-        ConfigError: It is none of these, or an agent of another environment.
-    """
+    """The agent that an `Agent`, a name for `make_agent` or a function ``(observation, info) -> action`` stands for."""
     env_id = "" if env.spec is None else env.spec.id
     if isinstance(agent, str):
         return make_agent(agent, env_id or None)

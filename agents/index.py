@@ -13,9 +13,8 @@ from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.failures import PRESETS
 from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, ProfileRules
 from ..simulators.marketplace.tasks import SIZE_LEVELS
-from ..simulators.oracle.belief import Belief
+from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
-from ..simulators.oracle.prior import states_given
 from ..simulators.status import Status
 from .base import NUMERIC, Agent
 from .classic import numeric_seat
@@ -25,20 +24,15 @@ _SUCCESS, _LATENCY = (TOOL_FEATURES.index(name) for name in ("success", "latency
 _NEED = TOOL_FEATURES.index("need_1")
 _WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
 _RUNNING = RESOURCE_FEATURES.index("in_flight")
-_ROUNDING = 1e-5
-"""Prices in an observation are float32."""
+_ROUNDING = 1e-5  # prices in an observation are float32
 
 
 class BayesIndexAgent(Agent):
     """Calls the tool with the lowest price over the chance that its next call brings the fact, by Bayes' rule.
 
     It reads observations and statuses alone. A tool's reliability is inferred from its advertised success, under the public
-    rates of a failure preset; the chance that the time-out cuts it off from its advertised latency, under the public spread
-    of durations. Every status updates the belief about the tool in this episode. It remembers nothing across episodes.
-
-    Args:
-        failures: Name of the preset whose rates it takes for the world's.
-        alpha: Weight of a pass against the price in its decision to give up.
+    rates of the preset `failures`; the chance that the time-out cuts it off from its advertised latency, under the public
+    spread of durations. Every status updates the belief about the tool in this episode. It remembers nothing across episodes.
     """
 
     name = "bayes-index"

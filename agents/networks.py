@@ -13,13 +13,7 @@ SMALL_MODELS = ("llama", "gpt2")
 def small_config(
     kind: str, vocabulary: int, hidden_size: int, layers: int, heads: int, positions: int, mlp_size: int, **llama: Any
 ) -> Any:
-    """Make the config of a small model.
-
-    Args:
-        vocabulary: number of tokens.
-        mlp_size: width inside the layers of a llama.
-        llama: other fields of a llama's config.
-    """
+    """The config of a small model; `llama` holds further fields of a llama's config."""
     transformers = require("transformers", "train")
     if kind == "gpt2":
         return transformers.GPT2Config(
@@ -58,11 +52,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 def load_published(kind: Any, model: str, **options: Any) -> Any:
-    """Load a published model, or its tokenizer, with `kind.from_pretrained`.
-
-    Raises:
-        InfrastructureError: it cannot be loaded.
-    """
+    """Load a published model or its tokenizer by `kind.from_pretrained`; raises InfrastructureError where that fails."""
     try:
         return kind.from_pretrained(model, **options)
     except (OSError, ValueError) as error:

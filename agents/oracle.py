@@ -5,18 +5,14 @@ from typing import Any
 from ..envs.decision import ANSWER, DecisionAwareEnv
 from ..envs.marketplace import MarketplaceEnv
 from ..simulators.errors import ConfigError
-from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
+from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy
 from ..simulators.oracle.optimum import WAIT, optimum
 from .base import DECISION, NUMERIC, Agent
 from .seat import Seat, WorldSeat
 
 
 def numeric_env(seat: Seat, agent: str) -> MarketplaceEnv:
-    """Return the numeric view that a bound reads.
-
-    Raises:
-        ConfigError: The agent was put into another environment, or was not seated as a bound.
-    """
+    """The numeric view that a bound reads; raises ConfigError in another environment, or without a bound's seat."""
     env = seat.env if isinstance(seat, WorldSeat) else None
     if not isinstance(env, MarketplaceEnv):
         raise ConfigError(f"agent {agent}", f"expected to be shown an environment {NUMERIC}, got {type(env).__name__}")
@@ -53,10 +49,7 @@ class OracleAgent(Agent):
 class ExpectedOptimumAgent(Agent):
     """Knows how reliable, slow and limited every tool is, not the episode's luck: what perfect experience would be worth.
 
-    See `simulators.oracle.expected_optimum` for where it is exact and where a lower bound of the best informed policy.
-
-    Args:
-        multiplier: what a unit of price costs it beyond its share of the Quality of Plan, as a Lagrange multiplier does.
+    See `simulators.oracle.expected_optimum`, for `multiplier` too.
     """
 
     name = "oracle-informed"
@@ -69,7 +62,7 @@ class ExpectedOptimumAgent(Agent):
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = numeric_env(seat, self.name)
         self._episode = self._view._playing()
-        self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number, self.multiplier)
+        self._policy: ExpectedOptimumPolicy = ExpectedOptimumPolicy(self._view.world, self._episode.number, self.multiplier)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view

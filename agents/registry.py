@@ -18,16 +18,14 @@ from .btp.usefulness import Usefulness
 from .btp.usefulness_model import load_usefulness
 from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
-from .deer.agent import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent
-from .deer.deciders import SimulatedDecider
+from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
 from .index import BayesIndexAgent
-from .llm.agent import LlmAgent
+from .llm.session import LlmAgent
 from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
 from .models.simulated import is_simulated, read_rates
-from .opencatp.base import PlanAgent, Planner, PlanSpeaker
-from .opencatp.calling import IdleCaller, PlanCaller, RandomCaller
+from .opencatp.base import IdleCaller, PlanAgent, PlanCaller, Planner, PlanSpeaker, RandomCaller
 from .opencatp.planners import PromptPlanner
 from .opencatp.rules import (
     CheapestPlanner,
@@ -66,26 +64,16 @@ Maker = Callable[[AgentRequest], Agent]
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """The description of an agent before it is made.
+    """The description of an agent before it is made."""
 
-    Attributes:
-        name: The name that `make_agent` takes.
-        summary: One line for lists.
-        env_ids: The environments that it plays in, the usual one first.
-        needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
-        privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
-        modules: Modules of the extra `train` that it plays with.
-        simulated: Only the simulated model can be behind it.
-    """
-
-    name: str
-    summary: str
-    env_ids: tuple[str, ...]
+    name: str  # the name that `make_agent` takes
+    summary: str  # one line for lists
+    env_ids: tuple[str, ...]  # the environments that it plays in, the usual one first
     make: Maker = field(repr=False, compare=False)
-    needs_experience: bool = False
-    privileged: bool = False
-    modules: tuple[str, ...] = ()
-    simulated: bool = False
+    needs_experience: bool = False  # it plans from past uses of tools: `make_agent` needs `experience`
+    privileged: bool = False  # it reads what no competitor can know, such as the luck of the episode: a bound, never ranked
+    modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
+    simulated: bool = False  # only the simulated model can be behind it
 
     @property
     def playable(self) -> bool:
@@ -303,11 +291,7 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """Split an agent's name into its base and its tool accesses, without running or loading anything.
-
-    Raises:
-        UnknownName: There is no such agent in any environment; names those of `env_id`, or all.
-    """
+    """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
     if is_custom(name) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
@@ -322,15 +306,9 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
 
 
 def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
-    """Return the entry of an agent: of the table, of a training run, a composition, or a user's own class.
+    """The entry of an agent: of the table, of a training run, a composition, or a user's own class, whose code is run.
 
-    Args:
-        name: A name that `make_agent` takes. A user's own class is loaded, which runs its code.
-        env_id: The environment that it shall play in; None takes the first in the table that has the name.
-
-    Raises:
-        UnknownName: There is no such agent in this environment; names the nearest.
-        DataError: The file of a user's own agent cannot be read.
+    Raises UnknownName where `env_id` (None: any environment) has no such agent, and DataError for an unreadable file.
     """
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
@@ -347,11 +325,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
 
 def run_folder(name: str) -> Path:
-    """Return the folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
-
-    Raises:
-        DataError: The files of one that ships are not those that its card names.
-    """
+    """The folder of a trained agent, after the colon or shipped; raises DataError where a shipped file is not its card's."""
     return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
 
 
@@ -417,12 +391,7 @@ def model_names() -> list[str]:
 
 
 def make_model(name: str) -> LanguageModel:
-    """Make a language model by its name.
-
-    Raises:
-        UnknownName: There is no such model, or no such setting of it.
-        ConfigError: A setting makes no sense, or the model cannot be reached.
-    """
+    """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
     if is_simulated(name):
         return SimulatedToolPlanner(read_rates(name))
     real = read_model_name(name)
@@ -432,11 +401,7 @@ def make_model(name: str) -> LanguageModel:
 
 
 def make_planner(name: str) -> Planner:
-    """Make an OpenCATP planner by its name, without the agent that plays its plans.
-
-    Raises:
-        UnknownName, ConfigError, DataError: As `make_agent`.
-    """
+    """Make an OpenCATP planner by its name, without the agent that plays its plans; raises as `make_agent` does."""
     agent = make_agent(name, PLANS)
     if not isinstance(agent, PlanAgent):
         raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")

@@ -36,14 +36,8 @@ class Sb3Config(PolicyConfig):
 
 
 def needed(observation: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_]:
-    """Mark the tools that serve a need whose fact is missing and can be had now, the checks of effects that are perhaps there,
-    and the undoes of those seen twice. Other calls only cost, so no good policy is lost.
-
-    Args:
-        observation: `tools` (T, 16), `needs` (6, 3), and in a world with writes `roles` (T, 5) and `effects` (6, 3).
-
-    Returns:
-        (T,).
+    """Mark the tools (T,) that serve a need whose fact is missing and can be had now, the checks of effects that are perhaps
+    there, and the undoes of those seen twice. Other calls only cost, so no good policy is lost.
     """
     needs, serves = observation["needs"], observation["tools"][:, _NEED : _NEED + MAX_NEEDS] > 0
     missing = (needs[:, _WANTED] > 0) & (needs[:, _KNOWN] == 0) & (needs[:, _READY] > 0)
@@ -59,12 +53,7 @@ class Sb3Agent(Agent):
     """A learnt policy. It takes the best action that the mask allows, and waits for a call's answer before the next call.
 
     As in training, it calls no tool whose quoted price is beyond what is left of the budget, whatever the environment enforces.
-
-    Args:
-        name: as it stands on the leaderboard; ``sb3:`` and the path by default.
-
-    Raises:
-        DataError: there is no checkpoint, or one of another environment, version or network.
+    Raises DataError where there is no checkpoint of this environment, version and network.
     """
 
     env_id = NUMERIC
@@ -106,13 +95,7 @@ class Sb3Agent(Agent):
 
 
 def load_network(run: Path, config: Sb3Config) -> Any:
-    """Load the `ToolNetwork` of a run's newest checkpoint.
-
-    Raises:
-        DataError: there is no checkpoint, its weights are missing, damaged or of another shape, or they were trained on other
-            observations.
-        MissingExtra: torch or safetensors is not installed.
-    """
+    """The `ToolNetwork` of a run's newest checkpoint; raises DataError where it is missing or of another shape."""
     torch = require("torch", "train")
     require("safetensors", "train")
     from .tool_network import ToolNetwork

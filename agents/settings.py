@@ -85,14 +85,7 @@ Config = TypeVar("Config", bound=PolicyConfig)
 
 
 def read_config(run: str | Path, kind: type[Config]) -> Config:
-    """Read what a run's folder says of it.
-
-    Args:
-        kind: the config of the policy that is expected.
-
-    Raises:
-        DataError: there is no run, it cannot be read, or it is of another trainer, environment or version.
-    """
+    """The config of a run's folder; raises DataError where there is none of this kind, environment and version."""
     path = Path(run) / CONFIG
     trainers = _trainers(kind)
     try:

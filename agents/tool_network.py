@@ -20,8 +20,7 @@ _PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")
 _OWN = [i for i in range(len(TOOL_FEATURES)) if not _NEED <= i < _NEED + MAX_NEEDS]
 _STEP = RESOURCE_FEATURES.index("step")
 _LEFT = [RESOURCE_FEATURES.index(f"{name}_left") for name in ("price", "seconds", "tokens", "calls")]
-_DERIVED = 2
-"""Log of the price and the advertised success per price."""
+_DERIVED = 2  # log of the price and the advertised success per price
 
 
 def _layers(width_in: int, hidden: int) -> nn.Sequential:
@@ -29,13 +28,10 @@ def _layers(width_in: int, hidden: int) -> nn.Sequential:
 
 
 class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
-    """Observation to one number per action, and the state's value.
+    """Observation to one number per action, and the state's value; in worlds with writes it also reads `roles` and `effects`.
 
     The share of a resource that is left is 1 where it is unlimited; the number of steps so far is not read, since it depends
     on where an environment cuts episodes.
-
-    Args:
-        writes: also read `roles` and `effects`, which worlds with writes show.
     """
 
     def __init__(self, settings: NetworkSettings | None = None, writes: bool = False) -> None:
@@ -60,15 +56,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
             nn.init.orthogonal_(last.weight, 0.01)
 
     def forward(self, observation: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the logits (or action values) and state values.
-
-        Args:
-            observation: `tools` (B, T, 16), `needs` (B, 6, 3), `resources` (B, 8); of a world with writes also `roles`
-                (B, T, 5) and `effects` (B, 6, 3).
-
-        Returns:
-            (B, T + 2): tools, wait, finish; and (B,).
-        """
+        """Logits (or action values) (B, T + 2): tools, wait, finish; and state values (B,)."""
         tools, needs = observation["tools"], observation["needs"]
         situation = observation["resources"].clone()  # (B, 8)
         situation[:, _STEP] = 0.0

@@ -36,11 +36,7 @@ class RetryAgent(CheapestAgent):
 
 
 class CheckThenRetryAgent(RetryAgent):
-    """Checks after an ambiguous end before it calls again, and takes back what it finds twice.
-
-    Args:
-        tries: As in `CheapestAgent`; also of the checks and undoes of one need.
-    """
+    """Checks after an ambiguous end before it calls again, and takes back what it finds twice; `tries` bounds these too."""
 
     name = "check-then-retry"
 
@@ -77,9 +73,6 @@ class IdempotentAgent(RetryAgent):
 
     Another tool does not know the key, so it is not tried even where the first never says that it worked; tools without a key
     are called for needs that no tool with one serves.
-
-    Args:
-        tries: Calls of one tool for one need before it is given up.
     """
 
     name = "idempotent"

@@ -279,7 +279,7 @@ def profiled(backend: str, setting: Setting) -> dict[str, Any]:
     """Measure a profile and write it; of the small published one only two tools' loading would fit, so it is skipped."""
     from costgym.experiments.fit.profile import measure, profile
     from costgym.experiments.fit.profile_settings import ProfileSettings
-    from costgym.simulators.opencatp.levels import LEVELS
+    from costgym.simulators.opencatp.tools import LEVELS
 
     if setting.small:
         if backend == "published":

@@ -9,8 +9,7 @@ from ..simulators.status import Status
 from ..simulators.world import Usage
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
-SEARCH = "search_tools"
-"""Asks the retriever for more tools, in worlds that have one."""
+SEARCH = "search_tools"  # asks the retriever for more tools, in worlds that have one
 RESERVED = (FINISH, WAIT, THINK)
 MAX_TOKENS_REPORTED = 10_000_000
 MAX_CALLS = 16
@@ -30,22 +29,14 @@ class ToolCall(NamedTuple):
 
 
 class Action(NamedTuple):
-    """A parsed text action.
+    """A parsed text action."""
 
-    Attributes:
-        kind: "call", "finish", "wait" or "think".
-        calls: the tool calls; several run concurrently.
-        gave_up: whether a `finish` gives up.
-        seconds: length of a `wait`, simulated seconds; 0 waits until the next call ends.
-        usage: the model's tokens, if the action reports them.
-    """
-
-    kind: str
-    calls: tuple[ToolCall, ...] = ()
+    kind: str  # "call", "finish", "wait" or "think"
+    calls: tuple[ToolCall, ...] = ()  # the tool calls; several run concurrently
     answer: str = ""
-    gave_up: bool = False
-    seconds: float = 0.0
-    usage: Usage | None = None
+    gave_up: bool = False  # whether a `finish` gives up
+    seconds: float = 0.0  # length of a `wait`, simulated seconds; 0 waits until the next call ends
+    usage: Usage | None = None  # the model's tokens, if the action reports them
 
 
 def count_tokens(text: str) -> int:

@@ -35,8 +35,7 @@ RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
 """Arguments of an environment that do not change its episodes."""
-FILE_PLACES = frozenset({"data", "outcomes"})
-"""Arguments that hold paths of files; records hold a digest of their content."""
+FILE_PLACES = frozenset({"data", "outcomes"})  # arguments that hold paths of files; records hold a digest of their content
 NO_OPTIONS: Mapping[str, Any] = {}
 WORLD = "world"
 """The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
@@ -62,16 +61,11 @@ def columns(env: gym.Env[Any, Any]) -> dict[str, dict[str, int]]:
 
 
 class Instance(NamedTuple):
-    """An episode of a run before it is played: a task in a world.
+    """An episode of a run before it is played: a task in a world."""
 
-    Attributes:
-        number: number of the task, for `options["task"]` of a reset.
-        options: further options of the reset, as JSON.
-    """
-
-    number: int
+    number: int  # number of the task, for `options["task"]` of a reset
     seed: int
-    options: Mapping[str, Any] = NO_OPTIONS
+    options: Mapping[str, Any] = NO_OPTIONS  # further options of the reset, as JSON
 
 
 class LimitedSpec:
@@ -95,42 +89,27 @@ class LimitedSpec:
 
 
 class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the environments.
-
-    Attributes:
-        numbers: numbers of the split's tasks, in the order in which runs play them.
-        split: name of the split.
-        budget: limits of the episode.
-        grading: grade that counts as success, ``strict`` or ``judge``.
-        cost: resource that `info["cost"]` reports.
-    """
+    """Base of the environments."""
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
-    numbers: Sequence[int]
-    split: str
-    budget: Budget
-    grading: str = "strict"
-    cost: str
-    world: World | None = None
-    """The world of tools and tasks that episodes are played in; None where the tools are OpenCATP's."""
-    world_kind: str
-    """Environments of one kind are views of the same worlds."""
-    gradings: tuple[str, ...] = ()
-    """What may count as success; empty where there is no choice."""
-    WORLD_ARGUMENTS: frozenset[str]
-    """Arguments that say which world it is; records hold the world's document instead."""
-    reset_options: frozenset[str] = frozenset({"task"})
-    """Names that `options` of a reset may have."""
+    numbers: Sequence[int]  # numbers of the split's tasks, in the order in which runs play them
+    split: str  # name of the split
+    budget: Budget  # limits of the episode
+    grading: str = "strict"  # grade that counts as success, ``strict`` or ``judge``
+    cost: str  # resource that `info["cost"]` reports
+    world: World | None = None  # the world of tools and tasks that episodes are played in; None where the tools are OpenCATP's
+    world_kind: str  # environments of one kind are views of the same worlds
+    gradings: tuple[str, ...] = ()  # what may count as success; empty where there is no choice
+    WORLD_ARGUMENTS: frozenset[str]  # arguments that say which world it is; records hold the world's document instead
+    reset_options: frozenset[str] = frozenset({"task"})  # names that `options` of a reset may have
     episode_state: tuple[str, ...] = ()
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
     calls_by_name = False
     """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
-    column_names: Mapping[str, Sequence[str]] = {}
-    """Names of the last axis of the observation's arrays; see `columns`."""
+    column_names: Mapping[str, Sequence[str]] = {}  # names of the last axis of the observation's arrays; see `columns`
     computes_limits = False
     """Without a budget an episode has limits of its own, which are computed; the attribute `budget` holds what was given."""
-    in_time = True
-    """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
+    in_time = True  # actions are taken while tools run; otherwise a plan is written first, and then runs
 
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and store the arguments that all environments share."""
@@ -158,11 +137,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     # -- figures -----------------------------------------------------------------------------------------------------------
 
     def _cost_info(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
-        """The cost keys of this step's `info`: cost of the step and of the episode, and the rest of each limit.
-
-        Args:
-            spent: price, seconds, tokens and calls of the episode so far.
-        """
+        """The cost keys of `info`, for `spent` so far: price, seconds, tokens and calls."""
         last, self._spent = self._spent, spent
         price, seconds, tokens, calls = self._ceilings
         index = self._cost_index
@@ -182,11 +157,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     # -- the world ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        """The world as a JSON document, with its name under `name`.
-
-        Raises:
-            ConfigError: the world was made from an object that JSON cannot hold.
-        """
+        """The world as a JSON document, its name under `name`; raises ConfigError where JSON cannot hold it."""
         raise NotImplementedError
 
     def world_settings(self) -> dict[str, Any]:
@@ -195,11 +166,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     @classmethod
     def world_digest(cls, document: Mapping[str, Any]) -> str:
-        """The digest of a world's document.
-
-        Raises:
-            CostGymError: the document does not describe a world of this environment.
-        """
+        """The digest of a world's document; raises CostGymError where it describes no world of this environment."""
         raise NotImplementedError
 
     @classmethod
@@ -211,13 +178,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        """The arguments that rebuild the environment, as JSON.
-
-        Args:
-            document: recorded result of `world_document`.
-            settings: recorded result of `world_settings`.
-            data: present path of the files that the world is read from.
-        """
+        """The arguments that rebuild a recorded environment, as JSON; `data` is the present path of its files."""
         raise NotImplementedError
 
     @classmethod
@@ -227,22 +188,12 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     @classmethod
     def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-        """The document of another world of the same kind; None where the world is recorded data, of which there is no other.
-
-        Args:
-            document: recorded result of `world_document`.
-            settings: other arguments of the environment.
-            seed: keys everything that is drawn once per world.
-        """
+        """The document of another world of the same kind, drawn by `seed`; None for recorded data, which has no other."""
         del document, settings, seed
         return None
 
     def check_world(self, document: Mapping[str, Any]) -> None:
-        """Check that this environment read the same data as the one that made a record.
-
-        Raises:
-            DataError: the data differ.
-        """
+        """Check that this environment read the same data as the one that made a record; raises DataError where not."""
         del document
 
     # -- what a run plays --------------------------------------------------------------------------------------------------
@@ -268,14 +219,10 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return {}
 
     def seat(self, env_id: str, examples: int = 0) -> Seat:
-        """Return the knowledge that an agent may have in this episode besides observations and `info`.
+        """What an agent may know in this episode besides observations and `info`.
 
-        Args:
-            env_id: the id under which the environment was made.
-            examples: past decisions that the agent wants, where one decides whether a query needs a tool.
-
-        Raises:
-            ConfigError: no agent can be seated here.
+        `examples` past decisions come along where one decides whether a query needs a tool. Raises ConfigError where no agent
+        can sit.
         """
         raise ConfigError("env", f"no agent has a seat in {type(self).__name__}")
 
@@ -293,11 +240,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return info
 
     def account(self) -> Episode:
-        """A view of the present episode: task, calls, ledger, clock and grade.
-
-        Raises:
-            EpisodeOver: no episode has begun.
-        """
+        """The present episode: task, calls, ledger, clock and grade; raises EpisodeOver where none has begun."""
         return self._playing()  # type: ignore[no-any-return]
 
     def _playing(self) -> Any:
@@ -327,11 +270,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return None
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The optimum of the present episode.
-
-        Args:
-            budget: limits to keep; None for those of the environment.
-        """
+        """The optimum of the present episode under `budget`, or the environment's own limits where that is None."""
         raise NotImplementedError
 
     # -- forks ------------------------------------------------------------------------------------------------------------
@@ -405,11 +344,7 @@ _USUAL_ACTIONS = (int, np.int64)
 
 
 def checked_action(action: Any, count: int) -> int:
-    """A discrete action as an int.
-
-    Raises:
-        InvalidAction: it is not a whole number from 0 to `count` - 1.
-    """
+    """A discrete action as an int; raises InvalidAction where it is not a whole number from 0 to `count` - 1."""
     if type(action) in _USUAL_ACTIONS:  # on the hot path of every step; a comparison of NumPy's integers takes twice as long
         number = int(action)
         if 0 <= number < count:

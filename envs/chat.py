@@ -1,18 +1,19 @@
 """The marketplace as text: `costgym/MarketplaceChat-v0`."""
 
 import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
+from ..simulators.retrieval import Retriever
 from ..simulators.scenario import Scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool, ToolCard
 from ..simulators.world import Call, Candidate, Episode, Usage, World, WorldEvent
 from .actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
 from .base import BaseEnv
-from .searching import search_tools
 from .seats import TextSeat, cards_of, shorten, without_verdicts
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
@@ -45,8 +46,7 @@ class TalkEnv(BaseEnv[str, str]):
     """
 
     calls_by_name = True
-    more_functions: tuple[ToolCard, ...] = ()
-    """Functions besides the tools on offer, `finish` and those that always are there."""
+    more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
     _short: list[ToolCard] | None = None
     max_observation: int
 
@@ -398,3 +398,37 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 def _fewest_tokens(text: str) -> int:
     """Return fewer tokens than any tokenizer in use makes of English or JSON: one for each eight characters."""
     return len(text) // FLOOR_CHARACTERS
+
+
+MAX_QUERY = 2_000  # characters of a search's query that are read
+
+
+def search_tools(
+    retriever: Retriever, episode: Episode, arguments: Mapping[str, Any], card: Callable[[Candidate], ToolCard]
+) -> tuple[str, list[ToolCard]]:
+    """Search, which takes the retriever's time; returns what the agent reads, and the cards of the tools that are new on offer.
+
+    With a query, or with a provider, tools are found; they are on offer from then on. Without either, names are listed: the
+    categories, or one category's tools by provider, as in AnyTool's hierarchical search (arXiv 2402.04253, Section 3.1).
+    """
+    query, category, provider = (str(arguments.get(name) or "")[:MAX_QUERY] for name in ("query", "category", "provider"))
+    episode.advance(retriever.settings.seconds)
+    if episode.over:
+        return "", []
+    if not query and not provider:
+        if not category:
+            return json.dumps({"categories": retriever.categories}), []
+        listed = retriever.listing(category)
+        if not listed:
+            return _nothing(f"there is no category {category[:80]!r}"), []
+        return json.dumps({"category": category, "providers": listed}), []
+    offered = frozenset(candidate.name for candidate in episode.candidates)
+    numbers = retriever.search(query or provider, episode.task, offered, category, provider)
+    found = [card(candidate) for candidate in episode.offer(numbers)]
+    if not found:
+        return _nothing("there is no further tool"), []
+    return json.dumps({"found": [each.documentation()["function"] for each in found]}), found
+
+
+def _nothing(why: str) -> str:
+    return json.dumps({"found": [], "note": why})

@@ -26,8 +26,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     play the episode a second time. Both give the same bits, so the choice changes the speed alone.
     """
 
-    kernels: ClassVar[str]
-    """Name of the module in `vector.kernels` with the compiled steps."""
+    kernels: ClassVar[str]  # name of the module in `vector.kernels` with the compiled steps
     _compiled: "CompiledEpisode | None" = None
     _auto = False
     _steps = 0
@@ -35,11 +34,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     _episode: Any = None
 
     def _choose_engine(self, compiled: Compiled) -> None:
-        """Check and follow the argument `compiled`.
-
-        Raises:
-            ConfigError: It is none of the three, or there are several scenarios to play in compiled code.
-        """
+        """Check and follow the argument `compiled`; raises ConfigError for another value, or for several scenarios compiled."""
         if compiled != "auto" and not isinstance(compiled, bool):
             raise ConfigError("compiled", f'expected true, false or "auto", got {compiled!r:.60}')
         self._auto = compiled == "auto" and len(getattr(self, "scenarios", (None,))) == 1

@@ -32,25 +32,18 @@ ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """Numbers of actions: `FIRST_CALL + i` calls candidate i, and the last action says that none fits."""
 CANDIDATE_FEATURES = ("on_offer", "similarity", "price", "latency_s", "success", "popularity")
 """Columns of `observation["candidates"]` before the description's embedding, described in `DecisionAwareEnv`."""
-DECISION_TOKENS = 16
-"""Tokens that a model writes for a decision or a call."""
-SIMILARITY_WORDS = 1024
-"""Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
-THINKING = ("answer", "search", "call", "none fits")
-"""Decisions whose tokens are charged, see `DecisionAwareEnv.costs`."""
+DECISION_TOKENS = 16  # tokens that a model writes for a decision or a call
+SIMILARITY_WORDS = 1024  # length of the vectors behind `similarity`: long enough that words hardly ever share a place
+THINKING = ("answer", "search", "call", "none fits")  # decisions whose tokens are charged, see `DecisionAwareEnv.costs`
 
 Observation = dict[str, NDArray[np.float32]]
 
 
 class Template(NamedTuple):
-    """The arrays of a task that are the same in all its episodes.
-
-    Attributes:
-        candidates: (k, 6 + features) the candidates as observed after a search.
-    """
+    """The arrays of a task that are the same in all its episodes."""
 
     query: NDArray[np.float32]
-    candidates: NDArray[np.float32]
+    candidates: NDArray[np.float32]  # (k, 6 + features) the candidates as observed after a search
 
 
 class Cost(NamedTuple):
@@ -62,19 +55,12 @@ class Cost(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Embeddings and token counts, made once per process for all environments with equal settings.
+    """Embeddings and token counts, made once per process for all environments with equal settings."""
 
-    Attributes:
-        embed: makes the embeddings in observations.
-        compare: makes the longer embeddings behind `similarity`.
-        templates: arrays of each task, by its number.
-        lengths: tokens of each tool's documentation, by the tool's number.
-    """
-
-    embed: TextEmbedding
-    compare: TextEmbedding
-    templates: dict[int, Template]
-    lengths: dict[int, int]
+    embed: TextEmbedding  # makes the embeddings in observations
+    compare: TextEmbedding  # makes the longer embeddings behind `similarity`
+    templates: dict[int, Template]  # arrays of each task, by its number
+    lengths: dict[int, int]  # tokens of each tool's documentation, by the tool's number
 
 
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -335,13 +321,10 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             episode.finish(self.decision)
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The optimum of the present episode.
+        """The optimum of the present episode, under `budget` or the environment's own limits.
 
         It is the sequence of right decisions, or the cheapest wrong decision if the right ones cost more than they are worth or
         than the budget allows; or to give up where not even an answer can be paid.
-
-        Args:
-            budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
         # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth

@@ -10,12 +10,7 @@ from ..simulators.world import World
 
 @lru_cache(maxsize=4)
 def build_world(scenario: str, data: str | None, samples: str | None) -> World:
-    """Build the world, once per process for equal settings.
-
-    Args:
-        scenario: The scenario as JSON; one of kind `tooldeer` has its own samples.
-        samples: The fields of `DecisionSettings` as JSON, for generated samples.
-    """
+    """Build the world of a scenario and, for generated samples, `DecisionSettings`, both as JSON; once per process."""
     settings = parse_scenario(json.loads(scenario))
     if settings.source.kind == "tooldeer":
         return settings.build()

@@ -10,8 +10,7 @@ import gymnasium as gym
 from ..simulators.errors import ConfigError, UnknownName
 from .base import BaseEnv, with_step_limit
 
-NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")
-"""Arguments of the native batch that no single environment has."""
+NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
 
 
 GYM_ARGUMENTS = tuple(name for name in inspect.signature(gym.make).parameters if name not in ("id", "kwargs"))
@@ -40,11 +39,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def check_arguments(env_id: str, given: Iterable[str], others: Sequence[str]) -> None:
-    """Check the names of an environment's arguments.
-
-    Raises:
-        UnknownName: it has no argument of that name, and neither does the function that makes it.
-    """
+    """Check an environment's arguments; raises UnknownName where neither it nor the function that makes it has one."""
     if env_id not in _known():
         return  # someone else's environment
     known = [*parameters_of(env_id), *others]

@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision.examples import Example
-from ..simulators.decision.examples import examples as labelled
+from ..simulators.decision.samples import Example
+from ..simulators.decision.samples import examples as labelled
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tools import Catalog, Same, Tool, ToolCard
 

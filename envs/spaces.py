@@ -9,8 +9,7 @@ from gymnasium.spaces.utils import flatten, flatten_space, unflatten
 from gymnasium.vector.utils.shared_memory import read_from_shared_memory, write_to_shared_memory
 from numpy.typing import NDArray
 
-_NOTHING = 0x110000
-"""Stands behind the end of a text in an array of code points; the first number that is none."""
+_NOTHING = 0x110000  # stands behind the end of a text in an array of code points; the first number that is none
 
 
 class UnicodeText(gym.spaces.Text):

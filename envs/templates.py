@@ -12,8 +12,7 @@ TOOL_FEATURES = (
     "calls", "in_flight", "last_ok", "last_failed", "banned",
 )  # fmt: skip
 """Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
-NEED_FEATURES = ("wanted", "known", "ready")
-"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
+NEED_FEATURES = ("wanted", "known", "ready")  # columns of `observation["needs"]`, described in `MarketplaceEnv`
 RESOURCE_FEATURES = (
     "clock", "in_flight", "step",
     "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
@@ -32,24 +31,16 @@ class Phase(NamedTuple):
 
 
 class Template(NamedTuple):
-    """The arrays of a task at its start.
+    """The arrays of a task at its start."""
 
-    Attributes:
-        tools: (max_tools, 16) `observation["tools"]`.
-        needs: (6, 3) `observation["needs"]`.
-        mask: (actions,) what is allowed before prices, bans and needs are looked at.
-        slots: the candidate of each row, by its index in the task.
-        roles: (max_tools, 5) `observation["roles"]`, which only worlds with writes have.
-        serves: (max_tools,) bits of the needs that a row serves; bit 6 for needs that observations do not show, 7 for none.
-        phases: the task's `Phase`s that were computed so far, by what is known and how often each need has changed; None is
-            the key of the first.
-    """
-
-    tools: NDArray[np.float32]
-    needs: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    slots: tuple[int, ...]
+    tools: NDArray[np.float32]  # (max_tools, 16) `observation["tools"]`
+    needs: NDArray[np.float32]  # (6, 3) `observation["needs"]`
+    mask: NDArray[np.bool_]  # (actions,) what is allowed before prices, bans and needs are looked at
+    slots: tuple[int, ...]  # the candidate of each row, by its index in the task
     rows: tuple[int, ...]
-    roles: NDArray[np.float32]
+    roles: NDArray[np.float32]  # (max_tools, 5) `observation["roles"]`, which only worlds with writes have
+    # (max_tools,) bits of the needs that a row serves; bit 6 for needs that observations do not show, 7 for none
     serves: NDArray[np.uint8]
+    # the task's `Phase`s that were computed so far, by what is known and how often each need has changed; None is the key of
+    # the first
     phases: dict[PhaseKey | None, Phase]

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
 
 GRADINGS = ("strict", "judge")
-Named = str | Path | dict[str, Any] | Scenario
-"""A scenario, or what names one."""
+Named = str | Path | dict[str, Any] | Scenario  # a scenario, or what names one
 
 
 def _scenario(given: Named, data: str | None) -> Scenario:
@@ -201,10 +200,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- episodes --------------------------------------------------------------------------------------------------------
 
     def _choose(self, seed: int | None, options: dict[str, Any] | None) -> tuple[int, int]:
-        """The task's number and the seed of the next episode.
-
-        `seed` fixes its randomness; `options["task"]`, a number or an id, fixes the task.
-        """
+        """The number and seed of the next task; `options["task"]`, a number or an id, fixes the task."""
         if options:
             self._check_options(options)
         chosen = (options or {}).get("task")

@@ -70,13 +70,7 @@ def encode(plan: Plan) -> list[int]:
 
 
 def token_items(tokens: Iterable[int]) -> list[Any]:
-    """Convert tokens to a flat list of tools and dependency lists, without checking that it is a valid plan.
-
-    The separators SOP, EOP, SOD and EOD are left out.
-
-    Raises:
-        InvalidPlan: a number is not a token, or a dependency precedes all tools.
-    """
+    """Tokens as a flat list of tools and dependency lists, not checked as a plan; raises InvalidPlan for what is no token."""
     items: list[Any] = []
     for position, token in enumerate(tokens):
         place = f"token {position + 1}"
@@ -222,12 +216,8 @@ def replay(kind: str, tokens: Sequence[int], max_tokens: int = MAX_TOKENS) -> Tp
 def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: int, left: int) -> int:
     """The choices that may follow, as bits.
 
-    Args:
-        used: Tools in the plan, as bits.
-        consumed: Those of them that others depend on, as bits.
-        current: The tool whose dependencies are being named, or -1.
-        deps: Its dependencies so far, as bits; the task's input is the highest.
-        last: The last tool begun, or -1.
+    Tools as bits: `used` in the plan, `consumed` by others; `current`, whose dependencies are being named, or -1; `deps` so
+    far, the task's input the highest; `last` one begun, or -1.
     """
     legal = 0
     if current >= 0:

@@ -11,15 +11,13 @@ from ..simulators.calls import Candidate
 from ..simulators.episode import Episode
 from ..simulators.tools import CHECK, UNDO, WRITE
 
-ROLE_FEATURES = ("writes", "checks", "undoes", "idempotent", "settles_s")
-"""Columns of `observation["roles"]`."""
+ROLE_FEATURES = ("writes", "checks", "undoes", "idempotent", "settles_s")  # columns of `observation["roles"]`
 WRITES, CHECKS, UNDOES, IDEMPOTENT, _ = range(len(ROLE_FEATURES))
 EFFECT_FEATURES = ("wanted", "told", "perhaps")
 """Columns of `observation["effects"]`: the need wants an effect; effects that the agent was told of, divided by 4, at most 1;
 a call has ended ambiguously since the last check."""
 _, TOLD, PERHAPS = range(len(EFFECT_FEATURES))
-TWICE = 0.5
-"""Value of `told` from which an effect was told of twice."""
+TWICE = 0.5  # value of `told` from which an effect was told of twice
 
 
 def writing_boxes(max_tools: int, needs: int) -> dict[str, gym.spaces.Box]:

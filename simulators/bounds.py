@@ -15,8 +15,7 @@ from pydantic._internal._model_construction import ModelMetaclass
 from .errors import ConfigError, UnknownName
 
 DAY_S = 86_400.0
-MAX_DEPTH = 40
-"""Greatest depth of nested lists and mappings in a document."""
+MAX_DEPTH = 40  # greatest depth of nested lists and mappings in a document
 
 
 class Range(NamedTuple):
@@ -101,8 +100,7 @@ BOUNDS: dict[str, Range] = {
     "profile.popularity": Range(0, 10),
 }
 """The range of each number of a scenario, by its place."""
-MAX_FACTOR = 1e9
-"""The price changes of a scenario may together multiply a price by this at most, and divide it by as much."""
+MAX_FACTOR = 1e9  # the price changes of a scenario may together multiply a price by this at most, and divide it by as much
 
 
 def within(place: str, **settings: Any) -> Any:
@@ -135,11 +133,7 @@ class _Constructor(ModelMetaclass):
 
 
 class StrictModel(BaseModel, metaclass=_Constructor):
-    """A frozen model that refuses unknown keys, texts that no file can hold, and bottomless documents.
-
-    Raises:
-        ConfigError: A value is wrong; names its place.
-    """
+    """A frozen model without unknown keys, unwritable texts or bottomless documents; ConfigError names the place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -191,14 +185,10 @@ def refuse(what: str, error: ValidationError) -> NoReturn:
 
 # -- settings and options ----------------------------------------------------------------------------------------------------
 
-Count = Annotated[int, Field(ge=1)]
-"""A whole number of at least 1."""
-Number = Annotated[int, Field(ge=0)]
-"""A whole number of at least 0."""
-Amount = Annotated[float, Field(ge=0)]
-"""A finite number of at least 0."""
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A number from 0 to 1."""
+Count = Annotated[int, Field(ge=1)]  # a whole number of at least 1
+Number = Annotated[int, Field(ge=0)]  # a whole number of at least 0
+Amount = Annotated[float, Field(ge=0)]  # a finite number of at least 0
+Share = Annotated[float, Field(ge=0, le=1)]  # a number from 0 to 1
 
 
 def option(help: str, metavar: str = "", *names: str, **settings: Any) -> Any:
@@ -229,12 +219,7 @@ def one_of(kind: str, names: Collection[str]) -> Any:
 
 
 class Settings(BaseModel):
-    """Base of settings: frozen and strict. A wrong or unknown field is refused by name.
-
-    Raises:
-        ConfigError: a field has a wrong value, or there is no such field.
-        UnknownName: a field names something that is not registered.
-    """
+    """Base of settings, frozen and strict: ConfigError names a wrong or unknown field, UnknownName a value not registered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

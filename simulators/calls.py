@@ -51,58 +51,35 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorldEvent:
-    """A visible event in the world.
+    """A visible event in the world."""
 
-    Attributes:
-        at_s: Simulated time of the event, seconds.
-        kind: price_change, ban, unban or preference_change.
-        slots: Slots of the candidates concerned.
-        factor: Factor on their prices, for a price change.
-        need: Index of the need that changes, for a preference change.
-    """
-
-    at_s: float
-    kind: str
-    slots: tuple[int, ...] = ()
-    factor: float = 1.0
-    need: int = -1
+    at_s: float  #: simulated time of the event, seconds
+    kind: str  #: price_change, ban, unban or preference_change
+    slots: tuple[int, ...] = ()  #: slots of the candidates concerned
+    factor: float = 1.0  #: factor on their prices, for a price change
+    need: int = -1  #: index of the need that changes, for a preference change
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tool on offer in a task: its profile, and what follows from the task and the world.
+    """A tool on offer in a task: its profile, and what follows from the task and the world."""
 
-    Attributes:
-        index: Its slot in the task.
-        number: Its number in the catalog.
-        need: Index of the first need that it serves, or -1.
-        needs: Indices of all needs that it serves.
-        profile: Its limits, times and what it advertises.
-        effect: What its calls do to the world; None for a tool that reads.
-        fee: Flat part of its price, in the scenario's currency.
-        quote: What the catalog says a call costs.
-        rate_per_s: Price of a second of running, where duration is billed.
-        latency_s: Its median duration at the task's size level, seconds.
-        factors: Quantiles of the duration over the median.
-        gpu_mb: GPU memory that a call takes, MB.
-        slip, persistence: The tool's own, or the world's.
-    """
-
-    index: int
-    number: int
+    index: int  #: its slot in the task
+    number: int  #: its number in the catalog
     name: str
-    need: int
-    needs: tuple[int, ...]
-    profile: ToolProfile
-    fee: float
-    quote: float
-    rate_per_s: float
-    latency_s: float
-    factors: array[float]
-    gpu_mb: float
+    need: int  #: index of the first need that it serves, or -1
+    needs: tuple[int, ...]  #: indices of all needs that it serves
+    profile: ToolProfile  #: its limits, times and what it advertises
+    fee: float  #: flat part of its price, in the scenario's currency
+    quote: float  #: what the catalog says a call costs
+    rate_per_s: float  #: price of a second of running, where duration is billed
+    latency_s: float  #: its median duration at the task's size level, seconds
+    factors: array[float]  #: quantiles of the duration over the median
+    gpu_mb: float  #: GPU memory that a call takes, MB
+    #: slip, persistence: the tool's own, or the world's
     slip: float
     persistence: float
-    effect: Effect | None = None
+    effect: Effect | None = None  #: what its calls do to the world; None for a tool that reads
 
     @property
     def role(self) -> int:

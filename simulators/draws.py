@@ -25,18 +25,14 @@ PURPOSES = 4
 SQRT_HALF = 0.7071067811865476
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is log(2), and a power of 2 times the first is exact
 THIRD, SEVENTH = 0.3333333333333333, 0.14285714285714285
-LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln(Context(prec=28))) for k in range(182))
-"""``log(k / 128)`` for k from 91 on."""
+LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln(Context(prec=28))) for k in range(182))  # ``log(k / 128)`` for k from 91 on
 
 
 def log(value: float) -> float:
-    """The natural logarithm, by additions, multiplications and divisions alone.
+    """The natural logarithm of a finite number above 0, by additions, multiplications and divisions alone.
 
     So it has the same bits everywhere, in kernels on a GPU too, while those of `math.log` depend on the machine's C library. It
     is off by at most two units in the last place where the result is not near 0.
-
-    Args:
-        value: A finite number above 0.
     """
     part, power = frexp(value)
     if part < SQRT_HALF:
@@ -97,17 +93,7 @@ class DrawSource(threading.local):
 
 
 class Draws:
-    """The uniforms of one episode, drawn as far as they are needed.
-
-    Args:
-        source: The generator to draw with; episodes share it.
-        seed: The episode's seed.
-        task: The task's number in its task set.
-        tools: Number of tools in the episode; slot `tools` is the world's own.
-
-    Attributes:
-        values: The uniforms drawn so far, one after the other.
-    """
+    """The uniforms of one episode, drawn as far as needed: `values`, one after the other; slot `tools` is the world's."""
 
     __slots__ = ("_ahead", "_chunk", "_source", "seed", "slots", "task", "values")
 
@@ -149,12 +135,7 @@ _shared = DrawSource()
 
 
 def stable_uniforms(count: int, first: int, seed: int, *names: object) -> list[float]:
-    """Uniforms of the `stable_generator` of a seed and names, without a generator of their own, which takes long to make.
-
-    Args:
-        count: How many.
-        first: Place of the first one among all that it draws; a multiple of 4.
-    """
+    """`count` uniforms of `stable_generator` from the `first` one on, a multiple of 4, without the cost of making it."""
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
     return _shared.keyed(int.from_bytes(digest[:16], "little"), first // PURPOSES, count)
 

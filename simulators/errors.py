@@ -106,11 +106,7 @@ class MissingExtra(CostGymError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency where it is used.
-
-    Raises:
-        MissingExtra: It is not installed; the message names the extra that brings it.
-    """
+    """Import an optional dependency where it is used; raises MissingExtra, which names the extra that brings it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

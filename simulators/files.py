@@ -67,13 +67,7 @@ def write_atomically(path: Path, content: str | bytes, parents: bool = False) ->
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place for a draft, a file or a folder, which takes the place of `path` whole if the block ends without an error.
-
-    It outlasts a power cut then, and is removed otherwise.
-
-    Raises:
-        DataError: the disk is full, or refuses it; what stood there stays.
-    """
+    """A draft, file or folder, that takes the place of `path` whole and lasting if the block ends well; raises DataError."""
     draft = draft_of(path)
     try:
         remove_drafts(path)
@@ -251,21 +245,10 @@ def _refused(problem: str, at: Any) -> yaml.YAMLError:
 
 
 def parse_yaml(text: str, name: object) -> Any:
-    """Parse a YAML document of plain data.
-
-    Raises:
-        DataError: it is not valid YAML, gives a key twice, is too deep, or is too large with its aliases written out; names the
-            line.
-    """
+    """Parse plain data; raises DataError with the line where it is not valid, gives a key twice, or is too deep or large."""
     try:
         return _BoundedLoader(text).get_single_data()
-    except (
-        yaml.YAMLError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:  # a tag such as !!int, too
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # a tag such as !!int, too
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or ""
         problem = f"is not valid YAML: {reason:.160}" if reason else "is not valid YAML"

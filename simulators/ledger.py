@@ -119,21 +119,13 @@ class Budget:
 
 
 class Charge(NamedTuple):
-    """An entry of a ledger.
+    """An entry of a ledger."""
 
-    Attributes:
-        at_s: Simulated time of the charge, seconds.
-        what: The tool's name, or "think".
-        price: Charged price, in the scenario's currency.
-        tokens: Charged tokens.
-        calls: 1 for an executed call, else 0.
-    """
-
-    at_s: float
-    what: str
-    price: float
-    tokens: int
-    calls: int
+    at_s: float  # simulated time of the charge, seconds
+    what: str  # the tool's name, or "think"
+    price: float  # charged price, in the scenario's currency
+    tokens: int  # charged tokens
+    calls: int  # 1 for an executed call, else 0
 
 
 class Ledger:

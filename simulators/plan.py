@@ -196,11 +196,7 @@ class Plan:
 
 
 def longest_path(steps: Iterable[tuple[str, Sequence[str]]], seconds: Mapping[str, float]) -> float:
-    """The time that tools take where each starts as soon as its dependencies have ended.
-
-    Args:
-        steps: Tools with their dependencies, each after what it depends on.
-    """
+    """The time that tools take where each starts as soon as its dependencies, which stand before it, have ended."""
     # steps come after what they depend on, so one pass in the written order is enough
     end = {TASK_INPUT: 0.0}
     for tool, deps in steps:

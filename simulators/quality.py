@@ -58,11 +58,7 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
 
 
 def check_alpha(alpha: float, place: str = "alpha") -> float:
-    """Check an environment's weight of the score, and return it as a float.
-
-    Raises:
-        ConfigError: The weight is not strictly between 0 and 1.
-    """
+    """The weight of the score as a float; raises ConfigError where it is not strictly between 0 and 1."""
     if not (isinstance(alpha, int | float) and 0.0 < alpha < 1.0):
         raise ConfigError(place, f"expected a weight strictly between 0 and 1, got {alpha!r}")
     return float(alpha)
@@ -79,13 +75,7 @@ def cumulative_reward(
 ) -> float:
     """Reward of one plan token as published: the price of *all* tools so far is charged again at every token.
 
-    Args:
-        score: The plan's score; it counts with the last token only.
-        price: Price of all tools so far, USD; exactly 2 marks an invalid plan, which earns −0.5 whatever α.
-        max_score: Divides the score (the published training takes the largest score of its data).
-        scale: Factor on the whole reward.
-
-    Source: CATP-LLM, Eq. 4 as its published code has it.
+    The price 2 marks an invalid plan, which earns −0.5 whatever α. Source: CATP-LLM, Eq. 4 as its published code has it.
     """
     # the published data mark an invalid plan by its price
     if price == INVALID_PLAN_COST:

@@ -40,8 +40,7 @@ from .retrieval import Retrieval, RetrievedTasks, Retriever
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
 
-UNSEEN = "unseen"
-"""The split whose tools no other split has."""
+UNSEEN = "unseen"  # the split whose tools no other split has
 SHARED_FIELDS = (
     "failures", "judge", "bill_failures", "bill_cold_start", "gateway_s", "ttft_s", "tokens_per_s", "slots", "gpu_capacity_mb",
     "max_price", "alpha",
@@ -344,13 +343,7 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
     """A document with what it does not say itself taken from the scenario that it ``extends``, which may extend another.
 
     Mappings such as `source` are completed key by key, unless they are of another kind; lists and everything else are replaced.
-
-    Args:
-        document: Plain data; ``extends`` names a scenario or a YAML file.
-        place: The document's own file; names of files count from there.
-
-    Raises:
-        UnknownName, DataError: The other scenario is not there or cannot be read.
+    Names of files count from the file `place`. Raises UnknownName or DataError where the other cannot be read.
     """
     if "extends" not in document:
         return document
@@ -375,12 +368,9 @@ def _completed(document: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]
 
 
 def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:
-    """The worlds of a folder under a scenario's rules; None for a scenario that is one world.
+    """The worlds of a folder under a scenario's rules; None for a scenario that is one world. Raises DataError, ConfigError.
 
     What the scenario says otherwise than the folder's first world, such as prices of tokens or stress, holds in every world.
-
-    Raises:
-        DataError, ConfigError: The folder is not there, or holds no worlds.
     """
     if not isinstance(scenario.source, WorldsSource):
         return None

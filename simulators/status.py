@@ -48,8 +48,7 @@ class Status(IntEnum):
     INFRASTRUCTURE = 60
 
     def __init__(self, value: int) -> None:
-        self.label = self.name.lower()
-        """The name that observations and reports write, for example ``rate_limited``."""
+        self.label = self.name.lower()  # the name that observations and reports write, for example ``rate_limited``
         if self.name in ("OK", "CANCELLED"):
             self.origin = Origin.NONE
         elif value < 30:

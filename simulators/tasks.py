@@ -26,36 +26,23 @@ _YOUNGER = ("fact_type", "tolerance", "accept", "asked", "optional", "state", "a
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Need:
-    """A fact that the answer must hold.
+    """A fact that the answer must hold."""
 
-    Attributes:
-        fact: The text that shows it, distinctive enough to be looked for in an answer.
-        arguments: The right arguments; None where any that fit the schema will do (ToolBench tasks).
-        after: Indices of the needs whose answers are among the arguments.
-        capability: The capability that it asks for; tools of this capability serve it.
-        alternative: The need that replaces it when the user changes their mind; None where they cannot.
-        fact_type: One of `grading.FACT_TYPES`; empty for the type that the fact's writing shows.
-        tolerance: Difference at which a number in the answer still counts, in the fact's unit.
-        accept: Other facts that an answer may state in its place.
-        asked: The answer must state it; False where it only serves to find another need's fact.
-        state: It wants an effect to be there once, which calls of its tools make; `fact` is what they return.
-        amount: What such an effect is worth, in the scenario's currency: what is lost where it is there twice.
-    """
-
-    fact: str
+    fact: str  # the text that shows it, distinctive enough to be looked for in an answer
     tools: tuple[str, ...]
+    # the right arguments; None where any that fit the schema will do (ToolBench tasks)
     arguments: Mapping[str, Any] | None = None
-    after: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()  # indices of the needs whose answers are among the arguments
     wish: str = ""
-    capability: str = ""
-    alternative: "Need | None" = None
-    fact_type: str = ""
-    tolerance: float = 0.0
-    accept: tuple[str, ...] = ()
-    asked: bool = True
+    capability: str = ""  # the capability that it asks for; tools of this capability serve it
+    alternative: "Need | None" = None  # the need that replaces it when the user changes their mind; None where they cannot
+    fact_type: str = ""  # one of `grading.FACT_TYPES`; empty for the type that the fact's writing shows
+    tolerance: float = 0.0  # difference at which a number in the answer still counts, in the fact's unit
+    accept: tuple[str, ...] = ()  # other facts that an answer may state in its place
+    asked: bool = True  # the answer must state it; False where it only serves to find another need's fact
     optional: bool = False
-    state: bool = False
-    amount: float = 0.0
+    state: bool = False  # it wants an effect to be there once, which calls of its tools make; `fact` is what they return
+    amount: float = 0.0  # what such an effect is worth, in the scenario's currency: what is lost where it is there twice
 
     def __repr__(self) -> str:
         # the recorded worlds whose facts are looked for as words do not say so
@@ -144,8 +131,7 @@ class TaskSet(Sequence[Task]):
         return max(len(task.candidates) for task in self)
 
 
-KEPT = 2_048
-"""Tasks that are kept once they are written."""
+KEPT = 2_048  # tasks that are kept once they are written
 
 
 class KeptTasks(TaskSet):
@@ -225,19 +211,12 @@ def fact_in(fact: str, normalised_answer: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The grade of an answer.
+    """The grade of an answer."""
 
-    Attributes:
-        share: Share of the required facts that the answer states; 0 for a dump, which states too much beside them.
-        strict: The answer states every required fact and is no dump.
-        judged: A lenient judge passes the answer.
-        precision: Share of the values stated that were asked for.
-    """
-
-    share: float
-    strict: bool
-    judged: bool
-    precision: float = 1.0
+    share: float  # share of the required facts that the answer states; 0 for a dump, which states too much beside them
+    strict: bool  # the answer states every required fact and is no dump
+    judged: bool  # a lenient judge passes the answer
+    precision: float = 1.0  # share of the values stated that were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +227,14 @@ class Judge:
     where it cannot, any answer passes with one fixed chance. Then, whether the answer solves it: the chance to pass rises with
     the share of facts. Giving up never passes. No model is asked; it is meant for the papers' protocols alone.
 
-    Attributes:
-        curve: Exponent of the share in between; above 1 the judge is harder on partial answers.
-        unsolvable: Chance that an answer to an unsolvable query passes.
-
     Source: ToolEval's rules and the measured agreement of model judges with people (68 to 74 % on "solved"; StableToolBench,
     Table 8): a judge misses some full answers and waves through many partial ones.
     """
 
     all_facts: float = 0.96
     none: float = 0.08
-    curve: float = 1.0
-    unsolvable: float = 1.0
+    curve: float = 1.0  # exponent of the share in between; above 1 the judge is harder on partial answers
+    unsolvable: float = 1.0  # chance that an answer to an unsolvable query passes
 
     def __post_init__(self) -> None:
         for name in ("all_facts", "none", "curve", "unsolvable"):
@@ -281,15 +256,9 @@ class Judge:
         precision: float = 1.0,
         clean: bool = True,
     ) -> Grade:
-        """Grade an answer from the facts found in it.
+        """Grade an answer: for each required need whether it is `found`, and the episode's `luck` for the judge in [0, 1).
 
-        Args:
-            found: For each required need, whether the answer states its fact, or its effect is there once.
-            luck: The episode's uniform for the judge, in [0, 1).
-            solvable: Some tool on offer serves every need.
-            gave_up: The agent gave up, which never passes.
-            precision: Share of the values stated that were asked for.
-            clean: No effect is there twice, and none that nobody wants.
+        `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
         share = sum(found) / len(found) if found else 0.0
         strict = bool(found) and all(found) and clean and not gave_up

@@ -9,10 +9,8 @@ from .errors import DataError, InvalidProfile, UnknownName
 
 READ, WRITE, CHECK, UNDO = range(4)
 """Roles of a tool: it reads facts, makes an effect, tells which effects there are, or takes one back."""
-KEY = "idempotency_key"
-"""Argument by which tools that support it recognise a repeated request."""
-_YOUNGER = ("slip", "persistence")
-"""Fields of a profile that recorded worlds do not have."""
+KEY = "idempotency_key"  # argument by which tools that support it recognise a repeated request
+_YOUNGER = ("slip", "persistence")  # fields of a profile that recorded worlds do not have
 
 
 def shown(record: Any, younger: Collection[str]) -> str:
@@ -88,21 +86,13 @@ class ToolProfile:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What calls of a tool do to the store.
+    """What calls of a tool do to the store."""
 
-    Attributes:
-        role: `WRITE`, `CHECK` or `UNDO`.
-        of: The capability whose effects it makes, tells of, or takes back.
-        idempotent: It knows the key `KEY`: the second effect of the same key is none.
-        settles_s: Time until other tools see an effect that it made, simulated seconds.
-        happens: Chance that a call which ended ambiguously has taken effect, 0 to 1.
-    """
-
-    role: int
-    of: str
-    idempotent: bool = False
-    settles_s: float = 0.0
-    happens: float = 0.5
+    role: int  # `WRITE`, `CHECK` or `UNDO`
+    of: str  # the capability whose effects it makes, tells of, or takes back
+    idempotent: bool = False  # it knows the key `KEY`: the second effect of the same key is none
+    settles_s: float = 0.0  # time until other tools see an effect that it made, simulated seconds
+    happens: float = 0.5  # chance that a call which ended ambiguously has taken effect, 0 to 1
 
     def __post_init__(self) -> None:
         if self.idempotent and self.role != WRITE:
@@ -113,8 +103,25 @@ class Effect:
             raise InvalidProfile(f"settles_s: expected 0 to 86,400 seconds, got {self.settles_s!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """A tool as far as its documentation goes; the fields are those of `Tool`."""
+
+    name: str
+    description: str
+    category: str
+    provider: str
+    title: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
+
+    def documentation(self) -> dict[str, Any]:
+        """The function in the form that chat models take: name, description, parameters."""
+        about = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": about}
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Tool:
+class Tool(ToolText):
     """A callable function (ToolBench calls it an API, and its provider a tool).
 
     Attributes:
@@ -129,12 +136,6 @@ class Tool:
         effect: What its calls do to the world; None for a tool that reads.
     """
 
-    name: str
-    description: str
-    category: str
-    provider: str
-    title: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
@@ -142,42 +143,15 @@ class Tool:
     def __repr__(self) -> str:
         return shown(self, ("effect",))
 
-    def documentation(self) -> dict[str, Any]:
-        """The function in the form that chat models take: name, description, parameters."""
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ToolCard:
-    """The documentation of a tool.
-
-    Attributes:
-        name, description, category, provider, title, parameters: as in `Tool`.
-    """
-
-    name: str
-    description: str
-    category: str
-    provider: str
-    title: str
-    parameters: Mapping[str, Any]
+class ToolCard(ToolText):
+    """The documentation of a tool, which is all that agents are told of it."""
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolCard":
         """The card of a tool."""
         return cls(tool.name, tool.description, tool.category, tool.provider, tool.title, tool.parameters)
-
-    def documentation(self) -> dict[str, Any]:
-        """The function in the form that chat models take: name, description, parameters."""
-        about = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": about}
-
-
-ToolText = Tool | ToolCard
-"""A tool as far as its documentation goes."""
 
 
 class Catalog(Sequence[Tool]):

@@ -26,15 +26,10 @@ HISTORY_TOKENS, REPLY_TOKENS = 600, 80
 
 
 class Btp(ToolAccess):
-    """Plans tool use within the budget and holds the model to the plan.
+    """Plans tool use within the budget by past experience, and holds the model to the plan.
 
-    Args:
-        experience: Past uses; best collected on the train split of the same world.
-        settings: See `BtpSettings`.
-        usefulness: Judges whether a result helped, for the blacklist.
-        reserve: Part of the budget kept back (c_s in the paper), in the scenario's currency.
-        thinking: Price of one reply of the model, planned with every use and kept back for the final one. None estimates it
-            from the request and the documentation of all candidates, where tokens have a price.
+    `usefulness` judges results for the blacklist; `reserve` is the part of the budget kept back (c_s in the paper). `thinking`
+    is the price of a reply, planned with every use and kept back for the final one; None estimates it from the documentation.
     """
 
     suffix = "btp"

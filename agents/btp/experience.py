@@ -17,17 +17,11 @@ from .plan import BtpSettings, cap_of, expected_value, frequency_cap, value_of, 
 
 @dataclass(frozen=True, slots=True)
 class PastQuery:
-    """A past query and the uses of tools in it.
+    """A past query and the uses of tools in it."""
 
-    Attributes:
-        query: its text.
-        uses: for each tool, in the order of its uses, whether each helped.
-        test: it is a test query; its uses never make a tool's value.
-    """
-
-    query: str
-    uses: Mapping[str, tuple[bool, ...]]
-    test: bool = False
+    query: str  # its text
+    uses: Mapping[str, tuple[bool, ...]]  # for each tool, in the order of its uses, whether each helped
+    test: bool = False  # it is a test query; its uses never make a tool's value
 
     def to_json(self) -> str:
         uses = {name: [int(flag) for flag in flags] for name, flags in self.uses.items()}
@@ -36,25 +30,17 @@ class PastQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A tool's past, as arrays over the queries that used it and over its uses.
+    """A tool's past, as arrays over the queries that used it and over its uses."""
 
-    Attributes:
-        rows, columns, values: entries of the embeddings of those queries that are not zero, by row.
-        counts: uses in each query, shape (queries,).
-        helped: 1 where some use in the query helped, shape (queries,).
-        test: whether each is a test query, shape (queries,).
-        use_queries: row of the query of each use, test queries left out, shape (uses,).
-        use_helped: 1 where that use helped, shape (uses,).
-    """
-
+    # rows, columns, values: entries of the embeddings of those queries that are not zero, by row
     rows: npt.NDArray[np.intp]
     columns: npt.NDArray[np.intp]
     values: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.float64]
-    helped: npt.NDArray[np.float64]
-    test: npt.NDArray[np.bool_]
-    use_queries: npt.NDArray[np.intp]
-    use_helped: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.float64]  # uses in each query, shape (queries,)
+    helped: npt.NDArray[np.float64]  # 1 where some use in the query helped, shape (queries,)
+    test: npt.NDArray[np.bool_]  # whether each is a test query, shape (queries,)
+    use_queries: npt.NDArray[np.intp]  # row of the query of each use, test queries left out, shape (uses,)
+    use_helped: npt.NDArray[np.float64]  # 1 where that use helped, shape (uses,)
 
     def similarities(self, query: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Cosine of an embedded query to each query that used the tool, shape (queries,)."""
@@ -175,20 +161,12 @@ class Experience:
 
     @classmethod
     def from_jsonl(cls, text: str, source: object = "experience") -> "Experience":
-        """Read what `to_jsonl` wrote.
-
-        Raises:
-            DataError: a line is not a valid record; the error names the line.
-        """
+        """Read what `to_jsonl` wrote; raises DataError where a line is not a valid record; the error names the line."""
         return cls([_read(line, source, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
 
     @classmethod
     def load(cls, path: str | Path) -> "Experience":
-        """Read a file of JSON lines; one whose name ends in .xz is unpacked.
-
-        Raises:
-            DataError: it cannot be read, or a line is not a valid record.
-        """
+        """Read a file of JSON lines (.xz is unpacked); raises DataError where it or a line cannot be read."""
         try:
             content = Path(path).read_bytes()
             text = (lzma.decompress(content) if Path(path).suffix == ".xz" else content).decode()

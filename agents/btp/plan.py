@@ -17,8 +17,7 @@ import numpy.typing as npt
 from ...simulators.errors import ConfigError
 
 Rounding = Literal["floor", "half_even", "half_up", "ceil"]
-UNCAPPED = 1000
-"""Most uses of a tool where no use counts limit a plan."""
+UNCAPPED = 1000  # most uses of a tool where no use counts limit a plan
 MAX_UNITS = 20_000
 """Length of the knapsack's table: a budget with a fraction, or a larger one, is scaled to about so many units."""
 
@@ -125,11 +124,7 @@ def value_of(weights: npt.NDArray[np.float64], helpful: Numbers, settings: BtpSe
 
 
 def frequency_cap(
-    similarities: Numbers,
-    counts: Numbers,
-    value: float,
-    settings: BtpSettings | None = None,
-    helpful: Numbers | None = None,
+    similarities: Numbers, counts: Numbers, value: float, settings: BtpSettings | None = None, helpful: Numbers | None = None
 ) -> int:
     """Return how often a tool may be planned: about as often as similar queries used it.
 

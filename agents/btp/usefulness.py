@@ -18,19 +18,12 @@ class Usefulness(Protocol):
 
 
 class Observed(NamedTuple):
-    """The parts of a call that a trained judge reads.
+    """The parts of a call that a trained judge reads."""
 
-    Attributes:
-        text: The result.
-        query: What the user asked.
-        arguments: Arguments of the call.
-        document: Name and description of the tool, or "" where it is not known.
-    """
-
-    text: str
-    query: str
-    arguments: Mapping[str, Any]
-    document: str = ""
+    text: str  # the result
+    query: str  # what the user asked
+    arguments: Mapping[str, Any]  # arguments of the call
+    document: str = ""  # name and description of the tool, or "" where it is not known
 
 
 class RuleBased:

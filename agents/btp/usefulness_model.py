@@ -28,8 +28,7 @@ from .usefulness import Observed, fields_of, key_of
 FORMAT = "costgym.usefulness/1"
 FILE = "usefulness.json"
 LARGEST_FILE = 64 * 2**20
-MOST_CHARACTERS = 8000
-"""Most characters read of each part, about as much as the published classifier's 2,048 tokens hold."""
+MOST_CHARACTERS = 8000  # most characters read of each part, about as much as the published classifier's 2,048 tokens hold
 _WORD = re.compile(r"[^\W\d_]+")
 NUMBERS = (
     "bias",
@@ -90,19 +89,12 @@ def _plain(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WordModel:
-    """A fitted logistic regression over words and numbers.
+    """A fitted logistic regression over words and numbers."""
 
-    Attributes:
-        vocabulary: The words it knows.
-        rarity: Inverse document frequency of each, shape (words,).
-        weights: Weights of the words and then of the numbers, shape (words + numbers,).
-        threshold: Least probability that counts as help.
-    """
-
-    vocabulary: tuple[str, ...]
-    rarity: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
-    threshold: float = 0.5
+    vocabulary: tuple[str, ...]  # the words it knows
+    rarity: npt.NDArray[np.float64]  # inverse document frequency of each, shape (words,)
+    weights: npt.NDArray[np.float64]  # weights of the words and then of the numbers, shape (words + numbers,)
+    threshold: float = 0.5  # least probability that counts as help
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {word: place for place, word in enumerate(self.vocabulary)})
@@ -140,12 +132,7 @@ class WordModel:
 
 
 class LearntUsefulness:
-    """Judges results by a fitted model.
-
-    Args:
-        model: Judges.
-        documents: Name and description of each tool, by name; of others only the name is read.
-    """
+    """Judges results by a fitted model; `documents` holds tools' names and descriptions, of others only the name is read."""
 
     def __init__(self, model: WordModel, documents: Mapping[str, str] | None = None) -> None:
         self.model, self.documents = model, dict(documents or {})
@@ -178,11 +165,7 @@ class LearntUsefulness:
 
 
 def load_usefulness(path: str | Path) -> LearntUsefulness:
-    """Return the classifier of a `costgym train btp` run: its folder, or the file in it.
-
-    Raises:
-        DataError: The classifier is missing or damaged, or it is of another format or version.
-    """
+    """The classifier of a `costgym train btp` run, its folder or file; raises DataError where it is no such file."""
     place = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         if place.stat().st_size > LARGEST_FILE:

@@ -21,15 +21,10 @@ from .sequences import Record, batch_of, begin, charge_of, extend
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The plan that a policy wrote, with its probabilities.
+    """The plan that a policy wrote, with its probabilities."""
 
-    Attributes:
-        plan: The plan; None where it chose what the masks forbid (only without them).
-        record: Its choices, the states they were made in, and the returns told.
-    """
-
-    plan: Plan | None
-    record: Record
+    plan: Plan | None  # the plan; None where it chose what the masks forbid (only without them)
+    record: Record  # its choices, the states they were made in, and the returns told
 
 
 def write_plans(
@@ -39,13 +34,7 @@ def write_plans(
     target_return: float = 0.0,
     chance: np.random.Generator | None = None,
 ) -> list[Written]:
-    """Return a plan for each situation.
-
-    Args:
-        situations: Task and size level.
-        prices: Price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
-        chance: Draw each choice from its probability; None: take the most likely.
-    """
+    """A plan for each task and size level; `prices` in USD (LEVELS, 10). Without `chance` the likeliest choices are taken."""
     settings = policy.settings
     states = [TplState(kind_of(task)) for task, _ in situations]
     records = [begin(task, level, state, target_return) for (task, level), state in zip(situations, states, strict=True)]
@@ -75,11 +64,7 @@ def write_plans(
 
 
 def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int]) -> Any:
-    """Return the log-probability of every action at one step of each record, within the policy's window.
-
-    Returns:
-        (records, N_ACTIONS)
-    """
+    """The log-probability of every action at one step of each record, (records, N_ACTIONS), within the policy's window."""
     settings = policy.settings
     windows = [(max(0, step - settings.window + 1), step) for step in steps]
     batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)

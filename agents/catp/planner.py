@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...simulators.errors import require
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 from ...simulators.plan import Plan
 from ..opencatp.base import Proposal, Situation
 from ..settings import read_config

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...envs.tpl import END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 from ...simulators.quality import MAX_PRICE_USD, returns_to_go
 
 RETURN, STATE, CHOICE, NOTHING = 0, 1, 2, 3
@@ -39,11 +38,7 @@ _BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
 
 
 def importance(level: int) -> NDArray[np.float64]:
-    """Return how much the price at each size level counts for an input of one level, (levels,): 1 at that level, less
-    with distance.
-
-    Source: CATP-LLM, Eq. 2: cos(pi (i - l) / 2k).
-    """
+    """Weights (levels,) of the prices at each size level for an input of one; CATP-LLM, Eq. 2: cos(pi (i - l) / 2k)."""
     return np.array([math.cos(math.pi * (i - level) / (2 * LEVELS)) for i in range(LEVELS)])
 
 
@@ -74,28 +69,18 @@ def text_of(task: OpenCATPTask, level: int, size_words: bool = False) -> str:
 
 @dataclass(slots=True)
 class Record:
-    """An episode, finished or being written.
+    """An episode, finished or being written."""
 
-    Attributes:
-        task, level: The task, and the size level of its input.
-        tokens: The plan's tokens as `TplState` writes them, numbered for the policy.
-        lengths: Number of tokens of each state.
-        choices: The choice made at each state.
-        allowed: The choices that were legal there, as bits.
-        naming: Whether a dependency was chosen there (rather than a tool).
-        returns: The return still to come that is told at each state.
-        regret: Distance of the plan's return below the best one known for its task and level.
-    """
-
+    # task, level: the task, and the size level of its input
     task: OpenCATPTask
     level: int
-    tokens: list[int]
-    lengths: list[int]
-    choices: list[int]
-    allowed: list[int]
-    naming: list[bool]
-    returns: list[float]
-    regret: float = 0.0
+    tokens: list[int]  # the plan's tokens as `TplState` writes them, numbered for the policy
+    lengths: list[int]  # number of tokens of each state
+    choices: list[int]  # the choice made at each state
+    allowed: list[int]  # the choices that were legal there, as bits
+    naming: list[bool]  # whether a dependency was chosen there (rather than a tool)
+    returns: list[float]  # the return still to come that is told at each state
+    regret: float = 0.0  # distance of the plan's return below the best one known for its task and level
 
 
 def begin(task: OpenCATPTask, level: int, state: TplState, wanted_return: float) -> Record:
@@ -126,15 +111,11 @@ def rewards_of(
     max_price: float = MAX_PRICE_USD,
     cumulative: bool = False,
 ) -> list[float]:
-    """Return the reward of each choice of a finished plan.
+    """The reward of each choice of a finished plan, EOP the last.
 
-    Args:
-        choices: EOP the last.
-        prices: Price of each tool, USD, by its number in `TOOLS`.
-        feedback: A tool's price is charged when it is written; else all of it with EOP.
-        cumulative: With feedback, every token is charged the price of all tools so far, EOP too.
-
-    Source: CATP-LLM, Eq. 4, which is cumulative; without, the rewards add up to the Quality of Plan.
+    With `feedback` a tool's price (USD, by its number in `TOOLS`) is charged when it is written, else all of it with EOP; with
+    `cumulative` every token is charged the price of all tools so far (CATP-LLM, Eq. 4); without, they add up to the Quality of
+    Plan.
     """
     rewards = [0.0] * len(choices)
     so_far = 0.0
@@ -161,33 +142,19 @@ def returns_of(rewards: Sequence[float], baseline: float, gamma: float = 1.0) ->
 
 
 class Batch(NamedTuple):
-    """Windows of episodes as arrays.
+    """Windows of episodes as arrays."""
 
-    Attributes:
-        words: The prompt of small models.  # (B, MAX_WORDS)
-        texts: The prompt of published ones.
-        level: Size levels.  # (B,)
-        kind: Kind of each position: RETURN, STATE, CHOICE or NOTHING.  # (B, L)
-        number: Token or choice there.  # (B, L)
-        value: Return there.  # (B, L)
-        step: Step that each position belongs to.  # (B, L)
-        place: Position at which each choice is predicted.  # (B, W)
-        choice: The choice made; 0 where there is nothing to learn.  # (B, W)
-        allowed: Choices that may be made.  # (B, W, N_ACTIONS)
-        counts: Whether there is a choice at all.  # (B, W)
-    """
-
-    words: NDArray[np.int64]
-    texts: tuple[str, ...]
-    level: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    number: NDArray[np.int64]
-    value: NDArray[np.float32]
-    step: NDArray[np.int64]
-    place: NDArray[np.int64]
-    choice: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
-    counts: NDArray[np.bool_]
+    words: NDArray[np.int64]  # the prompt of small models, (B, MAX_WORDS)
+    texts: tuple[str, ...]  # the prompt of published ones
+    level: NDArray[np.int64]  # size levels, (B,)
+    kind: NDArray[np.int64]  # kind of each position: RETURN, STATE, CHOICE or NOTHING, (B, L)
+    number: NDArray[np.int64]  # token or choice there, (B, L)
+    value: NDArray[np.float32]  # return there, (B, L)
+    step: NDArray[np.int64]  # step that each position belongs to, (B, L)
+    place: NDArray[np.int64]  # position at which each choice is predicted, (B, W)
+    choice: NDArray[np.int64]  # the choice made; 0 where there is nothing to learn, (B, W)
+    allowed: NDArray[np.bool_]  # choices that may be made, (B, W, N_ACTIONS)
+    counts: NDArray[np.bool_]  # whether there is a choice at all, (B, W)
 
 
 def allowed_bits(record: Record, step: int, mask: bool) -> int:
@@ -204,13 +171,7 @@ def batch_of(
     conditioned: bool = True,
     size_words: bool = False,
 ) -> Batch:
-    """Windows of episodes side by side.
-
-    Args:
-        windows: First and last step of each window; the last may be one that has no choice yet.
-        mask: Only legal choices count as allowed.
-        conditioned: Returns are part of the sequence.
-    """
+    """Windows (first and last step) of episodes side by side; without `mask` all choices count as allowed."""
     rows = [_row(record, first, last, conditioned) for record, (first, last) in zip(records, windows, strict=True)]
     count, length = len(rows), max(len(row[0]) for row in rows)
     steps = max(last - first + 1 for first, last in windows)

@@ -21,8 +21,7 @@ class CatpSettings(LanguageModelSettings):
     """
 
     method: Annotated[str, one_of("training method", METHODS)] = Field(
-        default="catp",
-        description="catp (offline, told the return), ift (supervised) or rltf (policy gradient).",
+        default="catp", description="catp (offline, told the return), ift (supervised) or rltf (policy gradient)."
     )
     tasks: Literal["sequential", "nonsequential", "all"] = Field(default="all", description="Tasks to learn from.")
     steps: Count = Field(default=2000, description="Optimiser steps.")
@@ -59,10 +58,7 @@ class CatpSettings(LanguageModelSettings):
         exclude_if=operator.not_,
     )
     mask: bool = Field(default=True, description="Masked decoding: only tokens that can continue a valid plan.")
-    centred: bool = Field(
-        default=True,
-        description="Subtract the best return known for the task and size level.",
-    )
+    centred: bool = Field(default=True, description="Subtract the best return known for the task and size level.")
     size_words: bool = Field(default=False, description="Also state the size level in the prompt.")
     window: Count = Field(default=12, description="Steps (return, state, action) that the policy looks back.")
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
@@ -74,10 +70,7 @@ class CatpSettings(LanguageModelSettings):
     weight_decay: Amount = Field(default=1e-4, description="Weight decay of AdamW.")
     warmup_steps: Number = Field(default=100, description="Steps over which the rate rises; in the last third it falls.")
     walks: Number = Field(default=6, description="Random walks through the tool graph for each task, in the offline data.")
-    composed: Number = Field(
-        default=120,
-        description="Tasks with several outputs that are joined from sequential ones.",
-    )
+    composed: Number = Field(default=120, description="Tasks with several outputs that are joined from sequential ones.")
     best: Count = Field(default=4, description="Best plans found for each task and size level.")
     near: Number = Field(default=6, description="Plans for each of them from the best tenth.")
     spread: Number = Field(default=4, description="Plans for each of them from all plans.")

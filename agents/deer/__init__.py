@@ -1,10 +1,9 @@
 """DEER: look before you leap. Whether to search for a tool, and whether a candidate fits."""
 
-from ...simulators.decision.examples import Example, examples
+from ...simulators.decision.samples import Example, examples
 from ...simulators.decision.toolsets import MIXTURE, STRATEGIES, CandidateSampler
 from ..base import DECISION
-from .agent import DeerAgent, RuleAgent
-from .deciders import RATES, Decider, DecisionRates, RuleDecider, SimulatedDecider
+from .deciders import RATES, Decider, DecisionRates, DeerAgent, RuleAgent, RuleDecider, SimulatedDecider
 
 __all__ = [
     "DECISION",

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.decision.samples import NO_SEARCH
+from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
+from ...simulators.decision.samples import NO_SEARCH, Example
 from ...simulators.decision.toolsets import what_it_does
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool, ToolText
+from ..base import DECISION, Agent
+from ..classic import DoNothingAgent, RandomAgent
+from ..seat import DecisionSeat
 from ..world_side import ModelHandle, model_of
 
 if TYPE_CHECKING:
-    from ...simulators.decision.examples import Example
+    from ...simulators.decision.samples import Example
 
-WORDS = 1024
-"""Length of the vectors that queries and descriptions are compared in."""
+WORDS = 1024  # length of the vectors that queries and descriptions are compared in
 
 
 class Decider(ABC):
@@ -34,8 +37,7 @@ class Decider(ABC):
 
     name: str = ""
     model: str = ""
-    on_world_side = False
-    """It reads the task; an agent that is given one holds a handle to it."""
+    on_world_side = False  # it reads the task; an agent that is given one holds a handle to it
 
     def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
         """Begin a query, on the world's side. At an agent's seat, deciders see only the text that they are asked about."""
@@ -147,13 +149,7 @@ class RuleDecider(Decider):
 def best_threshold(
     scores: NDArray[np.floating[Any]], above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 ) -> float:
-    """Return the threshold that is right most often; of equally good ones the highest.
-
-    Args:
-        scores: Shape (n,).
-        above: Whether "yes" is right, shape (n,).
-        below: Whether "no" is right, shape (n,); by default wherever "yes" is not.
-    """
+    """The threshold right most often, of equals the highest; `above` and `below` (n,) say where "yes" and "no" are right."""
     below = ~above if below is None else below
     # All thresholds at once: with the scores sorted, the right decisions of each threshold are two running sums.
     order = np.argsort(scores, kind="stable")
@@ -166,17 +162,14 @@ def best_threshold(
 
 @dataclass(frozen=True, slots=True)
 class DecisionRates:
-    """The rates at which a model decides rightly, by kind of sample.
+    """The rates at which a model decides rightly, by kind of sample."""
 
-    Attributes:
-        no_search, search, no_call, call: Shares of right decisions.
-        other_tool: Share of the wrong decisions about Call samples that call another tool; the rest say that none fits.
-    """
-
+    #: no_search, search, no_call, call: shares of right decisions
     no_search: float
     search: float
     no_call: float
     call: float
+    #: share of the wrong decisions about Call samples that call another tool; the rest say that none fits
     other_tool: float = 0.5
 
 
@@ -226,3 +219,61 @@ class SimulatedDecider(Decider):
         if luck < self._rates.call:
             return gold
         return other if error < self._rates.other_tool else None
+
+
+FITTED_ON = 2000  # training examples that the rule-based decider of the leaderboard learns its thresholds from
+
+
+class DeerAgent(Agent):
+    """Decides by text: answers or searches, then calls a candidate or says that none fits."""
+
+    env_id = DECISION
+
+    def __init__(self, decider: Decider) -> None:
+        self.name, self.model = decider.name, decider.model
+        self.decider = decider
+        if decider.on_world_side:
+            handle = DeciderHandle(decider)
+            self.decider, self.handles = handle, (handle,)
+
+    def reset(self, seat: DecisionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._query, self._none = seat.query, seat.none_action
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        if not info["searched"]:
+            searches = self.decider.search(self._query) and info["action_mask"][SEARCH]
+            return SEARCH if searches else ANSWER
+        chosen = self.decider.choose(self._query, info["documents"])
+        action = self._none if chosen is None else FIRST_CALL + chosen
+        # a call that the budget or a ban forbids leaves one thing to say; so does a search that the budget forbids
+        return int(action if info["action_mask"][action] else self._none)
+
+
+class RuleAgent(DeerAgent):
+    """The rule-based decider, fitted on the training split of whichever world it meets."""
+
+    wants_examples = FITTED_ON
+
+    def __init__(self) -> None:
+        self.name, self.model = RuleDecider.name, ""
+        self._fitted_on: tuple[Example, ...] | None = None
+
+    def reset(self, seat: DecisionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        if seat.examples is not self._fitted_on:
+            self._fitted_on, self.decider = seat.examples, RuleDecider.fit(seat.examples)
+        super().reset(seat, observation, info, seed)
+
+
+class RandomDecider(RandomAgent):
+    """Any decision that the mask allows, each as likely."""
+
+    env_id = DECISION
+
+
+class DirectAnswerer(DoNothingAgent):
+    """Answers every query at once: the least that can be done."""
+
+    env_id = DECISION
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return ANSWER

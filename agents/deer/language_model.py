@@ -10,8 +10,7 @@ from ...simulators.errors import require
 from ..networks import adapters, load_published, with_adapters
 from .settings import DeerSettings
 
-IGNORED = -100
-"""The label of a token that is read but not learnt."""
+IGNORED = -100  # the label of a token that is read but not learnt
 _SHARP, _QUIET = 1.5, 0.1
 
 
@@ -85,17 +84,7 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
 
 
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the cross-entropy of the tokens to be learnt, each given all tokens before it.
-
-    Scores are worked out only where something is learnt: a row has dozens of tokens and an answer of one or two.
-
-    Args:
-        input_ids, attention_mask: shape (rows, tokens).
-        labels: the same shape; `IGNORED` where a token is not learnt.
-
-    Returns:
-        Their mean negative log-likelihood, and the share of them that the model finds likeliest.
-    """
+    """Mean cross-entropy of the labels (rows, tokens) that are not `IGNORED`, and the share that is found likeliest."""
     torch = require("torch", "train")
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state

@@ -1,31 +1,25 @@
 """A trained DEER policy: `deer:RUN` plays what `costgym train deer` left in a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...simulators.errors import DataError, require
+import numpy as np
+
+from ...simulators.errors import ConfigError, DataError, require
 from ...simulators.tools import ToolText
 from ..checkpoints import load_weights, newest
 from ..networks import not_finite, trained_weights
 from ..settings import read_config
-from .agent import DeerAgent
-from .deciders import Decider
-from .decoding import decode
+from .deciders import Decider, DeerAgent
 from .language_model import next_scores, published_model, small_model
 from .settings import TOKENIZER, DeerConfig
 from .writing import Writing, completion_ids, prompt_ids
 
 
 class LearntDecider(Decider):
-    """Decides by a language model, decoded along the open answers alone.
-
-    Args:
-        model: a causal language model.
-        tokenizer: its tokenizer.
-        writing: how decisions are put into words.
-        name, source: as results show the policy, and the model behind it.
-    """
+    """Decides by a causal language model, decoded along the open answers alone."""
 
     def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
         self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
@@ -56,11 +50,7 @@ class LearntDecider(Decider):
 
 
 def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
-    """Return the decider of a run, with the weights of its newest checkpoint.
-
-    Raises:
-        DataError: there is no run or no checkpoint, it is damaged, or it is of another kind, environment or version.
-    """
+    """The decider of a run, with its newest weights; raises DataError where they are missing, damaged or of another kind."""
     torch = require("torch", "train")
     require("transformers", "train")
     require("safetensors", "train")
@@ -107,15 +97,56 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 class LearntDeerAgent(DeerAgent):
-    """A trained policy at play.
-
-    Args:
-        folder: of the run.
-        name: as results show it; ``deer:`` and the folder by default.
-
-    Raises:
-        DataError, MissingExtra: see `load_decider`.
-    """
+    """A trained policy at play, shown as `name` or ``deer:FOLDER``; raises as `load_decider` does."""
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         super().__init__(load_decider(folder, name))
+
+
+Scores = Callable[[list[list[int]]], "np.ndarray[Any, np.dtype[Any]]"]
+"""Scores of the next token behind each of some sequences, shape (sequences, tokens)."""
+
+
+def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[Sequence[int]]]) -> list[int]:
+    """For each prompt the index of the answer that is found by taking the best open token at each step.
+
+    Where one token alone is open the model is not asked. Of equal scores the smallest token is taken. Raises ConfigError where
+    a prompt has no answer, two alike, or one that is the beginning of another.
+    """
+    if len(prompts) != len(choices):
+        raise ConfigError("choices", f"expected answers for {len(prompts)} prompts, got them for {len(choices)}")
+    for answers in choices:
+        _check(answers)
+    written: list[list[int]] = [[] for _ in prompts]
+    left = [list(range(len(answers))) for answers in choices]
+    while True:
+        asked, options = [], []
+        for index, answers in enumerate(choices):
+            # tokens that all open answers share are written without asking the model
+            while len(left[index]) > 1:
+                done = len(written[index])
+                following = sorted({answers[answer][done] for answer in left[index]})
+                if len(following) > 1:
+                    asked.append(index)
+                    options.append(following)
+                    break
+                written[index].append(following[0])
+        if not asked:
+            return [answers[0] for answers in left]
+        found = scores([[*prompts[index], *written[index]] for index in asked])
+        for index, following, row in zip(asked, options, found, strict=True):
+            token = following[int(np.argmax(row[following]))]
+            done = len(written[index])
+            left[index] = [answer for answer in left[index] if choices[index][answer][done] == token]
+            written[index].append(token)
+
+
+def _check(answers: Sequence[Sequence[int]]) -> None:
+    if not answers:
+        raise ConfigError("choices", "expected at least one answer to choose from, got none")
+    ordered = sorted(tuple(answer) for answer in answers)
+    for first, second in pairwise(ordered):
+        if second[: len(first)] == first:
+            raise ConfigError(
+                "choices", f"the answer {list(first)} is {list(second)} or its beginning; end both with an end token"
+            )

@@ -33,8 +33,7 @@ class DeerSettings(LanguageModelSettings):
     steps: Count = Field(default=1000, description="Optimiser steps on decisions.")
     batch_size: Count = Field(default=32, description="Rows of a step.")
     retrieval_steps: Number = Field(
-        default=800,
-        description="Most steps of retrieval pre-training; it ends as soon as retrieval is learnt.",
+        default=800, description="Most steps of retrieval pre-training; it ends as soon as retrieval is learnt."
     )
     retrieval_share: _Share = Field(default=0.1, description="Share of the steps afterwards that are on retrieval.")
     search_share: _Share = Field(default=0.25, description="Share of the rows about tools that ask whether to search.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ...simulators.decision.examples import Example
+from ...simulators.decision.samples import Example
 from ...simulators.decision.toolsets import what_it_does
 from ...simulators.tools import Tool, ToolText
 
@@ -23,8 +23,7 @@ QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "
 CONTROL = (PAD, UNKNOWN, END, QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE)
 SPARE = 256
 """Tokens for words that the tokenizer does not know: a word always gets the same one, so that it is still found again."""
-COMMON_SHARE = 0.05
-"""A word of more than this share of the descriptions does not tell tools apart."""
+COMMON_SHARE = 0.05  # a word of more than this share of the descriptions does not tell tools apart
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -42,15 +41,10 @@ def place(index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A wording of decisions.
+    """A wording of decisions."""
 
-    Attributes:
-        compact: Write for a small model.
-        common: Words that a compact description leaves out.
-    """
-
-    compact: bool
-    common: frozenset[str] = frozenset()
+    compact: bool  # write for a small model
+    common: frozenset[str] = frozenset()  # words that a compact description leaves out
 
     @property
     def search_choices(self) -> tuple[str, str]:

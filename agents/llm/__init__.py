@@ -1,5 +1,5 @@
 """Language-model agents: a model, a reasoning strategy and tool accesses, played in one session an episode."""
 
-from .agent import LlmAgent
+from .session import LlmAgent
 
 __all__ = ["LlmAgent"]

@@ -6,6 +6,7 @@ the session, so that every reply is paid for exactly once and no call passes by 
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
@@ -13,6 +14,8 @@ from ...envs.actions import SEARCH, count_tokens, encode_action
 from ...envs.chat import MAX_ACTION
 from ...simulators.calls import Usage
 from ...simulators.status import Status
+from ...simulators.tools import Same
+from ..base import TEXT, Agent
 from ..models.base import (
     ACT,
     ASSISTANT,
@@ -34,7 +37,8 @@ from ..models.base import (
 )
 from ..prompts import CUT, INSTRUCTIONS, NEWS, NUDGE, SUMMARY
 from ..seat import TextSeat
-from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
+from ..world_side import wrap_model
+from .types import CallResult, Outcome, Play, SearchResult, Strategy, ToolAccess, Turn
 
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
@@ -43,18 +47,10 @@ _PLAIN, _SUMMARISE = Message(SYSTEM, INSTRUCTIONS), Message(SYSTEM, SUMMARY)
 
 
 class LlmSession:
-    """An episode under way.
+    """An episode under way: the seat, the accesses in their order, the candidates' documentation and cards so far.
 
-    Args:
-        seat: What the agent may know.
-        access: The tool accesses, in order.
-        functions: The candidates' documentation.
-        info: What `env.reset` returned.
-        text_is_answer: A reply without a call is the final answer.
-
-    Attributes:
-        replies: Counts of a real model's replies so far, by the names in `agents.models.base.REPLIES`.
-        tools: Cards of the candidates, those that searches found among them.
+    `replies` counts a real model's replies by the names in `agents.models.base.REPLIES`; with `text_is_answer` a reply without
+    a call is the final answer.
     """
 
     def __init__(
@@ -98,13 +94,7 @@ class LlmSession:
     # -- the model -------------------------------------------------------------------------------------------------------
 
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
-        """Return a reply of the model; it is paid with the next action.
-
-        Args:
-            history: The conversation without its system message.
-            purpose: Purpose of the reply, such as `ACT` or `PLAN`.
-            functions: Functions that may be called; None for those that the tool access allows.
-        """
+        """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
         if self._owed is not None:
             yield from self.pay()
         if functions is None:
@@ -314,3 +304,62 @@ def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, boo
         status = _STATUS[result["status"]]
         found.append((result["text"], status, status.executed))
     return found + [("", Status.OK, False)] * (count - len(found))
+
+
+class LlmAgent(Agent):
+    """Plays the text view by asking a language model.
+
+    Args:
+        model: Says what to do.
+        strategy: Makes a search of what it says.
+        access: Tool accesses; those that filter tools stand before those that present them.
+        name: Its name in results; by default the strategy's name and the accesses' suffixes.
+
+    >>> from costgym.agents.btp.access import Btp
+    >>> agent = LlmAgent(Simulated(), ReAct(), access=[Btp(experience)])  # doctest: +SKIP
+    """
+
+    env_id = TEXT
+
+    def __init__(
+        self, model: LanguageModel, strategy: Strategy, access: Sequence[ToolAccess] = (), name: str | None = None
+    ) -> None:
+        self._model, self.handles = wrap_model(model)
+        self._strategy, self._access = strategy, tuple(access)
+        self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
+        self.model = model.name
+        self.session: LlmSession | None = None
+        self._play: Play[None] | None = None
+        self._begun = False
+
+    def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._model.reset(seed)
+        functions = _functions(Same(seat.tools))
+        self.session = LlmSession(
+            seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
+        )
+        self.replies = self.session.replies
+        self._play = self.session.run(self._strategy)
+        self._begun = False
+
+    def act(self, observation: Any, info: dict[str, Any]) -> str:
+        assert self._play is not None, "reset comes first"
+        try:
+            if self._begun:
+                return self._play.send(Outcome(str(observation), info))
+            self._begun = True
+            return next(self._play)
+        except StopIteration:
+            return encode_action("finish", {"answer": "", "give_up": True})
+
+
+# tools are the same objects in every episode, so all agents share what counting their tokens took
+@lru_cache(maxsize=1024)
+def _functions(tools: Same) -> tuple[Function, ...]:
+    """Return the documents of the tools on offer."""
+    return tuple([_function(Same(card)) for card in tools.value])
+
+
+@lru_cache(maxsize=16_384)
+def _function(card: Same) -> Function:
+    return Function(card.value.name, card.value.description, card.value.parameters)

@@ -19,23 +19,16 @@ class Outcome(NamedTuple):
 
 
 T = TypeVar("T")
-Play = Generator[str, Outcome, T]
-"""A part of an episode: yields actions, is sent their outcomes, returns its own result."""
+Play = Generator[str, Outcome, T]  # a part of an episode: yields actions, is sent their outcomes, returns its own result
 
 
 class CallResult(NamedTuple):
-    """A call and what came of it.
+    """A call and what came of it."""
 
-    Attributes:
-        call: The call as the model wrote it.
-        status: How the call ended.
-        executed: It reached the tool and was billed.
-    """
-
-    call: FunctionCall
+    call: FunctionCall  # the call as the model wrote it
     text: str
-    status: Status
-    executed: bool
+    status: Status  # how the call ended
+    executed: bool  # it reached the tool and was billed
 
 
 class SearchResult(NamedTuple):
@@ -50,17 +43,12 @@ class SearchResult(NamedTuple):
 
 @dataclass(slots=True)
 class Turn:
-    """A reply of the model, played out.
+    """A reply of the model, played out."""
 
-    Attributes:
-        messages: The reply and the results of its calls, to be added to the history.
-        nodes: Nodes that ToolBench's trees count for it: one for a thought, two for a call.
-    """
-
-    messages: list[Message]
+    messages: list[Message]  # the reply and the results of its calls, to be added to the history
     results: list[CallResult] = field(default_factory=list)
     ending: SearchResult | None = None
-    nodes: int = 1
+    nodes: int = 1  # nodes that ToolBench's trees count for it: one for a thought, two for a call
 
     @property
     def registered(self) -> bool:

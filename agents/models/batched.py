@@ -48,11 +48,7 @@ class Batch:
         self.members = [Member(self, model.name, number) for number in range(seats)]
 
     def ask(self, number: int, request: Request) -> Reply:
-        """Wait for the reply to a request of one seat.
-
-        Raises:
-            InterruptedError: the batch was closed.
-        """
+        """Wait for the reply to a request of one seat; raises InterruptedError where the batch was closed."""
         with self._turn:
             self._asked[number] = request
             self._go_on()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +15,11 @@ from .base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message
 
 
 class Cached:
-    """A model with a memory on disk.
+    """A model with a memory on disk, an SQLite file that several processes may share.
 
     A request is the same if the model, the episode's seed, the context, the functions and the purpose are, and it is the
-    n-th such request of its episode: a model that samples may answer its repetition otherwise.
-
-    Args:
-        path: An SQLite file, whose folder is made if need be; several processes may share it, those of several machines where
-            its file system is theirs together and has locks.
-        identity: Tells the model apart from others of its name, by its server and its settings.
+    n-th such request of its episode: a model that samples may answer its repetition otherwise. `identity` tells the model apart
+    from others of its name, by its server and its settings.
     """
 
     def __init__(self, model: LanguageModel, path: str | Path, identity: str = "") -> None:
@@ -95,3 +92,24 @@ def _read(text: str, path: Path) -> Reply:
         return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(path, f"a kept reply cannot be read: {error}") from error
+
+
+class Measured:
+    """Notes how long each reply of a real model took, wall seconds, retries and waits for a busy server included.
+
+    The figure is part of the reply's usage, so it is recorded with the action that pays for it, and a replay reads it there. A
+    world whose thinking is `measured` moves its clock by it. No clock is read anywhere else below `experiments`.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model, self.name = model, model.name
+
+    def reset(self, seed: int) -> None:
+        self.model.reset(seed)
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """See `LanguageModel`."""
+        begun_s = time.perf_counter()
+        said = self.model.complete(messages, functions, purpose)
+        seconds = round(time.perf_counter() - begun_s, 6)
+        return said._replace(usage=said.usage._replace(seconds=seconds))

@@ -12,21 +12,11 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ...simulators.errors import ConfigError, require
 
-_COLUMNS = 256
-"""Tokens by which the rows grow."""
+_COLUMNS = 256  # tokens by which the rows grow
 
 
 class Decoder:
-    """Rows of conversations, one a seat.
-
-    Args:
-        end: token that ends a reply.
-        most: longest reply in tokens.
-        choose: takes logits, (rows, vocabulary), and says a token for each row; by default the likeliest.
-
-    Raises:
-        ConfigError: a layer sees a part of the context only.
-    """
+    """Rows of conversations, one a seat, until token `end` or `most` tokens; raises ConfigError for windowed attention."""
 
     def __init__(self, model: Any, end: int, seats: int, most: int, choose: Callable[[Any], list[int]] | None = None) -> None:
         self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most

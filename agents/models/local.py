@@ -22,21 +22,14 @@ if TYPE_CHECKING:
     from .decoding import Decoder
 
 
-_TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))
-"""To a context that is too long for the model: empty, unpaid."""
+_TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))  # to a context that is too long for the model: empty, unpaid
 
 
 class LocalModel:
     """Generates on CPU or GPU. Weights are read from safetensors or GGUF only, and no code comes with them.
 
-    Args:
-        model: A folder, a GGUF file or a name on the hub; or a loaded model, with `tokenizer`.
-        tokenizer: Tokenizer of a loaded model; it must have a chat template.
-        adapter: Folder of a LoRA adapter to put on top.
-        device: "cpu", "cuda" and so on; None takes a GPU where there is one.
-        max_tokens: Longest reply.
-        temperature: Sampling temperature; 0 takes the likeliest token.
-        sha256: Digest that the GGUF file, or the folder's `model.safetensors`, must have.
+    `model` is a folder, a GGUF file, a name on the hub, or a loaded model with its `tokenizer`; `adapter` a folder of LoRA
+    weights; `sha256` the digest that the GGUF file or `model.safetensors` must have. Temperature 0 takes the likeliest token.
 
     Raises:
         ConfigError: The model cannot be loaded, has another digest, or has no chat template.
@@ -88,9 +81,7 @@ class LocalModel:
         return _TOO_LONG if prompt is None else self._reply(prompt, self._generate(prompt))
 
     def side_by_side(self, seats: int) -> Conversations:
-        """Conversations with a greedy model at the same time; single replies may differ from those that `complete` gives, for
-        a batch adds up in another order.
-        """
+        """Conversations with a greedy model at once; a batch adds up in another order, replies may differ from `complete`'s."""
         from .decoding import Decoder
 
         return _SideBySide(self, Decoder(self._model, self._tokenizer.eos_token_id, seats, self.max_tokens))

@@ -23,8 +23,7 @@ from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .batched import ManyAtOnce
-from .cached import Cached
-from .measured import Measured
+from .cached import Cached, Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, OpenAISettings, on_this_machine, server_url
 from .prices import load_prices, shipped_prices
 from .simulated import SIMULATED
@@ -69,15 +68,10 @@ def _read(kind: str, key: str, text: str) -> Any:
 
 
 class ModelName(NamedTuple):
-    """A name, read.
+    """A name, read."""
 
-    Attributes:
-        kind: "openai" or "local".
-        model: The name on the server, or the folder, GGUF file or hub name.
-    """
-
-    kind: str
-    model: str
+    kind: str  # "openai" or "local"
+    model: str  # the name on the server, or the folder, GGUF file or hub name
     settings: dict[str, Any]
 
 
@@ -111,11 +105,7 @@ def read_model_name(name: str) -> ModelName | None:
 
 
 def full_name(name: str) -> str:
-    """Return a model's name with the settings of its model file written out; names without a file stay as they are.
-
-    Raises:
-        DataError: The file cannot be read, or its entry makes no sense.
-    """
+    """A model's name with the settings of its model file written out; raises DataError where that makes no sense."""
     file, colon, entry = name.rpartition(":")
     if not colon or not file.endswith(_FILE_ENDINGS):
         return name
@@ -155,11 +145,7 @@ def _parts(text: str) -> list[str]:
 
 
 def make_real_model(name: ModelName) -> LanguageModel:
-    """Return the model of a name, with the reply cache in front where ``COSTGYM_CACHE`` names a folder.
-
-    Raises:
-        ConfigError: A key is missing, or the model cannot be loaded.
-    """
+    """The model of a name, behind the reply cache in ``COSTGYM_CACHE``; raises ConfigError where it cannot be loaded."""
     model: LanguageModel
     settings = dict(name.settings)
     thinking = settings.pop("thinking", "tokens")
@@ -181,11 +167,7 @@ def make_real_model(name: ModelName) -> LanguageModel:
 
 
 def many_at_once(name: str) -> ManyAtOnce:
-    """Return the model of a name, if it replies to several episodes in one batch.
-
-    Raises:
-        ConfigError: The model is not a greedy one on this machine, is measured, or has a cache of replies.
-    """
+    """The greedy model of a name as one that replies to several episodes in one batch; raises ConfigError for others."""
     read = read_model_name(name)
     if read is None or read.kind != "local" or read.settings.get("temperature", 0.0) > 0:
         raise ConfigError("--batch", f"expected --model local:FOLDER with temperature 0, got {name!r}")
@@ -207,20 +189,11 @@ def variables_of(name: str) -> tuple[str, ...]:
 
 
 def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:
-    """Return a scenario in which a real model's tokens cost what the price table says; checked before anything runs.
+    """The scenario in which a real model's tokens cost what the price table says; checked before anything runs.
 
-    A model whose thinking is `measured` makes the scenario's measured too.
-
-    Args:
-        model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
-        table: A price file, in which the model must be listed. None takes those that come with the package where the
-            scenario prices no tokens itself; a model on this machine is free there unless it is listed.
-
-    Raises:
-        ConfigError: A table was given, but the model has no tokens to price; the currency has no rate; or no table was given
-            and the package's does not list the model.
-        DataError: The table cannot be read; names the entry.
-        UnknownName: The table that was given does not list the model.
+    A model whose thinking is `measured` makes the scenario's measured too. Without a table those of the package hold where the
+    scenario prices no tokens itself; a model on this machine is free there unless it is listed. Raises ConfigError, DataError
+    or UnknownName where there is nothing to price, the table cannot be read or does not list the model.
     """
     name = read_model_name(model)
     if name is None:

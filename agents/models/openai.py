@@ -23,20 +23,7 @@ from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.bounds import Count, Settings
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
-from .base import (
-    ACT,
-    ASSISTANT,
-    FILTERED,
-    MALFORMED,
-    REFUSED,
-    TOOL,
-    TRUNCATED,
-    Function,
-    FunctionCall,
-    Message,
-    Reply,
-    reply,
-)
+from .base import ACT, ASSISTANT, FILTERED, MALFORMED, REFUSED, TOOL, TRUNCATED, Function, FunctionCall, Message, Reply, reply
 from .call_forms import Read, read_calls
 from .traffic import TRAFFIC, asked_wait_s
 
@@ -123,15 +110,10 @@ class OpenAISettings(Settings):
 
 
 class OpenAIModel:
-    """Chat completions of a server.
+    """Chat completions of a server at `url` (up to ``/v1``; by default ``OPENAI_BASE_URL``, else OpenAI's own).
 
-    Args:
-        url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
-        key_variable: Environment variable that holds the key; a server on this machine needs none.
-        settings: Fields of `OpenAISettings`.
-
-    Raises:
-        ConfigError: A setting or the URL is wrong, or a key is missing or would travel unencrypted.
+    `key_variable` holds the key, which a server on this machine does not need. Raises ConfigError where a setting or the URL is
+    wrong, or a key is missing or would travel unencrypted.
     """
 
     def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:
@@ -177,12 +159,7 @@ class OpenAIModel:
         self._seed = seed & 0x7FFFFFFF
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        """See `LanguageModel`.
-
-        Raises:
-            ConfigError: The server refuses the request: a key, a model or a setting is wrong.
-            InfrastructureError: The server is out of reach, stays busy or broken, or does not answer with a chat completion.
-        """
+        """See `LanguageModel`; ConfigError: a key, model or setting is refused, InfrastructureError: the server is broken."""
         settings = self.settings
         longest = "max_tokens" if settings.max_completion_tokens is None else "max_completion_tokens"
         optional = {

@@ -24,17 +24,12 @@ SHIPPED = (DEFAULT_TABLE, Path(__file__).parent / "prices_2026_11.yaml")
 
 
 class PriceTable(BaseModel):
-    """Prices of models.
-
-    Attributes:
-        date: Day on which the prices were looked up.
-        models: USD per million tokens, by the model's name.
-        per_dollar: Worth of one US dollar in each currency of a scenario.
-    """
+    """Prices of models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    date: datetime.date
-    models: dict[str, TokenPrices]
+    date: datetime.date  # day on which the prices were looked up
+    models: dict[str, TokenPrices]  # USD per million tokens, by the model's name
+    # worth of one US dollar in each currency of a scenario
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
     def of(self, model: str) -> TokenPrices:
@@ -44,11 +39,7 @@ class PriceTable(BaseModel):
         return self.models[model]
 
     def in_currency(self, model: str, currency: str) -> TokenPrices:
-        """Return the prices of a model in a scenario's currency; a scenario's `tokens`.
-
-        Raises:
-            ConfigError: It does not say what a dollar is in that currency.
-        """
+        """A model's prices in a scenario's currency; raises ConfigError where the table has no rate for it."""
         dollars = self.of(model)
         if currency not in self.per_dollar:
             known = ", ".join(self.per_dollar)
@@ -58,29 +49,18 @@ class PriceTable(BaseModel):
         return TokenPrices(input=dollars.input * rate, output=dollars.output * rate, cached=cached)
 
     def price(self, scenario: Scenario, model: str) -> Scenario:
-        """Return the same scenario with a model's tokens priced; its description says by which table.
-
-        Raises:
-            UnknownName, ConfigError: As `in_currency`.
-        """
+        """The scenario with a model's tokens priced, by this table as its description says; raises as `in_currency` does."""
         tokens = self.in_currency(model, scenario.currency)
         note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
         return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
 
 
 def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] | None = None) -> PriceTable:
-    """Read the price table of LiteLLM or OpenRouter.
+    """Read the price table of LiteLLM or OpenRouter, fetched on `date`, for the wanted models or all.
 
     LiteLLM's is `model_prices_and_context_window.json` of its repository, OpenRouter's the answer of its `/api/v1/models`. Both
     price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
-
-    Args:
-        date: Day on which the file was fetched: neither format says it.
-        models: Names of the models that are wanted; None for all.
-
-    Raises:
-        DataError: The file cannot be read, or is neither format.
-        UnknownName: A wanted model is not in it, or has no price there.
+    Raises DataError where it is neither format, and UnknownName for a wanted model without a price.
     """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -122,11 +102,7 @@ def _add(found: dict[str, TokenPrices], name: str, entry: dict[str, Any], *field
 
 
 def write_prices(table: PriceTable, source: str) -> str:
-    """Return a table as YAML that `load_prices` reads.
-
-    Args:
-        source: Where they are from, for the first line.
-    """
+    """A table as YAML that `load_prices` reads; its first line names the `source`."""
     document = table.model_dump(mode="json", exclude_none=True)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return f"# USD per million tokens, from {source}.\n{text}"
@@ -139,11 +115,7 @@ def shipped_prices(model: str) -> PriceTable:
 
 
 def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:
-    """Read a table.
-
-    Raises:
-        DataError: It cannot be read, or an entry makes no sense; names the entry.
-    """
+    """Read a table; raises DataError where it cannot be read, or an entry makes no sense; names the entry."""
     try:
         return PriceTable.model_validate(read_yaml(Path(path)))
     except ValidationError as error:

@@ -22,48 +22,29 @@ _OPEN_ENDS = frozenset(status.label for status in AMBIGUOUS)
 
 @dataclass(slots=True)
 class Context:
-    """A context, read.
+    """A context, read."""
 
-    Attributes:
-        shown: Tools whose documentation is there, in order.
-        names: Tools that are only named there, and can be registered.
-        several: Registering takes several names at once.
-        described: Names come with descriptions.
-        costs: Prices of tools, where they are told.
-        known: Wanted facts that a result shows, in the task's order.
-        changed: Needs that the user has changed.
-        used: Tools that were called.
-        failed: Tools whose last result showed nothing wanted.
-        last_failed: The tool of the last call, if that failed.
-        failures: Results in a row, up to the last, that showed nothing wanted.
-        after_result: The last message is a tool's result: the time to wonder whether to go on.
-        search: The function that searches the catalogue, where there is one.
-        listed: Categories of the catalogue that were opened.
-        fruitless: Searches that found no tool for what is missing.
-        doubt: The tool that writes whose call was the last and ended without telling whether it took effect; else "".
-        registered: The tool whose registration is the last message; where several were registered at once there is a choice
-            to make, as among all that is shown.
-    """
-
-    shown: dict[str, None]
-    names: dict[str, None]
-    several: bool
-    costs: Mapping[str, float]
-    known: list[int]
+    shown: dict[str, None]  # tools whose documentation is there, in order
+    names: dict[str, None]  # tools that are only named there, and can be registered
+    several: bool  # registering takes several names at once
+    costs: Mapping[str, float]  # prices of tools, where they are told
+    known: list[int]  # wanted facts that a result shows, in the task's order
     open: list[int]
-    changed: frozenset[int]
+    changed: frozenset[int]  # needs that the user has changed
     needs: tuple[Need, ...]
-    used: dict[str, None] = field(default_factory=dict)
-    failed: set[str] = field(default_factory=set)
-    last_failed: str = ""
-    failures: int = 0
-    after_result: bool = False
+    used: dict[str, None] = field(default_factory=dict)  # tools that were called
+    failed: set[str] = field(default_factory=set)  # tools whose last result showed nothing wanted
+    last_failed: str = ""  # the tool of the last call, if that failed
+    failures: int = 0  # results in a row, up to the last, that showed nothing wanted
+    after_result: bool = False  # the last message is a tool's result: the time to wonder whether to go on
+    # the tool whose registration is the last message; where several were registered at once there is a choice to make, as among
+    # all that is shown
     registered: str = ""
-    described: bool = False
-    search: Function | None = None
-    listed: set[str] = field(default_factory=set)
-    fruitless: int = 0
-    doubt: str = ""
+    described: bool = False  # names come with descriptions
+    search: Function | None = None  # the function that searches the catalogue, where there is one
+    listed: set[str] = field(default_factory=set)  # categories of the catalogue that were opened
+    fruitless: int = 0  # searches that found no tool for what is missing
+    doubt: str = ""  # the tool that writes whose call was the last and ended without telling whether it took effect; else ""
 
     @property
     def known_count(self) -> int:
@@ -77,20 +58,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """A reader's knowledge of a task before an episode begins.
-
-    Attributes:
-        facts: Number, short form and text of each fact. A fact's number is its need's; changed needs follow.
-        need_of: The need that each tool serves.
-        tools: The candidates by name.
-        misnamed: What the names of candidates promise falsely.
-    """
+    """A reader's knowledge of a task before an episode begins."""
 
     task: Task
+    # number, short form and text of each fact. A fact's number is its need's; changed needs follow.
     facts: tuple[tuple[int, str, str], ...]
-    need_of: dict[str, int]
-    tools: dict[str, Tool]
-    misnamed: dict[str, str]
+    need_of: dict[str, int]  # the need that each tool serves
+    tools: dict[str, Tool]  # the candidates by name
+    misnamed: dict[str, str]  # what the names of candidates promise falsely
 
 
 _KNOWN: WeakKeyDictionary[Catalog, dict[int, _Known]] = WeakKeyDictionary()
@@ -125,11 +100,7 @@ def _facts_in(known: _Known, text: str) -> frozenset[int]:
 
 
 class Reader:
-    """Reads contexts of one episode.
-
-    Args:
-        catalog: The world's tools.
-    """
+    """Reads contexts of one episode, over the tools of the world's catalogue."""
 
     def __init__(self, catalog: Catalog, task: Task) -> None:
         self._plain = task.needs

@@ -12,23 +12,22 @@ judge; nothing in it knows of BTP or EcoAct.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from math import log2
 from typing import Any
 
 from ...envs.actions import SEARCH
 from ...simulators.draws import stable_uniforms
 from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.grading import type_of
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
-from .writing import written
 
-MAX_FRUITLESS = 2
-"""Searches without a result after which the model stops searching."""
-BLOCK = 64
-"""Uniforms that are drawn at once; the last one is used first."""
+MAX_FRUITLESS = 2  # searches without a result after which the model stops searching
+BLOCK = 64  # uniforms that are drawn at once; the last one is used first
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,63 +36,38 @@ class SimulatedRates:
 
     Their values are what `benchmarks/papers/fit.py` finds, which fits them to the published figures of plain baselines with
     gpt-3.5-turbo. Those that only a system under test meets are not fitted; `fit.FREE` names them.
-
-    Attributes:
-        overlook: A wanted fact is never noticed in the query; drawn once per fact and episode.
-        misunderstand: A wanted fact is misunderstood: the arguments are wrong for every tool; drawn once likewise.
-        wrong_tool: Chooses a tool that does not serve, out of up to five functions shown or named.
-        crowding: Added to that for each doubling of their number beyond five.
-        misread: Misunderstands a tool's arguments; drawn once per fact, tool and episode.
-        correct: Sets its misunderstanding right after a failure.
-        invalid: Arguments that do not fit the schema.
-        invented: Calls a function that does not exist.
-        stubborn: Calls a tool again that has just failed, rather than another.
-        forbidden: Calls a tool it can no longer see but has used.
-        grope: Without any serving tool left, tries one that does not serve, rather than stopping.
-        early: Stops after a fact although others are missing.
-        tire: Stops, for each failure in a row.
-        give_up: It stops with some facts but not all, and gives up rather than answers.
-        give_up_empty: It stops without a fact, and gives up rather than answers.
-        forget: Leaves a known fact out of the answer.
-        attend_costs: Chooses the cheapest serving tool where prices are told, rather than any.
-        wrong_vote: Votes for the worse of two steps.
-        notice: Sees from its documentation that a tool it registered does not serve.
-        skim: Goes by the name of a tool that promises what its documentation denies, among all that are shown; drawn once per
-            fact and tool. Where it reads only names it always does.
-        register_more: Registers each further tool that it could register at once.
-        search: Without a serving tool, searches the catalogue where it can.
-        thought: Writes a thought beside a call, unless it is asked for another step than before, when it always does.
-        repeat: After a call that writes has ended without telling whether it took effect, goes on without looking. The default
-            is a report from the field, seven of ten agents' payment paths that pay twice where the reply is lost (a comment in
-            crewAI's issue 5802), not a measurement of language models.
-        guess: Answers before its first call, from nothing, as small models do that were not taught to call.
     """
 
-    overlook: float = 0.007
-    misunderstand: float = 0.014
-    wrong_tool: float = 0.037
-    crowding: float = 0.025
-    misread: float = 0.058
-    correct: float = 0.771
-    invalid: float = 0.015
-    invented: float = 0.003
-    stubborn: float = 0.204
-    forbidden: float = 0.05
-    grope: float = 0.943
-    early: float = 0.043
-    tire: float = 0.126
-    give_up: float = 0.986
-    give_up_empty: float = 0.918
-    forget: float = 0.022
-    attend_costs: float = 0.03
-    wrong_vote: float = 0.5
-    notice: float = 0.7
+    overlook: float = 0.007  # a wanted fact is never noticed in the query; drawn once per fact and episode
+    misunderstand: float = 0.014  # a wanted fact is misunderstood: the arguments are wrong for every tool; drawn once likewise
+    wrong_tool: float = 0.037  # chooses a tool that does not serve, out of up to five functions shown or named
+    crowding: float = 0.025  # added to that for each doubling of their number beyond five
+    misread: float = 0.058  # misunderstands a tool's arguments; drawn once per fact, tool and episode
+    correct: float = 0.771  # sets its misunderstanding right after a failure
+    invalid: float = 0.015  # arguments that do not fit the schema
+    invented: float = 0.003  # calls a function that does not exist
+    stubborn: float = 0.204  # calls a tool again that has just failed, rather than another
+    forbidden: float = 0.05  # calls a tool it can no longer see but has used
+    grope: float = 0.943  # without any serving tool left, tries one that does not serve, rather than stopping
+    early: float = 0.043  # stops after a fact although others are missing
+    tire: float = 0.126  # stops, for each failure in a row
+    give_up: float = 0.986  # it stops with some facts but not all, and gives up rather than answers
+    give_up_empty: float = 0.918  # it stops without a fact, and gives up rather than answers
+    forget: float = 0.022  # leaves a known fact out of the answer
+    attend_costs: float = 0.03  # chooses the cheapest serving tool where prices are told, rather than any
+    wrong_vote: float = 0.5  # votes for the worse of two steps
+    notice: float = 0.7  # sees from its documentation that a tool it registered does not serve
+    # goes by the name of a tool that promises what its documentation denies, among all that are shown; drawn once per fact and
+    # tool. Where it reads only names it always does.
     skim: float = 0.5
-    register_more: float = 0.3
-    search: float = 0.9
-    thought: float = 1.0
+    register_more: float = 0.3  # registers each further tool that it could register at once
+    search: float = 0.9  # without a serving tool, searches the catalogue where it can
+    thought: float = 1.0  # writes a thought beside a call, unless it is asked for another step than before, when it always does
+    # after a call that writes has ended without telling whether it took effect, goes on without looking. The default is a
+    # report from the field, seven of ten agents' payment paths that pay twice where the reply is lost (a comment in crewAI's
+    # issue 5802), not a measurement of language models.
     repeat: float = 0.7
-    guess: float = 0.0
+    guess: float = 0.0  # answers before its first call, from nothing, as small models do that were not taught to call
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -117,11 +91,7 @@ def is_simulated(name: object) -> bool:
 
 
 def read_rates(name: str) -> SimulatedRates:
-    """Return the rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
-
-    Raises:
-        ConfigError: A value is not a number from 0 to 1.
-    """
+    """The rates in ``simulated`` or ``simulated:notice=0.9,skim=0.2``; raises ConfigError for what is not from 0 to 1."""
     known = {spec.name for spec in fields(SimulatedRates)}
     rates: dict[str, float] = {}
     for part in filter(None, name.partition(":")[2].split(",")):
@@ -381,3 +351,60 @@ class Simulated:
 
     def _pick(self, names: Sequence[str]) -> str:
         return names[int(self._uniform() * len(names))]
+
+
+PLAIN_SHARE = 0.4  # share of the facts that are written as they were read
+_MOMENT = "%Y-%m-%d %H:%M"
+
+
+def written(fact: str, fact_type: str, luck: float) -> str:
+    """Write a fact in one of the forms of its type.
+
+    Args:
+        fact: The fact as a tool returned it.
+        fact_type: Its type; empty for the one that its writing shows.
+        luck: Uniform in [0, 1) that chooses the form.
+
+    >>> [written("527911", "", luck) for luck in (0.1, 0.5, 0.7, 0.9)]
+    ['527911', '527,911', '**527911**', '**527,911**']
+    """
+    if luck < PLAIN_SHARE:
+        return fact
+    forms = _forms(fact, fact_type or type_of(fact))
+    return forms[int((luck - PLAIN_SHARE) / (1.0 - PLAIN_SHARE) * len(forms))]
+
+
+def _forms(fact: str, fact_type: str) -> Sequence[str]:
+    if fact_type == "number":
+        grouped = _grouped(fact)
+        return (grouped, f"**{fact}**", f"**{grouped}**")
+    if fact_type == "identifier":
+        return (f"`{fact}`", f"**{fact}**", fact)
+    if fact_type in ("date", "moment"):
+        return _days(fact, fact_type)
+    return (f"**{fact}**", f'"{fact}"', f"“{fact}”")
+
+
+def _grouped(number: str) -> str:
+    """A number with commas between its thousands; whatever stands behind it, such as a unit, stays."""
+    digits = len(number) - len(number.lstrip("0123456789"))
+    return f"{int(number[:digits]):,}{number[digits:]}" if digits else number
+
+
+def _days(fact: str, fact_type: str) -> Sequence[str]:
+    try:
+        moment = datetime.strptime(fact, _MOMENT if fact_type == "moment" else _MOMENT[:8])
+    except ValueError:
+        return (fact,)
+    # without the platform's locale, which would translate the names
+    month = MONTHS[moment.month - 1]
+    days = (f"{month} {moment.day}, {moment.year}", f"{moment.day} {month[:3]} {moment.year}", f"{moment:%Y/%m/%d}")
+    if fact_type == "date":
+        return days
+    half = f"{moment.hour % 12 or 12}:{moment.minute:02d} {'AM' if moment.hour < 12 else 'PM'}"
+    return (f"{days[0]} at {half}", f"{days[1]}, {moment:%H:%M}", fact.replace(" ", "T"))
+
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+)  # fmt: skip

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-LONGEST_WAIT_S = 120.0
-"""Longest wait that a server may ask for; the client does not ask one again that wants more."""
+LONGEST_WAIT_S = 120.0  # longest wait that a server may ask for; the client does not ask one again that wants more
 
 
 class Traffic:
@@ -65,5 +64,4 @@ def asked_wait_s(headers: Mapping[str, str]) -> float:
     return 0.0
 
 
-TRAFFIC = Traffic()
-"""The traffic of this process, which all its threads share."""
+TRAFFIC = Traffic()  # the traffic of this process, which all its threads share

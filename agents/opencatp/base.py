@@ -7,14 +7,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...envs.opencatp.calls import CALLS, TOOL_FEATURES
 from ...envs.tpl import ACTION_TOKENS, END, TplState, encode, kind_of
 from ...simulators.calls import Usage
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.plan import Plan
-from ..base import PLAN_CHAT, PLANS, Agent
+from ...simulators.opencatp.tools import TOOLS
+from ...simulators.plan import TASK_INPUT, Plan, PlanStep
+from ..base import PLAN_CALLS, PLAN_CHAT, PLANS, Agent
+from ..classic import DoNothingAgent, RandomAgent
 from ..seat import PlanSeat, Seat, WorldSeat
 
 ENV_ID = PLANS
@@ -23,39 +26,24 @@ NO_USAGE = Usage(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The question that a planner is asked.
+    """The question that a planner is asked."""
 
-    Attributes:
-        task: The task.
-        sample: Number of the image; None for a planner that may not know it.
-        level: The image's size level, 0 to 3.
-        evaluator: Prices, and scores as far as they may be known: of the train split's samples.
-        seed: Keys the planner's own chance.
-        complete: The plan must answer with everything that is wanted, as the planning language demands.
-    """
-
-    task: OpenCATPTask
-    sample: int | None
-    level: int
-    evaluator: Evaluator
-    seed: int
-    complete: bool = False
+    task: OpenCATPTask  # the task
+    sample: int | None  # number of the image; None for a planner that may not know it
+    level: int  # the image's size level, 0 to 3
+    evaluator: Evaluator  # prices, and scores as far as they may be known: of the train split's samples
+    seed: int  # keys the planner's own chance
+    complete: bool = False  # the plan must answer with everything that is wanted, as the planning language demands
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A planner's answer.
+    """A planner's answer."""
 
-    Attributes:
-        plan: The plan; None if the reply is not a plan.
-        problem: Why the reply is not a plan.
-        usage: Tokens of a language model.
-        replies: Counts of a real model's replies, by the names in `agents.models.base.REPLIES`.
-    """
-
-    plan: Plan | None
-    problem: str = ""
-    usage: Usage = NO_USAGE
+    plan: Plan | None  #: the plan; None if the reply is not a plan
+    problem: str = ""  #: why the reply is not a plan
+    usage: Usage = NO_USAGE  #: tokens of a language model
+    #: counts of a real model's replies, by the names in `agents.models.base.REPLIES`
     replies: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -149,3 +137,43 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
 def generator(seed: int, name: str) -> np.random.Generator:
     """Return the generator of a planner's own random choices."""
     return stable_generator(seed, "planner", name)
+
+
+_RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("running", "ready"))
+
+
+class PlanCaller(PlanPlayer):
+    """Makes a planner's plan by calls: each tool as soon as all that it depends on is there, then `finish`.
+
+    A tool is called on the last of its dependencies, as plans are read. What cannot be called or paid is left out, with all
+    that depends on it; without a plan there is nothing to do but to finish.
+    """
+
+    env_id = PLAN_CALLS
+
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._finish = int(seat.action_space.n) - 1  # type: ignore[attr-defined]
+        self._wait = len(CALLS) if self._finish > len(CALLS) else None
+        self.proposal = self.planner.propose(situation_at(seat, seed))
+        self._steps: tuple[PlanStep, ...] = () if self.proposal.plan is None else self.proposal.plan.steps
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        tools = observation["tools"]
+        there = {TASK_INPUT, *(TOOLS[number] for number in np.flatnonzero(tools[:, _READY]))}
+        for step in self._steps:
+            call = (step.tool, step.deps[-1])
+            if call in CALLS and there.issuperset(step.deps) and info["action_mask"][CALLS.index(call)]:
+                return CALLS.index(call)
+        return self._finish if self._wait is None or not tools[:, _RUNNING].any() else self._wait
+
+
+class RandomCaller(RandomAgent):
+    """Any action that the mask allows, each as likely."""
+
+    env_id = PLAN_CALLS
+
+
+class IdleCaller(DoNothingAgent):
+    """Ends every episode at once."""
+
+    env_id = PLAN_CALLS

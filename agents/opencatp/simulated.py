@@ -13,7 +13,7 @@ from ...simulators.opencatp.plan_space import READER_OF
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT
 from ..models.base import ACT, PLAN, VOTE, Function, Message, Reply, reply
-from .prompts import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING
+from .planners import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING
 from .rules import USUAL_ORDER, chain_items
 
 _CALLS_FOR = {
@@ -29,32 +29,20 @@ _ASKS_FOR = {"a caption": "caption", "the class": "label", "the names of the obj
 class PlannerRates:
     """The error rates of a planning model. All are shares of plans or of choices, 0 to 1.
 
-    Attributes:
-        malformed: Writes something that is not a plan.
-        misses: Leaves out a restorer that the words call for.
-        adds: Puts in one that they do not call for.
-        disorders: Restores in another order than the usual.
-        unreads: Forgets a wanted output.
-        weighs: Looks at the prices and leaves out what costs more than it thinks a restorer brings.
-        guess: Its estimate of what one restorer adds to a plan's worth.
-        examples_help: Factor on all errors for each worked example in the prompt.
-        steps_help: Factor on all errors when the steps were found first.
-        choice_slips: Picks another than the best of the plans it is shown.
-
     These are settings of the simulation, no measurement of a real model. They were set on the plain prompt alone, so that its
     quality stands to the informed optimum's about as the paper's zero-shot row stands to its best; the other prompts follow.
     """
 
-    malformed: float = 0.05
-    misses: float = 0.15
-    adds: float = 0.20
-    disorders: float = 0.40
-    unreads: float = 0.06
-    weighs: float = 0.95
-    guess: float = 0.05
-    examples_help: float = 0.85
-    steps_help: float = 0.6
-    choice_slips: float = 0.15
+    malformed: float = 0.05  # writes something that is not a plan
+    misses: float = 0.15  # leaves out a restorer that the words call for
+    adds: float = 0.20  # puts in one that they do not call for
+    disorders: float = 0.40  # restores in another order than the usual
+    unreads: float = 0.06  # forgets a wanted output
+    weighs: float = 0.95  # looks at the prices and leaves out what costs more than it thinks a restorer brings
+    guess: float = 0.05  # its estimate of what one restorer adds to a plan's worth
+    examples_help: float = 0.85  # factor on all errors for each worked example in the prompt
+    steps_help: float = 0.6  # factor on all errors when the steps were found first
+    choice_slips: float = 0.15  # picks another than the best of the plans it is shown
 
 
 class SimulatedPlanner:

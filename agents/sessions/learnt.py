@@ -23,15 +23,7 @@ class SessionConfig(PolicyConfig):
 
 
 class SessionAgent(Agent):
-    """Takes the action that the network finds best among those that the mask allows.
-
-    Args:
-        path: Folder of the run.
-        name: As it stands on the leaderboard; ``sessions:`` and the path by default.
-
-    Raises:
-        DataError: There is no checkpoint, or it belongs to another environment, version or network.
-    """
+    """Takes the best allowed action of the network in folder `path`; raises DataError where there is no such checkpoint."""
 
     env_id = SESSION
 

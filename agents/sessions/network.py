@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from ...simulators.sessions.rules import SessionRules
 
-LEFT = ("budget_remaining_price", "budget_remaining_seconds")
-"""Keys of `info` that the network reads beside the observation."""
+LEFT = ("budget_remaining_price", "budget_remaining_seconds")  # keys of `info` that the network reads beside the observation
 _PRICE, _SUCCESS, _SERVES = (STATIC.index(name) for name in ("price", "success", "serves"))
 _DERIVED, _SITUATION = 3, 11
 _MOST_LEFT = 1e6  # stands for no limit
@@ -24,13 +23,7 @@ def _layers(width_in: int, hidden: int) -> nn.Sequential:
 
 
 class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
-    """Counted features of a session to one logit per action, and the state's value.
-
-    Args:
-        kinds: Capabilities of the sessions.
-        most: Most tools that serve one kind.
-        hidden: Width of every layer.
-    """
+    """Counted features of a session, over `kinds` with at most `most` tools each, to one logit per action and a value."""
 
     def __init__(self, kinds: int = 4, most: int = 6, hidden: int = 64) -> None:
         super().__init__()
@@ -55,13 +48,7 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         return {**shape, "left": list(LEFT), **{part: list(columns) for part, columns in names.items()}}
 
     def forward(self, seen: dict[str, Tensor], left: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits (B, actions), far below all others where the mask forbids, and state values (B,).
-
-        Args:
-            seen: The observation, (B, ...) each.
-            left: (B, 2) what `LEFT` says.
-            mask: (B, actions) bool.
-        """
+        """Logits (B, actions), least where `mask` forbids, and values (B,), of the observation and (B, 2) `LEFT`."""
         tools, query, resources = seen["tools"], seen["query"], seen["resources"]
         rows = tools[..., _SERVES].topk(self.most).indices  # (B, k)
         own = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))

@@ -13,7 +13,8 @@ All but the last read observations and `info` alone. All remember facts, and giv
 than a call.
 """
 
-from math import expm1, log
+from bisect import bisect_left
+from math import ceil, expm1, log
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ from ...simulators.sessions.rules import VALUES
 from ...simulators.status import Status
 from ..base import SESSION, Agent
 from ..seat import Seat, WorldSeat
-from .pacing import indices, shadow_price
 
 Floats = NDArray[np.float64]
+_LOW, _HIGH = VALUES
+_ABOVE = 1.0 + 1e-9
 _PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
     STATIC.index(name) for name in ("price", "latency_s", "success", "provider", "quota_left", "serves")
 )
@@ -87,13 +89,9 @@ class SessionGreedy(Agent):
 class IndexPolicy(Agent):
     """Calls the tool with the lowest cost over chance, as long as the query is worth that.
 
-    Args:
-        name: Its name.
-        memory: What its calls tell is kept from query to query.
-        paced: Costs are shares of what is left, at a shadow price that follows spending; else money at its face value.
-        optimism: Standard deviations of the belief that are added to a chance.
-        samples: Chances are drawn from the beliefs, once for each query.
-        recalls: It answers from memory at all.
+    With `memory` it keeps what calls tell from query to query; `paced` takes costs as shares of what is left, at a shadow price
+    that follows spending; `optimism` adds standard deviations of the belief to a chance; `samples` draws chances from the
+    beliefs, once a query; `recalls` answers from memory at all.
     """
 
     env_id = SESSION
@@ -252,30 +250,44 @@ class InformedPaced(IndexPolicy):
         """Nothing to do: it knows."""
 
 
-OPTIMISM = 2.0
-"""Standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md."""
+OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
 
 
-def bayes_index() -> IndexPolicy:
-    """A belief for each query, without memory or pacing."""
-    return IndexPolicy("bayes-index", memory=False, paced=False)
+def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: int) -> tuple[Floats, NDArray[np.int64]]:
+    """For each kind the lowest cost over chance, and the tool that has it; of (I,) arrays. A tool of chance 0 is not called."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(chances > 0.0, costs / chances, np.inf)
+    grid = np.where(offers[None, :] == np.arange(kinds)[:, None], ratios[None, :], np.inf)
+    best = grid.argmin(axis=1)
+    return grid[np.arange(kinds), best], best
 
 
-def bayes_memory() -> IndexPolicy:
-    """Beliefs that are kept over the session, without pacing."""
-    return IndexPolicy("bayes-memory", memory=True, paced=False)
+def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats, Floats], queries: float, kinds: int) -> float:
+    """The value that a share of 1 of each budget is worth, such that the queries to come use up what is left.
 
+    Both resources get the same multiplier of their share of what is left, the smallest under which neither is overspent on
+    average. Queries are of each kind and of each value with equal chances, and the tools stay as they are now. `uses` are (I,)
+    shares of money and time that a call uses. Source: bandits with knapsacks (Badanidiyuru, Kleinberg and Slivkins 2013).
+    """
+    money, time = uses
+    index, best = indices(offers, chances, money + time, kinds)
+    # one multiplier for both resources changes no order of the tools, so a kind's best tool is the same under each
+    rows = [
+        (float(index[kind]), float(money[tool] / chances[tool]), float(time[tool] / chances[tool]))
+        for kind, tool in enumerate(best.tolist())
+        if np.isfinite(index[kind])
+    ]
 
-def paced() -> IndexPolicy:
-    """A belief for each query, under a shadow price that follows spending."""
-    return IndexPolicy("paced", memory=False, paced=True)
+    def overspends(multiplier: float) -> bool:
+        spent = waited = 0.0
+        for ratio, price, seconds in rows:
+            bought = min(1.0, max(0.0, (_HIGH + 1 - ceil(multiplier * ratio)) / (_HIGH + 1 - _LOW)))
+            spent, waited = spent + bought * price, waited + bought * seconds
+        return max(spent, waited) * queries / kinds > 1.0
 
-
-def thompson() -> IndexPolicy:
-    """Paced, with chances drawn from beliefs that are kept over the session."""
-    return IndexPolicy("thompson", memory=True, paced=True, samples=True)
-
-
-def optimistic() -> IndexPolicy:
-    """Paced, with memory and an upper confidence bound."""
-    return IndexPolicy("optimistic", memory=True, paced=True, optimism=OPTIMISM)
+    if not overspends(0.0):
+        return 0.0
+    # what is bought changes where a value equals a kind's index, and nowhere else
+    steps = sorted(value / ratio for ratio, _, _ in rows if ratio > 0.0 for value in range(_LOW, _HIGH + 1))
+    place = bisect_left(steps, True, key=lambda step: not overspends(step * _ABOVE))
+    return steps[min(place, len(steps) - 1)] * _ABOVE

@@ -10,13 +10,12 @@ from ...envs.sessions.chat import NEXT, RECALL
 from ...simulators.draws import stable_uniforms
 from ...simulators.status import Status
 from ..base import SESSION_CHAT, Agent
-from ..llm.agent import LlmAgent
+from ..llm.session import LlmAgent
 from ..models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.simulated import SIMULATED, SimulatedRates
 from ..strategies import ReAct, SearchSettings
 
-MOST_CALLS = 3
-"""Calls for one query, after which `SpokenCheapest` leaves it."""
+MOST_CALLS = 3  # calls for one query, after which `SpokenCheapest` leaves it
 
 
 class SpokenCheapest(Agent):

@@ -40,11 +40,7 @@ def run_of(world: str) -> dict[str, Any]:
 
 
 class StageAgent(Agent):
-    """The stochastic policy of a training run at one stage: it draws each action from the distribution that the run drew from.
-
-    Args:
-        stage: number of the stage; 0 is the policy before training.
-    """
+    """The stochastic policy of a run at a stage (0: untrained), which draws from the distribution that the run drew from."""
 
     def __init__(self, world: str, stage: int) -> None:
         about, arrays = _read(world)

@@ -1,5 +1,5 @@
 """ToolPlanner: tags, a plan and a guided solution tree (ToolPlanner, EMNLP 2024)."""
 
-from .feedback import match, passed, solution_reward
+from .tree import match, passed, solution_reward
 
 __all__ = ["match", "passed", "solution_reward"]

@@ -16,13 +16,11 @@ from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
-from ..strategies.plan_act import read_plan
-from ..strategies.tree import describe
+from ..strategies import describe, read_plan
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round
 
-TAGS = "tags"
-"""Purpose of a reply: the tags that the request names or implies."""
+TAGS = "tags"  # purpose of a reply: the tags that the request names or implies
 ASK_TAGS = (
     "Which functions does the request name or imply? Write a JSON object with three lists of equal length, categories, tools "
     "and apis; entries of one place belong together. Take the names from this list:"
@@ -38,26 +36,17 @@ _LINE = re.compile(r"^- (.*) of (.*) \(([^()]*)\)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PlannerSettings:
-    """Limits of ToolPlanner's reasoning, and which of its parts take part.
+    """Limits of ToolPlanner's reasoning, and which of its parts take part."""
 
-    Attributes:
-        depth: Rounds of a solution.
-        width: Children of a round.
-        trees: Solution trees; together with depth and width they bound the rounds (30 as published).
-        candidates: Tools that the tags may bring into play.
-        tags, path: Whether tags are extracted, and whether a path is planned.
-        answer: Answer from what the rounds brought where no round answers, instead of giving up.
-        explore: Go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
-    """
-
-    depth: int = 4
-    width: int = 2
-    trees: int = 2
-    candidates: int = MOST_CANDIDATES
+    depth: int = 4  # rounds of a solution
+    width: int = 2  # children of a round
+    trees: int = 2  # solution trees; together with depth and width they bound the rounds (30 as published)
+    candidates: int = MOST_CANDIDATES  # tools that the tags may bring into play
+    # tags, path: whether tags are extracted, and whether a path is planned
     tags: bool = True
     path: bool = True
-    answer: bool = False
-    explore: bool = False
+    answer: bool = False  # answer from what the rounds brought where no round answers, instead of giving up
+    explore: bool = False  # go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "trees", "candidates"):
@@ -72,13 +61,9 @@ class PlannerSettings:
 
 
 class ToolPlanner:
-    """The strategy; composes with any model and any tool access.
+    """The strategy; composes with any model and any tool access. Where the tags mean nothing on offer, all functions stay.
 
-    Where the tags mean nothing on offer, all functions stay.
-
-    Attributes:
-        tags, path: Tags and path of the last episode; None and [] where the model was not asked or could not be read.
-        roots: The first rounds of the last episode's trees.
+    `tags`, `path` and `roots` (of its trees) are the last episode's; None and [] where the model could not be read.
     """
 
     text_is_answer = True

@@ -27,13 +27,10 @@ _TOOLS: WeakKeyDictionary[Catalog, dict[str, list[Tool]]] = WeakKeyDictionary()
 
 
 def understood(view: Any, everywhere: bool = False) -> Task:
-    """Return the task as a reader of the query understands it: with the needs that the query states, and guesses.
+    """The task as a reader of the query understands it: with the needs that the query states, and guesses.
 
-    Args:
-        view: A view in an episode. Where its query is the task's own, where it states all wishes, or where the world
-            cannot say what another wish would bring, this is the task itself.
-        everywhere: It knows the whole catalogue, and not only the tools on offer. One that sees these alone makes do with
-            them, whatever the query names.
+    Where the query is the task's own or states all wishes, this is the task itself. Who does not know the catalogue
+    `everywhere` makes do with the tools on offer, whatever the query names.
     """
     task: Task = view.task
     query: str = getattr(view, "query", task.query)  # numbers show the needs themselves, and no words

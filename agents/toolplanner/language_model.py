@@ -32,30 +32,15 @@ class Tokens(NamedTuple):
 
 
 class ReadContext(NamedTuple):
-    """A context that a model has read.
+    """A context that a model has read."""
 
-    Attributes:
-        tokens: their numbers.
-        cache: keys and values of the layers.
-        first: log-probability of each token after it.  # (vocabulary,)
-    """
-
-    tokens: list[int]
-    cache: Any
-    first: Tensor
+    tokens: list[int]  # their numbers
+    cache: Any  # keys and values of the layers
+    first: Tensor  # log-probability of each token after it, (vocabulary,)
 
 
 class PlannerModel:
-    """A causal language model with its tokenizer.
-
-    Args:
-        settings: of the run.
-        tokenizer: as `small_tokenizer` makes it or transformers loads it.
-        device: ``cpu``, ``cuda`` or ``auto``.
-
-    Raises:
-        InfrastructureError: the published model cannot be loaded.
-    """
+    """A causal language model with its tokenizer; raises InfrastructureError where a published one cannot be loaded."""
 
     def __init__(self, settings: LearntSettings, tokenizer: Any, device: str = "auto") -> None:
         self.settings, self.tokenizer = settings, tokenizer
@@ -100,11 +85,7 @@ class PlannerModel:
         return trained_weights(self.network)
 
     def log_probabilities(self, sequences: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
-        """Return the log-probability of every token after those before it, and which of them count.
-
-        Returns:
-            Both of shape (B, L - 1): of tokens 1 to L - 1; padding and what is only read do not count.
-        """
+        """The log-probability (B, L - 1) of every token after those before it, and which count: what was written."""
         tokens = pad_sequence([torch.tensor(sequence.tokens) for sequence in sequences], batch_first=True)
         counts = pad_sequence([torch.tensor(sequence.learnt) for sequence in sequences], batch_first=True)
         tokens, counts = tokens.to(self.device), counts.to(self.device)[:, 1:]
@@ -118,13 +99,7 @@ class PlannerModel:
     def option_scores(
         self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext] | None = None
     ) -> list[float]:
-        """Return the log-probability of each option as a whole, after a context. The context is read once.
-
-        Args:
-            context, options: numbers of tokens.
-            known: contexts read with the same weights, to which this one is added; of the longest one that this one begins
-                with, nothing is read again.
-        """
+        """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
         with torch.inference_mode():
             rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
             length = rows.shape[1]
@@ -174,11 +149,7 @@ class PlannerModel:
 
 
 def sft_loss(log_probabilities: Tensor, counts: Tensor) -> Tensor:
-    """Cross-entropy, mean over the tokens that count.
-
-    Args:
-        log_probabilities, counts: as `PlannerModel.log_probabilities` returns them.  # (B, L - 1)
-    """
+    """Cross-entropy (B, L - 1) of `PlannerModel.log_probabilities`, the mean over the tokens that count."""
     return -(log_probabilities * counts).sum() / counts.sum().clamp(min=1)
 
 
@@ -191,11 +162,7 @@ def sequence_scores(log_probabilities: Tensor, counts: Tensor) -> Tensor:
 
 
 def ranking_loss(better: Tensor, worse: Tensor, margin: float = 0.0) -> Tensor:
-    """Mean over pairs of max(0, margin + s_worse - s_better).
-
-    Args:
-        better, worse: scores of the pairs' sequences.  # (B,)
-        margin: by which the better one is to lead.
+    """Mean over pairs of max(0, margin + s_worse - s_better), of scores (B,).
 
     Source: ToolPlanner, Eq. 3, whose min(0, .) is a misprint: it would reward wrong orders.
     """
@@ -232,11 +199,7 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
 
 def load_tokenizer(settings: LearntSettings, run: Path) -> Any:
-    """Return the tokenizer of a run: its own for a small model, the published model's else.
-
-    Raises:
-        InfrastructureError: the published one cannot be loaded.
-    """
+    """The tokenizer of a run, its own or the published model's; raises InfrastructureError where that cannot be loaded."""
     transformers = require("transformers", "train")
     if settings.small:
         path = run / TOKENIZER / "tokenizer.json"

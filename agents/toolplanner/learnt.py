@@ -16,16 +16,16 @@ from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError, require
 from ...simulators.tools import Tool
 from .. import prompts
-from ..llm.agent import LlmAgent
+from ..llm.session import LlmAgent
 from ..models.base import ACT, FINISH, PLAN, TOOL, USER, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.reading import Reader, plausible
 from ..settings import read_config
 from .agent import TAGS as ASK_TAGS
 from .agent import ToolPlanner, read_tag_lines
-from .feedback import plain_name
 from .guessing import understood
 from .settings import PlannerConfig
 from .tags import tags_of, write_tags
+from .tree import plain_name
 from .words import FINISH as ANSWER
 from .words import (
     GIVE_UP,
@@ -46,14 +46,12 @@ from .words import (
 if TYPE_CHECKING:
     from .language_model import PlannerModel, ReadContext
 
-LEARNT = "toolplanner:"
-"""Before the folder of a `costgym train toolplanner` run."""
+LEARNT = "toolplanner:"  # before the folder of a `costgym train toolplanner` run
 NOTHING_FOUND = "Unfortunately the functions showed nothing of what was asked for."
 _LONGEST_PATH = 6
 
 
-Chooser = Callable[[Sequence[float]], int]
-"""Chooses an option by the scores of all."""
+Chooser = Callable[[Sequence[float]], int]  # chooses an option by the scores of all
 
 
 def _best(scores: Sequence[float]) -> int:
@@ -61,18 +59,11 @@ def _best(scores: Sequence[float]) -> int:
 
 
 class LearntPlanner:
-    """The language model behind a learnt ToolPlanner.
+    """The language model behind a learnt ToolPlanner; `tags` and `path` are the tools that it named in this episode.
 
-    Args:
-        model: what chooses.
-        name: as results show it.
-        temperature: of the choice of actions; 0 takes the likeliest. Tags and paths are always the likeliest.
-        guided: where a round has been tried, the next one in its place goes on with a plan: in the first tree with the path,
-            in the next ones with another path, drawn at the temperature. So trees hold what the model itself prefers beside
-            what its plan says, and another plan beside its own, and feedback can tell which was better.
-
-    Attributes:
-        tags, path: the tools that it named in this episode; None where it was not asked.
+    Only actions are drawn at the temperature. `guided`: where a round has been tried, the next one in its place goes on with a
+    plan: in the first tree with the path, in the next ones with another path, drawn at the temperature. So trees hold what the
+    model itself prefers beside what its plan says, and another plan beside its own, and feedback can tell which was better.
     """
 
     on_world_side = True
@@ -222,11 +213,7 @@ class LearntPlanner:
 
 
 def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:
-    """Return the rounds in a conversation of an episode, in the model's words.
-
-    Args:
-        messages: replies and results, with or without the request before them.
-    """
+    """The rounds in a conversation of an episode, with or without the request before them, in the model's words."""
     return steps_of([Message(USER, view.query), *messages], Reader(view.world.catalog, understood(view)))
 
 
@@ -253,11 +240,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
 
 
 def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
-    """Return the language model of a run, under its agent's name.
-
-    Raises:
-        DataError: there is no run, it has no checkpoint, or it is of another kind, version or environment.
-    """
+    """The language model of a run under its agent's name; raises DataError where there is no such checkpoint."""
     folder = Path(run)
     settings = read_config(folder, PlannerConfig).settings
     for module in ("torch", "transformers", "safetensors"):
@@ -273,15 +256,7 @@ def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
 
 
 def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel | None = None) -> LlmAgent:
-    """Return a learnt ToolPlanner as an agent.
-
-    Args:
-        name: as it stands on the leaderboard; ``toolplanner:`` and the folder by default.
-        model: what plays; None loads the run's.
-
-    Raises:
-        DataError, MissingExtra: see `load_planner`.
-    """
+    """A learnt ToolPlanner as an agent, played by `model` or the run's own; raises as `load_planner` does."""
     settings = read_config(run, PlannerConfig).settings
     name = name or f"{LEARNT}{run}"
     return LlmAgent(model or load_planner(run, name), ToolPlanner(settings.planner()), name=name)

@@ -15,9 +15,9 @@ from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
 from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
-from .feedback import plain_name
 from .guessing import understood
 from .tags import tags_of, write_tags
+from .tree import plain_name
 
 HEED = 0.9
 """Share of its actions in which the model prefers a tool that the request names. Set by hand on instructions of an earlier
@@ -25,12 +25,7 @@ form, so that plain tree search matched 13 % of the hybrid ones, as ToolLLaMA-Tr
 
 
 class SimulatedToolPlanner(Simulated):
-    """The simulated model, reading instructions. Where a request names no tool, it is `Simulated` to the last draw.
-
-    Args:
-        rates: Rates of its errors.
-        heed: Chance that it prefers a named tool to others that serve as well; once per choice.
-    """
+    """`Simulated` to the last draw where a request names no tool; it prefers a named tool with the chance `heed` a choice."""
 
     def __init__(self, rates: SimulatedRates | None = None, heed: float = HEED) -> None:
         super().__init__(rates)

@@ -18,10 +18,9 @@ from ...simulators.errors import ConfigError
 from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog, Tool, ToolText
-from .feedback import plain_name
+from .tree import plain_name
 
-MOST_CANDIDATES = 5
-"""Tools that a tag list may bring into play. Source: the published settings (retrieved_api_nums)."""
+MOST_CANDIDATES = 5  # Tools that a tag list may bring into play. Source: the published settings (retrieved_api_nums).
 _LONGEST = 20_000
 
 
@@ -87,15 +86,9 @@ def write_tags(tags: Tags) -> str:
 
 
 def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES) -> list[ToolText]:
-    """Return the tools on offer that a tag list means, in its order.
+    """The tools on offer that the first `most` of a tag list mean, in its order, each once.
 
-    Args:
-        tags: Read from a reply.
-        most: Most tags that are kept; later ones are left out.
-
-    Returns:
-        Tools whose API is named, of the named tool where several share the name; each once. Names that mean nothing on offer
-        are left out.
+    Of several with a named API it is the named tool's. Names that mean nothing on offer are left out.
     """
     found: dict[str, ToolText] = {}
     for index, name in enumerate(tags.apis):
@@ -141,13 +134,7 @@ class TagScore(NamedTuple):
 
 
 def tag_score(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> TagScore:
-    """Return the precision, recall and F1 over all names together.
-
-    Args:
-        pairs: (extracted, gold) names of each task.
-
-    Source: ToolPlanner, Table 27.
-    """
+    """Precision, recall and F1 over all (extracted, gold) names together. Source: ToolPlanner, Table 27."""
     hits = said = wanted = 0
     for extracted, gold in pairs:
         hits += len(extracted & gold)

@@ -3,17 +3,21 @@
 A round is one reply with what its call brought. A solution is a path from the root to a leaf; a leaf answers, gives up, or is
 cut off at the depth limit. A round is worth as much as the best solution through it.
 
-Source: ToolPlanner (arXiv 2409.14826), Sections 4.3.1 and 4.3.2 and Appendix C.2.
+Source: ToolPlanner (arXiv 2409.14826), Sections 4.3.1 and 4.3.2 and Appendix C.2; which words make an answer meaningless is
+from the published evaluation.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
+from ...simulators.errors import UnknownName
 from ...simulators.marketplace.tasks import Luck
+from ...simulators.tasks import LEVELS, normalise
 from ...simulators.tools import Catalog, Tool
 from ..models.base import ASSISTANT, FINISH, FunctionCall, Message
-from .feedback import match, passed, solution_reward
 
 End = Literal["", "answer", "give_up", "cut"]
 GIVE_UP, OTHER_TOOL, EARLY_ANSWER = "give_up", "other_tool", "early_answer"
@@ -23,17 +27,10 @@ EARLY = "Here is what I know so far."
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The rewarded parts of a solution. A part that is left out counts as good in every solution.
+    """The rewarded parts of a solution; one left out counts as good. Source: ToolPlanner, Table 5."""
 
-    Attributes:
-        completion: Whether it passes.
-        following: Whether it matches the instruction.
-
-    Source: ToolPlanner, Table 5, for leaving parts out.
-    """
-
-    completion: bool = True
-    following: bool = True
+    completion: bool = True  # whether it passes
+    following: bool = True  # whether it matches the instruction
 
 
 BOTH = Feedback()
@@ -41,39 +38,25 @@ BOTH = Feedback()
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """A round of a solution tree.
+    """A round of a solution tree."""
 
-    Attributes:
-        tools: Names of the tools it calls.
-        messages: The reply and the result, to be added to the history.
-        end: The way in which the solution ends here, or "" where it goes on.
-        answer: The final answer, of an answering leaf.
-        children: The rounds after it, in the order in which they were made.
-        reward: Reward of the best solution through it; None before `score`.
-    """
-
-    tools: tuple[str, ...] = ()
-    messages: tuple[Message, ...] = ()
-    end: End = ""
-    answer: str = ""
-    children: "list[Round]" = field(default_factory=list)
-    reward: int | None = None
+    tools: tuple[str, ...] = ()  # names of the tools it calls
+    messages: tuple[Message, ...] = ()  # the reply and the result, to be added to the history
+    end: End = ""  # the way in which the solution ends here, or "" where it goes on
+    answer: str = ""  # the final answer, of an answering leaf
+    children: "list[Round]" = field(default_factory=list)  # the rounds after it, in the order in which they were made
+    reward: int | None = None  # reward of the best solution through it; None before `score`
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rounds with the same history, the first better than the second. Each round's first message is the reply to be ranked.
+    """Two rounds with the same history, the better one first. The first message of each is the reply to be ranked."""
 
-    Attributes:
-        history: The rounds before, from the root.
-        better, worse: The rounds; `better` has reward 1, `worse` a negative one.
-        made: The way in which `worse` was made up (`GIVE_UP`, `OTHER_TOOL` or `EARLY_ANSWER`), or "" where it is a node of the
-            tree.
-    """
-
-    history: tuple[Round, ...]
+    history: tuple[Round, ...]  # the rounds before, from the root
+    # better, worse: the rounds; `better` has reward 1, `worse` a negative one
     better: Round
     worse: Round
+    # the way in which `worse` was made up (`GIVE_UP`, `OTHER_TOOL` or `EARLY_ANSWER`), or "" where it is a node of the tree
     made: str = ""
 
 
@@ -106,8 +89,7 @@ def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: 
     """Return the reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
     finished = path[-1].answer if path and path[-1].end == "answer" else None
     return solution_reward(
-        passed(finished) or not feedback.completion,
-        not feedback.following or match(called_tools(path, catalog), gold, level),
+        passed(finished) or not feedback.completion, not feedback.following or match(called_tools(path, catalog), gold, level)
     )
 
 
@@ -134,15 +116,9 @@ def extract_pairs(
 ) -> list[Pair]:
     """Pairs for ranking: every round of reward 1 against each sibling of negative reward, or against one that is made up.
 
-    Three kinds are made up, each where it surely is negative: giving up; a call of a tool that the instruction does not name;
-    an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
+    Three kinds are made up, each where it surely is negative: giving up; a call of one of `others` that the instruction does
+    not name; an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
     instruction-following feedback; where none applies, the round gives no pair.
-
-    Args:
-        roots: First rounds of a scored tree.
-        gold, level, catalog: See `score`.
-        others: Tools that a made-up call may be of; those that would not break the match are passed over.
-        feedback: The feedback that the tree was scored by.
     """
     pairs: list[Pair] = []
     wrong = [tool for tool in others if feedback.following and not match([*gold, tool], gold, level)]
@@ -181,3 +157,79 @@ def _negative(kind: str, wrong: Sequence[Tool], luck: Luck) -> Round:
 
 def _says(name: str, arguments: dict[str, Any]) -> Message:
     return Message(ASSISTANT, "", (FunctionCall(name, arguments),))
+
+
+REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api of a tool"}
+"""Names that an instruction of each level contains and a solution must use; every solution follows a statement.
+Where an API alone is named and several tools have one of that name, each of them will do."""
+# the last words are the simulated model's, in an answer that has nothing to tell
+_APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t|did not show what was asked for", re.IGNORECASE)
+
+Named = Mapping[str, str] | Tool | str
+
+
+def solution_reward(passed: bool, matched: bool) -> int:
+    """Reward of a solution: 1 if it passes and matches, -1 if it only matches, -2 if it only passes, -3 if it does neither.
+
+    Source: ToolPlanner, Eq. 1.
+    """
+    if matched:
+        return 1 if passed else -1
+    return -2 if passed else -3
+
+
+def passed(answer: str | None) -> bool:
+    """Return whether a solution passes: it ends in a meaningful answer.
+
+    Args:
+        answer: The final answer; None where the solution gave up or was cut off.
+
+    Returns:
+        False too for an empty answer and for one that apologises.
+    """
+    return answer is not None and bool(answer.strip()) and _APOLOGIES.search(answer) is None
+
+
+def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
+    """Return whether a solution uses all that the instruction names and nothing else; order and repeats do not matter.
+
+    Args:
+        called: The calls, failed ones included, as tools, mappings with `category`, `tool` and `api`, or bare names.
+        gold: The tools that the instruction names, in the same forms.
+        level: An instruction level of `LEVELS`, or the granularity of the same name.
+
+    Raises:
+        UnknownName: There is no such level.
+    """
+    if level not in REQUIRES:
+        raise UnknownName("instruction level", level, LEVELS)
+    granularity = REQUIRES[level]
+    if not granularity:
+        return True
+    return names(called, granularity) == names(gold, granularity)
+
+
+def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
+    """Return the names of items at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a
+    tool."""
+    return frozenset(_name(item, granularity) for item in items)
+
+
+def plain_name(name: str) -> str:
+    """Return a name as it is compared: case, spaces and underscores do not matter."""
+    return _plain(str(name))
+
+
+@lru_cache(maxsize=16_384)
+def _plain(name: str) -> str:
+    return normalise(name.replace("_", " "))
+
+
+def _name(item: Named, granularity: str) -> Any:
+    if isinstance(item, str):
+        return plain_name(item)
+    if isinstance(item, Tool):
+        item = {"category": item.category, "tool": item.provider, "api": item.title or item.name}
+    if granularity == "api of a tool":
+        return plain_name(item.get("tool", "")), plain_name(item["api"])
+    return plain_name(item[granularity])

@@ -19,32 +19,21 @@ from ...simulators.tools import Tool
 REQUEST, TAGS, PATH, ROUND, RESULT, END = "\nRequest:", "\nTags:", "\nPath:", "\nRound:", "\nResult:", "\n"
 MARKERS = (REQUEST, TAGS, PATH, ROUND, RESULT, END)
 FINISH, GIVE_UP = " finish with the answer", " give up the task"
-STOP = ""
-"""Ends a path."""
+STOP = ""  # ends a path
 
 
 class Piece(NamedTuple):
-    """A piece of the text.
+    """A piece of the text."""
 
-    Attributes:
-        text: The piece's text.
-        written: The model writes the piece, and so learns it; otherwise the model only reads it.
-    """
-
-    text: str
-    written: bool = False
+    text: str  # the piece's text
+    written: bool = False  # the model writes the piece, and so learns it; otherwise the model only reads it
 
 
 class Step(NamedTuple):
-    """A round.
+    """A round."""
 
-    Attributes:
-        action: The action, as the model writes it.
-        result: The result of the action; "" for an ending.
-    """
-
-    action: str
-    result: str = ""
+    action: str  # the action, as the model writes it
+    result: str = ""  # the result of the action; "" for an ending
 
 
 def written_tool(tool: Tool) -> str:
@@ -90,12 +79,7 @@ def round_pieces(steps: Sequence[Step]) -> list[Piece]:
 def episode_pieces(
     request: str, tags: Sequence[str] | None, path: Sequence[str] | None, steps: Sequence[Step], named: int | None = None
 ) -> list[Piece]:
-    """Return a whole episode.
-
-    Args:
-        tags, path: Tools; None where they were not asked for.
-        named: Number of first tags that are learnt; the request does not tell which others follow. None for all.
-    """
+    """A whole episode; tags and path are None where not asked for, and of tags the first `named` are learnt."""
     pieces = request_pieces(request)
     if tags is not None:
         pieces += list_pieces(TAGS, tags, closed=False, learnt=named)

@@ -58,11 +58,7 @@ def read_card(name: str) -> Card:
 
 @lru_cache
 def zoo_folder(name: str) -> Path:
-    """Find the folder of an agent, after a check of every file against its card.
-
-    Raises:
-        DataError: a file is missing or differs from its digest.
-    """
+    """The folder of an agent, every file checked against its card; raises DataError where one is missing or differs."""
     card, folder = read_card(name), FOLDER / name.removeprefix(ZOO)
     for file, wanted in card.files.items():
         path = folder / file

@@ -25,7 +25,7 @@ from costgym.experiments.lab.papers.decisions import decision_rows
 from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
 from costgym.experiments.train.curve import read_curve
 from costgym.experiments.train.deer.train import train_deer
-from costgym.simulators.decision.examples import examples
+from costgym.simulators.decision.samples import examples
 from costgym.simulators.errors import require
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}

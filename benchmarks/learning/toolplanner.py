@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from costgym.agents.toolplanner.feedback import REQUIRES
+from costgym.agents.toolplanner.tree import REQUIRES
 from costgym.experiments.lab.papers.instructions import Followed, follow
 from costgym.experiments.pages.learning_curves import publish
 from costgym.experiments.play.statistics import intervals

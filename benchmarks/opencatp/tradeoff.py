@@ -23,9 +23,8 @@ from costgym.envs.tpl import KINDS, TplState
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
 from costgym.simulators.opencatp import SIGNATURES, Evaluator, OpenCATPTask, OutcomeTable, all_tasks, split_samples, tasks
-from costgym.simulators.opencatp.levels import LEVELS
 from costgym.simulators.opencatp.plan_space import PlanValues
-from costgym.simulators.opencatp.tools import IMAGE_TOOLS
+from costgym.simulators.opencatp.tools import IMAGE_TOOLS, LEVELS
 from costgym.simulators.plan import Plan
 
 SUPER_RESOLUTION = "image_super_resolution"

@@ -14,7 +14,7 @@ from itertools import islice
 from statistics import mean
 
 from costgym.agents.toolplanner.tags import gold_tools
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.simulators.marketplace.loaders.toolbench import load_mgtoolbench
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS, Task
 from costgym.simulators.tools import Catalog

@@ -13,22 +13,21 @@ import numpy.typing as npt
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
 from ...simulators.opencatp.scoring.evaluation import (
     Evaluator,
     ScoreSource,
     check_sample,
+    known_evaluator,
     sample_level,
     shipped_outcomes,
     split_samples,
 )
-from ...simulators.opencatp.scoring.known import known_evaluator
 from ...simulators.opencatp.scoring.table import OutcomeTable
 from ...simulators.opencatp.tasks import OpenCATPTask, tasks
 from ...simulators.opencatp.tasks import task as find_task
-from ...simulators.opencatp.tools import SIGNATURES, TEXT, TOOLS
+from ...simulators.opencatp.tools import LEVELS, SIGNATURES, TEXT, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan, plan_worlds
 from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
@@ -52,8 +51,7 @@ TASK_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
 LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
-WORLD = "opencatp"
-"""The name in the document of an OpenCATP world."""
+WORLD = "opencatp"  # the name in the document of an OpenCATP world
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
@@ -108,8 +106,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     world_kind = "opencatp"
     reset_options = frozenset({"task", "sample", "level"})
     in_time = False
-    may_give_nothing = True
-    """An episode may end without a plan, which scores and costs nothing."""
+    may_give_nothing = True  # an episode may end without a plan, which scores and costs nothing
 
     def __init__(
         self,
@@ -265,10 +262,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if not isinstance(table, OutcomeTable):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
-            raise ConfigError(
-                "profile",
-                "episodes with custom pricing cannot be recorded; use OpenCATP's pricing",
-            )
+            raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
         return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
 
     def world_settings(self) -> dict[str, Any]:

@@ -8,9 +8,8 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from ...simulators.draws import log
-from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 
 
 def cost_boxes(
@@ -25,13 +24,8 @@ def cost_boxes(
 ) -> tuple[Box, Box]:
     """The boxes of the tools, whose first columns are price and seconds, and of the resources: price, seconds, shares left.
 
-    Args:
-        max_price: unit of prices, USD.
-        columns: of a tool; those after the first two lie between 0 and 1.
-        between: entries from 0 to 1 between the seconds and the shares that are left.
-        tokens: most tokens of an episode.
-        loading_s: most seconds that loading adds.
-        most: price, seconds, tokens and calls that are never passed; None where any may be.
+    `between` entries from 0 to 1 stand between the seconds and the shares that are left; `loading_s` is the most that loading
+    adds; `most` are the price, seconds, tokens and calls that are never passed; None where any may be.
     """
     prices = [max(profile.price(tool, level) for level in range(LEVELS)) / max_price for tool in TOOLS]
     seconds = [max(profile.seconds(tool, level) for level in range(LEVELS)) for tool in TOOLS]

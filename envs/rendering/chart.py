@@ -25,23 +25,16 @@ COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The bar of one call. It queues from `asked_s`, loads from `started_s` and runs from `ready_s` to `end_s` (seconds).
+    """The bar of one call. It queues from `asked_s`, loads from `started_s` and runs from `ready_s` to `end_s` (seconds)."""
 
-    Attributes:
-        lane: index of the lane within its row; overlapping calls of one tool have different lanes.
-        meaning: key of `COLOURS` for the running part.
-        label: price of the call, as text.
-        hint: description of the call for a tooltip.
-    """
-
-    lane: int
+    lane: int  # index of the lane within its row; overlapping calls of one tool have different lanes
     asked_s: float
     started_s: float
     ready_s: float
     end_s: float
-    meaning: str
-    label: str
-    hint: str
+    meaning: str  # key of `COLOURS` for the running part
+    label: str  # price of the call, as text
+    hint: str  # description of the call for a tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +70,18 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The content of an episode's chart.
+    """The content of an episode's chart."""
 
-    Attributes:
-        title, subtitle, verdict: lines of text.
-        span_s: length of the time axis, seconds, above 0.
-        outages: (begin, end) of global outages, seconds.
-        meanings: keys of `COLOURS` that occur, for the legend.
-    """
-
+    # title, subtitle, verdict: lines of text
     title: str
     subtitle: str
     verdict: str
-    span_s: float
+    span_s: float  # length of the time axis, seconds, above 0
     rows: tuple[Row, ...]
     markers: tuple[Marker, ...]
-    outages: tuple[tuple[float, float], ...]
+    outages: tuple[tuple[float, float], ...]  # (begin, end) of global outages, seconds
     meters: tuple[Meter, ...]
-    meanings: tuple[str, ...]
+    meanings: tuple[str, ...]  # keys of `COLOURS` that occur, for the legend
 
 
 def number(value: float) -> str:

@@ -263,15 +263,9 @@ class _PagePen:
 
 
 def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
-    """Draw a chart as an image.
+    """Draw a chart as an RGB image, (height, width, 3) uint8.
 
-    Args:
-        width: width in pixels, at least 320.
-        height: height in pixels; None for the height that the chart needs. A given height is filled with white, or the picture
-            is scaled down to it, so that all frames of a video have one size.
-
-    Returns:
-        An RGB image, (height, width, 3) uint8.
+    A given height is filled with white, or the picture is scaled down to it, so that all frames of a video have one size.
     """
     layout = _Layout(chart, max(320, width))
     image = Image.new("RGB", (layout.width, layout.height), PAPER)

@@ -17,17 +17,11 @@ MAX_MESSAGE_CHARS = 600
 
 
 class EpisodeStory(NamedTuple):
-    """The parts of an episode's description that differ between worlds.
+    """The parts of an episode's description that differ between worlds."""
 
-    Attributes:
-        task: lines about the task; the first names it.
-        actions: lines about the agent's actions.
-        grade: lines about the result.
-    """
-
-    task: list[str]
-    actions: str
-    grade: str
+    task: list[str]  # lines about the task; the first names it
+    actions: str  # lines about the agent's actions
+    grade: str  # lines about the result
 
 
 def wrapped(lead: str, text: str) -> str:

@@ -39,12 +39,7 @@ _SLACK = 1e-9  # prices are sums of floats
 
 
 def why(world: BaseEnv[Any, Any], truncated: bool = False, crash: str = "") -> str:
-    """Return the sentence about the episode that has ended in an environment.
-
-    Args:
-        truncated: the limit of steps ended it.
-        crash: the exception of the agent's code that ended it.
-    """
+    """The sentence about an episode that ended: by itself, by the step limit, or by the agent's exception `crash`."""
     any_world: Any = world
     episode: Any = world.account()
     end = ""

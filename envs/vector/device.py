@@ -19,14 +19,9 @@ from .marketplace import MarketplaceVectorEnv
 
 
 def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a native vector environment that takes and returns tensors.
+    """Make a native vector environment that takes and returns tensors on ``cpu``, ``cuda`` or ``cuda:N``.
 
-    Args:
-        device: ``cpu``, ``cuda`` or ``cuda:N``.
-
-    Raises:
-        ConfigError: the environment has no native batch, or there is no such device.
-        MissingExtra: PyTorch, or for a GPU numba-cuda, is not installed.
+    Raises ConfigError where there is no native batch or no such device, and MissingExtra without PyTorch or numba-cuda.
     """
     require("torch", "train")
     if device != "cpu" and env_id != "costgym/Marketplace-v0":
@@ -172,14 +167,9 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     # -- step --------------------------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> Any:
-        """Play one action in each environment.
+        """Play one action, of (N,) integers on the device or in an array, in each environment.
 
-        Args:
-            actions: (N,) integers, a tensor on the device or an array.
-
-        Raises:
-            ConfigError: the shape or the type of `actions` is wrong.
-            EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
+        Raises ConfigError for another shape or type, and EpisodeOver where no episode has begun or an ended one was not reset.
         """
         torch, native, mode = self._torch, self.native, self.autoreset_mode
         numbers = torch.as_tensor(actions, device=self.device.name)
@@ -221,11 +211,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return info
 
     def action_masks(self) -> Any:
-        """The present action masks, a tensor (N, actions).
-
-        Raises:
-            EpisodeOver: no episode has begun.
-        """
+        """The present action masks, a tensor (N, actions); raises EpisodeOver where no episode has begun."""
         if self._mask is None:
             raise EpisodeOver("no episode has begun; call reset() first")
         return self._mask.clone()

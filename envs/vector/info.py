@@ -16,10 +16,8 @@ FIGURES = (
     "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "at_s",
 )  # fmt: skip
 """Rows of `Out.figures`."""
-COUNTS = ("cost_tokens", "cost_calls", "status")
-"""Rows of `Out.counts`."""
-WRITTEN = WriteFigures._fields
-"""Rows of `Out.written`, which only worlds with writes have."""
+COUNTS = ("cost_tokens", "cost_calls", "status")  # rows of `Out.counts`
+WRITTEN = WriteFigures._fields  # rows of `Out.written`, which only worlds with writes have
 
 
 @inlined
@@ -28,19 +26,12 @@ def spent(e: Any) -> Any:
     return e.price, e.now, e.tokens, e.calls
 
 
-NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)
-"""What an episode that has just begun had spent, in the types of `spent`."""
+NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)  # what an episode that has just begun had spent, in the types of `spent`
 
 
 @inlined
 def report(rules: Any, view: Any, out: Any, e: Any, i: int, before: Any) -> Any:
-    """Write the figures of an episode; return what this step has cost, and whether it is a success.
-
-    Args:
-        view: has the grade that counts (`judged`) and the resource of `cost_sum` (`resource`).
-        out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
-        before: what it had spent before this step.
-    """
+    """Write the figures of an episode, given what it had spent `before`; return this step's cost and its success."""
     success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
     cost = e.price - before[0]
     out.success[i] = success
@@ -77,11 +68,7 @@ def _of_type(array: Any, kind: type) -> Any:
 
 
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
-    """The keys of the scalar environment's `info`, as arrays of N.
-
-    Args:
-        cost: the resource that ``info["cost"]`` reports.
-    """
+    """The keys of the scalar environment's `info` as arrays of N; `cost` is the resource that ``info["cost"]`` reports."""
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success

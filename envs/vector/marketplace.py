@@ -32,8 +32,7 @@ Arrays = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _WORD = (1 << 64) - 1
-EAGER = 2_048
-"""Tasks of a split up to which all tables are made at the start."""
+EAGER = 2_048  # tasks of a split up to which all tables are made at the start
 NO_WRITES: dict[str, NDArray[Any]] = {
     "roles": np.zeros((1, 1, 1), np.float32),
     "effects": np.zeros((1, 1, 1), np.float32),
@@ -70,8 +69,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     """
 
     scalar: Any
-    kernels: Any = kernels
-    """The module with the compiled steps."""
+    kernels: Any = kernels  # the module with the compiled steps
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 

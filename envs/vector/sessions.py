@@ -79,10 +79,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         if not self.copy:
             self._observed = observed
         return kernels.Out(
-            **observed,
-            **self._outcomes(rules.tools + 2),
-            queries=np.empty(count, np.int64),
-            values=np.empty((2, count)),
+            **observed, **self._outcomes(rules.tools + 2), queries=np.empty(count, np.int64), values=np.empty((2, count))
         )
 
     def observations(self, out: Any) -> Any:

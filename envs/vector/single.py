@@ -32,8 +32,7 @@ class _Lane(MarketplaceVectorEnv):
 
     layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
     """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
-    second = "needs"
-    """The part of the observation between `tools` and `resources`."""
+    second = "needs"  # the part of the observation between `tools` and `resources`
 
     def __init__(self, env: Playable) -> None:
         super().__init__(1, env=env, copy=False)
@@ -120,16 +119,10 @@ def stored_episode(env: Playable) -> "CompiledEpisode | None":
 
 
 class CompiledEpisode:
-    """The present episode of an environment that plays in compiled code.
+    """The present episode of an environment that plays in compiled code as long as it `goes_on`.
 
     The compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum. Where one of these is
     asked for, the episode is handed over: the event-driven world plays the actions so far again, and goes on.
-
-    Args:
-        env: The environment; a marketplace has one scenario.
-
-    Attributes:
-        goes_on: Whether the next step is played here.
     """
 
     def __init__(self, env: Playable) -> None:

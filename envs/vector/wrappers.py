@@ -50,14 +50,7 @@ class CostTuple(VectorWrapper):
 class LagrangianReward(Multiplied, VectorWrapper):
     """Subtracts the priced constraint from the rewards: ``rewards - multiplier * costs``.
 
-    The multiplier may be set between steps. `info["reward"]` keeps the environment's own rewards, (N,).
-
-    Args:
-        env: any vector environment whose `info` holds a cost.
-        multiplier: reward per unit of cost, at least 0.
-
-    Raises:
-        ConfigError: the multiplier is negative or not a finite number.
+    As `envs.wrappers.LagrangianReward`; `info["reward"]` keeps the environment's own rewards, (N,).
 
     >>> import costgym
     >>> env = LagrangianReward(costgym.make_vec("costgym/Marketplace-v0", 3), multiplier=0.5)
@@ -100,10 +93,7 @@ class _Observations(VectorWrapper):
 
 
 class FlattenObservation(_Observations):
-    """Flattens a Dict of boxes into one float32 vector for each environment, (N, length).
-
-    Raises:
-        ConfigError: the observations are not a Dict of boxes.
+    """Flattens a Dict of boxes into one float32 vector for each environment, (N, length); ConfigError for other observations.
 
     >>> import costgym
     >>> env = FlattenObservation(costgym.make_vec("costgym/Marketplace-v0", 3))
@@ -123,10 +113,7 @@ class FlattenObservation(_Observations):
 
 
 class MaskObservation(_Observations):
-    """Puts the action masks into the observations: ``{"observations", "action_mask"}``.
-
-    Raises:
-        ConfigError: the actions are not discrete.
+    """Puts the masks of discrete actions into the observations: ``{"observations", "action_mask"}``; else ConfigError.
 
     >>> import costgym
     >>> env = MaskObservation(FlattenObservation(costgym.make_vec("costgym/Marketplace-v0", 3)))

@@ -23,9 +23,8 @@ from ...simulators.errors import ConfigError, DataError, InfrastructureError, In
 from ...simulators.opencatp.backends.base import TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
 from ...simulators.opencatp.backends.named import BACKENDS
-from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import IMAGE_SIZES, LEVELS, TEXT_LENGTHS, TOOLS
 from .profile_settings import ProfileSettings
 
 _PROBE_SHARE = 16  # the probe has a sixteenth of the first level's area

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...agents.llm.agent import LlmAgent
+from ...agents.llm.session import LlmAgent
 from ...agents.models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply
 from ...agents.world_side import ModelHandle, model_of, wrap_model
 

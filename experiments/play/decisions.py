@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ...agents.deer.deciders import Decider
 from ...agents.deer.learnt import LearntDecider
-from ...simulators.decision.examples import Example
-from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH, Example
 from ...simulators.draws import stable_integer
 
 ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")

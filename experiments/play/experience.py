@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ...agents.base import Agent
 from ...agents.btp.experience import Experience, PastQuery
 from ...agents.btp.usefulness import RuleBased, Usefulness
-from ...agents.llm.agent import LlmAgent
+from ...agents.llm.session import LlmAgent
 from ...agents.llm.types import CallResult
 from ...agents.models.base import FunctionCall
 from ...agents.models.simulated import SimulatedRates

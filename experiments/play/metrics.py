@@ -15,7 +15,7 @@ import numpy as np
 
 from ...agents.models.base import FORMS, MISHAPS
 from ...simulators.errors import ConfigError, UnknownName
-from ...simulators.opencatp.levels import LEVELS
+from ...simulators.opencatp.tools import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
 

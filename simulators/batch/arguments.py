@@ -97,14 +97,7 @@ def _write(memory: Any, content: Any) -> None:
 
 
 class BoundArguments:
-    """A tuple of arrays and numbers, ready for kernels.
-
-    The arrays' content may change, the tuple not: make another `BoundArguments` where an array is replaced.
-
-    Attributes:
-        content: the tuple, which keeps the arrays alive.
-        address: where it lies in memory, for kernels.
-    """
+    """A tuple of arrays (whose content may change) and numbers for kernels: `content`, which keeps it alive, at `address`."""
 
     __slots__ = ("_memory", "_numba_type_", "address", "content")
 

@@ -45,11 +45,7 @@ class Device(Protocol):
 
 
 def find_device(name: str) -> Device:
-    """The device of this name: ``cpu``, ``cuda`` or ``cuda:N``.
-
-    Raises:
-        ConfigError: the name is another one, or no such GPU is there.
-    """
+    """The device ``cpu``, ``cuda`` or ``cuda:N``; raises ConfigError for another name or a GPU that is not there."""
     kind, _, number = name.partition(":")
     if kind == "cpu" and not number:
         return Cpu()

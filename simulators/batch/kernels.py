@@ -18,8 +18,7 @@ from .rng import inlined, internal, uniforms
 from .tables import INVISIBLE
 from .writes import aim, bits, decide, met, take_effect
 
-NOTHING = -(1 << 30)
-"""Result of `wait` where nothing is in flight and no event is to come."""
+NOTHING = -(1 << 30)  # result of `wait` where nothing is in flight and no event is to come
 PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
 """Numbers of the limit that was passed, in the order of `ledger.RESOURCES`; 0 for none."""
 
@@ -30,11 +29,9 @@ _RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)
 _REFUSED_CONNECTION, _TIMEOUT, _OUTAGE = int(Status.CONNECTION_ERROR), int(Status.TIMEOUT), int(Status.OUTAGE)
 _FIRST_FAILURE = 32
 _WAITING = -1
-_UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)
-"""States of a candidate's latent chain; the first before it has been called."""
+_UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)  # states of a candidate's latent chain; the first before it has been called
 _ONE = np.uint64(1)
-_CODE = 64
-"""`wait` returns slot * 64 + status for a completion, and -1 - its index for an event."""
+_CODE = 64  # `wait` returns slot * 64 + status for a completion, and -1 - its index for an event
 
 
 @internal

@@ -100,8 +100,7 @@ def _prefetching(writes: bool) -> Any:
 
 prefetch = _prefetching(writes=False)
 """``prefetch(array, i, offset)``, of what threads share: a line that is fetched to be written to is taken from them."""
-prefetch_own = _prefetching(writes=True)
-"""The same of what this thread alone writes to."""
+prefetch_own = _prefetching(writes=True)  # the same of what this thread alone writes to
 
 
 @numba.extending.intrinsic

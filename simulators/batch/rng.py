@@ -23,9 +23,7 @@ from ..errors import require
 from .stamps import batch_digest, digest
 
 numba = require("numba", "train")
-prange = numba.prange
-"""`range`, whose numbers a `threaded` kernel shares among threads."""
-
+prange = numba.prange  # `range`, whose numbers a `threaded` kernel shares among threads
 _OPTIONS = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 """Kernels never allocate, so reference counting is off: for the dozens of arrays of a call it would cost more than the work.
 Fast math is off, so that sums keep their order."""
@@ -214,11 +212,7 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
 
 @compiled
 def next_word(streams: Any, i: Any) -> Any:
-    """Advance stream i and draw 64 bits.
-
-    Args:
-        streams: (n, 4) uint64: state and increment of each PCG64, high word first.
-    """
+    """Advance stream i of `streams`, (n, 4) uint64: state and increment of each PCG64, high word first; draw 64 bits."""
     high, low = streams[i, 0], streams[i, 1]
     # state * multiplier + increment on 128 bits, in two words with a carry
     carry, product = _multiply(low, _PCG_LOW)

@@ -34,51 +34,31 @@ _CODE = 64
 
 
 class Sessions(NamedTuple):
-    """N sessions of Q queries over M tools, as drawn, and what the episodes that play them remember.
+    """N sessions of Q queries over M tools, as drawn, and what the episodes that play them remember."""
 
-    Attributes:
-        capability, fact: (N, Q) as in `sessions.draw.Session`.
-        value, lives_s: (N, Q) likewise.
-        regimes: (N, Q, M) state of each tool, and 4 times the number of the factor on its price.
-        fees: (N, M) prices without factors.
-        quota: (N, M) calls that each admits in a session; 0 for any number.
-        offers, provider: (N, M).
-        total: (N,) value of all queries.
-        limits: (N, 2) on price and seconds.
-        found_s, found_for: (N, Q) when each fact that is in memory was found, and for which query; -1 where it is not.
-        lanes: (N,) `LANE`.
-        factors: (5,) that a change sets on a price.
-    """
-
+    # capability, fact: (N, Q) as in `sessions.draw.Session`
     capability: NDArray[np.int8]
     fact: NDArray[np.int16]
+    # value, lives_s: (N, Q) likewise
     value: NDArray[np.float64]
     lives_s: NDArray[np.float64]
-    regimes: NDArray[np.uint8]
-    fees: NDArray[np.float64]
-    quota: NDArray[np.int32]
+    regimes: NDArray[np.uint8]  # (N, Q, M) state of each tool, and 4 times the number of the factor on its price
+    fees: NDArray[np.float64]  # (N, M) prices without factors
+    quota: NDArray[np.int32]  # (N, M) calls that each admits in a session; 0 for any number
+    # offers, provider: (N, M)
     offers: NDArray[np.int8]
     provider: NDArray[np.int8]
-    total: NDArray[np.float64]
-    limits: NDArray[np.float64]
+    total: NDArray[np.float64]  # (N,) value of all queries
+    limits: NDArray[np.float64]  # (N, 2) on price and seconds
+    # found_s, found_for: (N, Q) when each fact that is in memory was found, and for which query; -1 where it is not
     found_s: NDArray[np.float64]
     found_for: NDArray[np.int16]
-    lanes: NDArray[np.void]
-    factors: NDArray[np.float64]
+    lanes: NDArray[np.void]  # (N,) `LANE`
+    factors: NDArray[np.float64]  # (5,) that a change sets on a price
 
 
 class SessionBatch(Batch):
-    """N episodes, each of a session of its own.
-
-    Args:
-        rules: How sessions are drawn.
-        count: N.
-        budget: Limits for all sessions; None for each session's own.
-        enforcement: See `World.episode`.
-
-    Attributes:
-        sessions: As drawn.
-    """
+    """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own."""
 
     def __init__(self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement) -> None:
         self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, 1, []

@@ -36,20 +36,16 @@ all fields are zero but `seed`, `task` and `next`."""
 
 
 class Records(NamedTuple):
-    """The types of an episode's records: small ones for episodes whose counts fit into a byte, and large ones for all others.
+    """The types of an episode's records: small ones where all counts fit into a byte, else large ones."""
 
-    Attributes:
-        slot: One candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number
-            of calls in its rate window, its latent chain, and the last outcome that a view shows.
-        call: A call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was
-            submitted and started, its status, the need whose fact it brings, the one that it is for, and the one it changes.
-        news: A completion or an event, coded as `kernels.wait` returns it.
-    """
-
+    # one candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number of calls
+    # in its rate window, its latent chain, and the last outcome that a view shows
     slot: np.dtype[Any]
+    # a call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was submitted
+    # and started, its status, the need whose fact it brings, the one that it is for, and the one it changes
     call: np.dtype[Any]
     number: np.dtype[Any]
-    news: np.dtype[Any]
+    news: np.dtype[Any]  # a completion or an event, coded as `kernels.wait` returns it
 
 
 def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
@@ -79,36 +75,23 @@ _MOST_PLACES = np.iinfo(np.int16).max
 
 
 class State(NamedTuple):
-    """The arrays of N episodes.
+    """The arrays of N episodes."""
 
-    Attributes:
-        episodes: (N,) `EPISODE`.
-        slots: (N, M) `Records.slot`.
-        calls: (N, F) `Records.call`, the calls in flight in the order of submission.
-        times: (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in
-            the order in which they became idle.
-        numbers: (N, P) the candidates of those.
-        bills: (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1).
-        windows: (N, W) times of admitted calls, in order, a part per rate-limited candidate.
-        news: (N, F + E) ring of completions and events that no `wait` has returned yet.
-        bursts: (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1).
-        gpu_used: (N,) GPU memory of running calls where it is limited, else (1,).
-        entities: (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1).
-        keys: (N, M) bits of the needs for which a candidate has met its key, likewise.
-    """
-
-    episodes: NDArray[np.void]
-    slots: NDArray[np.void]
-    calls: NDArray[np.void]
+    episodes: NDArray[np.void]  # (N,) `EPISODE`
+    slots: NDArray[np.void]  # (N, M) `Records.slot`
+    calls: NDArray[np.void]  # (N, F) `Records.call`, the calls in flight in the order of submission
+    # (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in the order
+    # in which they became idle
     times: NDArray[np.float64]
-    numbers: NDArray[np.integer[Any]]
-    bills: NDArray[np.void]
-    windows: NDArray[np.float64]
-    news: NDArray[np.integer[Any]]
-    bursts: NDArray[np.void]
-    gpu_used: NDArray[np.float64]
+    numbers: NDArray[np.integer[Any]]  # (N, P) the candidates of those
+    bills: NDArray[np.void]  # (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1)
+    windows: NDArray[np.float64]  # (N, W) times of admitted calls, in order, a part per rate-limited candidate
+    news: NDArray[np.integer[Any]]  # (N, F + E) ring of completions and events that no `wait` has returned yet
+    bursts: NDArray[np.void]  # (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1)
+    gpu_used: NDArray[np.float64]  # (N,) GPU memory of running calls where it is limited, else (1,)
+    # (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1)
     entities: NDArray[np.void]
-    keys: NDArray[np.uint64]
+    keys: NDArray[np.uint64]  # (N, M) bits of the needs for which a candidate has met its key, likewise
 
 
 class _Largest(NamedTuple):
@@ -227,14 +210,7 @@ class Batch:
         return sum(array.nbytes for array in self.state)
 
     def make_room(self, used: int) -> None:
-        """Widen the arrays before the next action, where the fullest episode could outgrow them.
-
-        Args:
-            used: The largest number of places that an episode uses, from `kernels.places_used`.
-
-        Raises:
-            ConfigError: More calls are in flight than can be counted.
-        """
+        """Widen the arrays before the next action, where an episode that uses `used` places could outgrow them."""
         room = self.state.calls.shape[1]
         # checked between actions, so that kernels need not look whether a row is full
         if self.at_once is not None or used < room:
@@ -250,11 +226,7 @@ class Batch:
         self.state = self._with_room(wide, wide)
 
     def make_full_room(self) -> None:
-        """Widen the arrays to what an episode can use, where the number of its calls is known.
-
-        Raises:
-            ConfigError: It is not known, or larger than can be counted.
-        """
+        """Widen the arrays to what an episode can use; raises ConfigError where that is unknown or too large to count."""
         if self.most is None or self.most >= _MOST_PLACES:
             raise ConfigError("batch", f"expected a number of calls below {_MOST_PLACES}, got {self.most}")
         if self.at_once is None:
@@ -276,34 +248,17 @@ class Batch:
     # -- actions -----------------------------------------------------------------------------------------------------------
 
     def begin(self, rows: Any, seeds: Any, where: Any = None) -> None:
-        """Start episodes afresh.
-
-        Args:
-            rows: (N,) rows of their tasks in the tables.
-            seeds: (N,) their seeds, taken modulo 2**64.
-            where: (N,) bool; None for all.
-        """
+        """Start the tasks in the (N,) `rows` of the tables afresh with (N,) `seeds` modulo 2**64, `where` true or None."""
         seeds = np.array([int(seed) & ((1 << 64) - 1) for seed in np.broadcast_to(seeds, self.count).tolist()], np.uint64)
         rows = np.broadcast_to(np.asarray(rows, np.int64), self.count)
         _begin(self.tables, self.rules, self.state, np.ascontiguousarray(rows), seeds, self._where(where))
 
     def submit(self, slots: Any, where: Any = None) -> NDArray[np.int64]:
-        """Start a call in each episode.
-
-        Args:
-            slots: (N,) candidates; one that is not on offer is an unknown tool.
-
-        Returns:
-            (N,) status of the refusal, or -1 where the call is on its way.
-        """
+        """Start a call of (N,) `slots` in each episode; returns (N,) the status of a refusal, or -1 where it is on its way."""
         return self._act(0, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
 
     def wait(self, where: Any = None) -> NDArray[np.int64]:
-        """Go to the next completion or visible event of each episode.
-
-        Returns:
-            (N,) slot * 64 + status, -1 - the event's index, or `kernels.NOTHING`.
-        """
+        """Go to each next completion or visible event: (N,) slot * 64 + status, -1 - the event's index, or `NOTHING`."""
         return self._act(1, np.zeros(self.count, np.int64), where)
 
     def finish(self, where: Any = None) -> None:

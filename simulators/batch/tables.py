@@ -22,8 +22,7 @@ from .writes import EFFECT
 Parts = TypeVar("Parts", bound=tuple[Any, ...])
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
 PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
-INVISIBLE = -1
-"""Kind of an event that changes nothing: a change of a wish that has no alternative."""
+INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
 
 _FLOATS = (
@@ -40,53 +39,37 @@ latent state; `window_at` is the place in `State.windows` at which its admitted 
 
 
 class Tables(NamedTuple):
-    """Arrays over tasks (T rows), candidates (M), needs (K) and events (E); epoch 0 is before the first event.
+    """Arrays over tasks (T rows), candidates (M), needs (K) and events (E); epoch 0 is before the first event."""
 
-    Attributes:
-        number: (T,) the tasks' numbers in the world, which key their chance.
-        slot_count, need_count, event_count: (T,).
-        slots: (T, M) `SLOT`.
-        event_at, event_kind: (T, E), by time.
-        event_hits: (T, E, M) the candidates that an event concerns.
-        factor, quote: (T, E + 1, M) price factor and quoted price in an epoch.
-        banned: (T, E + 1, M).
-        after: (T, E + 1, K) bits of the needs whose facts a need's arguments take.
-        version: (T, E + 1, K) number of times that a wish has changed.
-        serves: (T, M) bits of the needs that a candidate serves.
-        required: (T,) bits of the needs without which an answer is incomplete.
-        effects: (T, M) `writes.EFFECT`, what a candidate's calls do to the store.
-        state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well.
-        amount: (T, K) what a need's effect is worth.
-        pass_chance: (T, K + 1) the judge's chance by the number of required facts found.
-        kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
-        spreads: (S,) the spreads that candidates have.
-        factors: (S, 4096) quantiles of the durations over their median, for each spread.
-    """
-
-    number: NDArray[np.int64]
+    number: NDArray[np.int64]  # (T,) the tasks' numbers in the world, which key their chance
+    # slot_count, need_count, event_count: (T,)
     slot_count: NDArray[np.int32]
     need_count: NDArray[np.int32]
     event_count: NDArray[np.int32]
-    slots: NDArray[np.void]
+    slots: NDArray[np.void]  # (T, M) `SLOT`
+    # event_at, event_kind: (T, E), by time
     event_at: NDArray[np.float64]
     event_kind: NDArray[np.int8]
-    event_hits: NDArray[np.bool_]
+    event_hits: NDArray[np.bool_]  # (T, E, M) the candidates that an event concerns
+    # factor, quote: (T, E + 1, M) price factor and quoted price in an epoch
     factor: NDArray[np.float64]
     quote: NDArray[np.float64]
-    banned: NDArray[np.bool_]
-    after: NDArray[np.uint64]
-    version: NDArray[np.int32]
-    serves: NDArray[np.uint64]
-    required: NDArray[np.uint64]
-    effects: NDArray[np.void]
+    banned: NDArray[np.bool_]  # (T, E + 1, M)
+    after: NDArray[np.uint64]  # (T, E + 1, K) bits of the needs whose facts a need's arguments take
+    version: NDArray[np.int32]  # (T, E + 1, K) number of times that a wish has changed
+    serves: NDArray[np.uint64]  # (T, M) bits of the needs that a candidate serves
+    required: NDArray[np.uint64]  # (T,) bits of the needs without which an answer is incomplete
+    effects: NDArray[np.void]  # (T, M) `writes.EFFECT`, what a candidate's calls do to the store
+    # state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well
     state: NDArray[np.uint64]
     told: NDArray[np.uint64]
-    amount: NDArray[np.float64]
-    pass_chance: NDArray[np.float64]
+    amount: NDArray[np.float64]  # (T, K) what a need's effect is worth
+    pass_chance: NDArray[np.float64]  # (T, K + 1) the judge's chance by the number of required facts found
+    # kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
-    spreads: NDArray[np.float64]
-    factors: NDArray[np.float64]
+    spreads: NDArray[np.float64]  # (S,) the spreads that candidates have
+    factors: NDArray[np.float64]  # (S, 4096) quantiles of the durations over their median, for each spread
 
 
 class Rules(NamedTuple):
@@ -113,11 +96,7 @@ class Rules(NamedTuple):
 
 
 def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
-    """The scalars of a world under a budget.
-
-    Args:
-        alone: Calls run one at a time, each to its end.
-    """
+    """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end."""
     inf = float("inf")
     limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
     price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)

@@ -16,14 +16,12 @@ from ..marketplace.tasks import Luck
 from ..marketplace.vocabulary import vocabulary
 
 _BLANK = re.compile(r"\{(\w+?)(?:_2)?\}")
-OPENER_SHARE = 0.35
-"""Share of the queries, of either kind, that begin with a sentence about the user's situation."""
+OPENER_SHARE = 0.35  # share of the queries, of either kind, that begin with a sentence about the user's situation
 
 
 TERSE_SHARE, LEAD_SHARE = 0.25, 0.4
 """Share of the queries for a fact that are keywords only, and share of the others that begin with a turn of phrase."""
-REWORD_SHARE = 0.6
-"""Chance that a phrase is replaced by the one that users have for it."""
+REWORD_SHARE = 0.6  # chance that a phrase is replaced by the one that users have for it
 
 
 @cache
@@ -78,11 +76,7 @@ def tool_query(wish: str, opener: str, luck: Luck) -> str:
 
 
 def reword(wish: str, luck: Luck) -> str:
-    """Put a wish into a user's words, in place of the documentation's.
-
-    Args:
-        wish: A noun phrase; what stands in braces is left alone.
-    """
+    """Put a wish (a noun phrase) into a user's words, in place of the documentation's; what stands in braces is left alone."""
 
     def other(match: re.Match[str]) -> str:
         phrase = match.group(1)

@@ -39,16 +39,10 @@ class PluginAnswers:
 
 
 def recorded_world(world: World, seed: int, folder: Path | str) -> World:
-    """Read the decisions of a ToolDEER folder, under the prices and failures of a world.
+    """Read the decisions of a ToolDEER folder under a world's rules, prices and failures; DataError names a bad file.
 
     Splits are the files that are there: `train`, `valid` and `test`, and `toolbench` and `toolcorpus` for the samples made
     from other data sets' tools. A search about a query that needs none brings tools at random, as many as elsewhere.
-
-    Args:
-        world: The world whose rules, prices and failures hold.
-
-    Raises:
-        DataError: The folder holds no samples, or a file is malformed; names it.
     """
     root = Path(folder)
     if not root.is_dir():

@@ -49,24 +49,20 @@ def called(tool: str) -> str:
 class DecisionSettings(StrictModel):
     """Settings of the samples.
 
-    Attributes:
-        counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
-        candidates: Tools of a candidate set.
-        clusters: K-means clusters of the descriptions.
-        mixture: Parts of the sampling strategies; exact in every round of samples.
-        test_mixture: The same for the split `test` (always random in DEER's data).
-        seen, unseen: Tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
-            capability with a seen one.
-
     Raises:
         ConfigError: An unknown field, or a value that makes no sense.
     """
 
+    #: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
     counts: Mapping[str, tuple[_Tally, _Tally, _Tally]] = Field(default_factory=lambda: dict(COUNTS), min_length=1)
-    candidates: _Count = 5
-    clusters: _Count = 30
+    candidates: _Count = 5  #: tools of a candidate set
+    clusters: _Count = 30  #: k-means clusters of the descriptions
+    #: parts of the sampling strategies; exact in every round of samples
     mixture: Mapping[str, int] = Field(default_factory=lambda: dict(MIXTURE))
+    #: the same for the split `test` (always random in DEER's data)
     test_mixture: Mapping[str, int] = Field(default_factory=lambda: {RANDOM: 1})
+    #: seen, unseen: tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
+    #: capability with a seen one.
     seen: _Count = 900
     unseen: _Count = 77
 
@@ -87,19 +83,13 @@ class DecisionSettings(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class DecisionCase:
-    """A query and the right decisions about it.
-
-    Attributes:
-        gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
-        candidates: Names of the tools that a search brings.
-        strategy: Strategy by which they were sampled.
-    """
+    """A query and the right decisions about it."""
 
     kind: str
     query: str
-    gold: str
-    candidates: tuple[str, ...]
-    strategy: str
+    gold: str  # name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
+    candidates: tuple[str, ...]  # names of the tools that a search brings
+    strategy: str  # strategy by which they were sampled
     arguments: Mapping[str, Any] | None = None
 
     @property
@@ -187,11 +177,7 @@ class SampleWriter:
 
 
 def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> tuple[list[Tool], list[Tool]]:
-    """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
-
-    Args:
-        seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
-    """
+    """So many seen and unseen tools, in this proportion where there are fewer; capabilities stay whole."""
     if seen + unseen > len(catalog):
         seen, unseen = len(catalog) * seen // (seen + unseen), len(catalog) * unseen // (seen + unseen)
     capabilities: dict[str, list[Tool]] = {}
@@ -206,11 +192,7 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
 
 
 def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
-    """The world of a generated marketplace with decisions as its tasks.
-
-    Raises:
-        ConfigError: The world's tools were not generated, or are too few.
-    """
+    """A generated marketplace with decisions as tasks; raises ConfigError where tools were not generated or are too few."""
     if not isinstance(world.answers, GeneratedAnswers):
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
         raise ConfigError("decision", problem)
@@ -221,10 +203,39 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
     return with_decisions(world, tasks), writer
 
 
-EXACT = Judge(all_facts=1.0, none=0.0)
-"""A decision is either right or wrong, so this judge grades as the strict grading does."""
+EXACT = Judge(all_facts=1.0, none=0.0)  # a decision is either right or wrong, so this judge grades as the strict grading does
 
 
 def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
     """The same world with other tasks, and with other `parts` where given."""
     return world.changed(tasks=tasks, judge=EXACT, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A query with its candidates and what is right about them."""
+
+    task: Task
+    candidates: tuple[Tool, ...]
+
+    @property
+    def kind(self) -> str:
+        """NoSearch, NoCall or Call."""
+        return self.task.group
+
+    @property
+    def query(self) -> str:
+        return self.task.query
+
+    @property
+    def gold(self) -> int | None:
+        """Index of the right candidate, or None where none fits."""
+        right = self.task.needs[0].tools
+        return next((index for index, tool in enumerate(self.candidates) if tool.name in right), None)
+
+
+def examples(world: World, split: str, limit: int | None = None) -> list[Example]:
+    """The decisions of a split, in order."""
+    numbers = world.tasks.numbers(split)[:limit]
+    tasks = [world.tasks[number] for number in numbers]
+    return [Example(task, tuple(world.catalog.get(name) for name in task.candidates)) for task in tasks]

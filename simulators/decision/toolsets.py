@@ -16,8 +16,7 @@ from ..tools import Tool, ToolText
 RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
 STRATEGIES = (RANDOM, INTRA, INTER)
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
-MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}
-"""Parts of the best mixture. Source: DEER, Section 5.1."""
+MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}  # Parts of the best mixture. Source: DEER, Section 5.1.
 
 
 def what_it_does(tool: ToolText) -> str:

@@ -47,15 +47,11 @@ lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %.""
 
 
 class Bursts(StrictModel):
-    """Global outages, during which every call that starts fails.
+    """Global outages, during which every call that starts fails."""
 
-    Attributes:
-        every_s: Mean time from the end of one outage to the start of the next, simulated seconds.
-        lasts_s: Mean length of an outage, simulated seconds.
-    """
-
+    # mean time from the end of one outage to the start of the next, simulated seconds
     every_s: float = within("failures.bursts.every_s")
-    lasts_s: float = within("failures.bursts.lasts_s")
+    lasts_s: float = within("failures.bursts.lasts_s")  # mean length of an outage, simulated seconds
 
 
 class FailureModel(StrictModel):
@@ -144,25 +140,15 @@ StableToolBench's scan of all APIs. storm: 38 %, the lowest share measured, with
 
 @dataclass(frozen=True, slots=True)
 class Advert:
-    """A tool's reliability, and what its entry in the catalog claims.
+    """A tool's reliability, and what its entry in the catalog claims."""
 
-    Attributes:
-        reliability: The true reliability, 0 to 1.
-        success: The advertised share of successful calls, 0 to 1.
-        popularity: The advertised popularity, 0 to 10.
-    """
-
-    reliability: float
-    success: float
-    popularity: float
+    reliability: float  # the true reliability, 0 to 1
+    success: float  # the advertised share of successful calls, 0 to 1
+    popularity: float  # the advertised popularity, 0 to 10
 
 
 def draw_reliability(model: FailureModel, seed: int, name: str, advertised: float | None = None) -> Advert:
-    """Draw a tool's reliability and what it advertises; both depend on the seed and the tool's name alone.
-
-    Args:
-        advertised: Success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
-    """
+    """A tool's reliability and what it advertises, by seed and name; `advertised` is the success share of real telemetry."""
     # all four are drawn whichever are used, so that telemetry for one figure leaves the others as they were
     generator = stable_generator(seed, "reliability", name)
     mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
@@ -278,12 +264,7 @@ def start_chain(
     slip: float | None = None,
     persistence: float | None = None,
 ) -> Chain:
-    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
-
-    Args:
-        kinds: Cumulative weights of the ways to fail.
-        slip, persistence: The tool's own; by default the model's.
-    """
+    """The chain of a tool for an episode; its latent state and its usual failure come from row 0 of the draws."""
     luck = draws.at(0, slot)[OUTCOME]
     slip = model.slip if slip is None else slip
     pull = model.persistence if persistence is None else persistence
@@ -294,15 +275,12 @@ def start_chain(
 
 @dataclass(slots=True)
 class BurstTimes:
-    """The times at which the platform is down in an episode: exponential gaps and lengths from the world slot's own uniforms.
-
-    Attributes:
-        spans: Start and end of the outages known so far, simulated seconds, ascending.
-    """
+    """The times at which the platform is down: exponential gaps and lengths from the world slot's own uniforms."""
 
     model: Bursts
     draws: Draws
     slot: int
+    # start and end of the outages known so far, simulated seconds, ascending
     spans: list[tuple[float, float]] = field(default_factory=list)
 
     def cover(self, at_s: float) -> bool:

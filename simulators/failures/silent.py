@@ -17,11 +17,7 @@ _REST = "..."
 
 
 def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
-    """An answer with a silent fault; no fact that the task wants stands in it.
-
-    Args:
-        luck: Uniform in [0, 1) that decides where the fault lies.
-    """
+    """An answer with a silent fault, placed by `luck` in [0, 1); no fact that the task wants stands in it."""
     needs = [*task.needs, *(need.alternative for need in task.needs if need.alternative is not None)]
     wanted = {need.fact for need in needs}
     spoil = {Status.PARTIAL: cut_off, Status.CORRUPT: corrupted, Status.DRIFTED: drifted}[status]
@@ -68,15 +64,10 @@ def drifted(text: str, luck: float, wanted: Collection[str] = ()) -> str:
 
 
 def unsupported(answer: str, read: Sequence[str], facts: Collection[str] = ()) -> list[str]:
-    """The values in an answer that stand in nothing that was read, in their order.
+    """The values in an answer that stand in nothing that was `read` (the query and every observation), in their order.
 
-    Values are numbers of two digits or more, dates, codes, and the given facts. A value that was computed from others counts
-    as unsupported too.
-
-    Args:
-        answer: The final text.
-        read: The query and every observation.
-        facts: Texts that count as values wherever the answer has them, such as names.
+    Values are numbers of two digits or more, dates, codes, and the given facts, such as names. A value that was computed from
+    others counts as unsupported too.
     """
     known = {(value.kind, reading) for text in read for value in values_in(cleaned(text)) for reading in value.readings}
     # a moment that was read supports its date and its time

@@ -15,8 +15,7 @@ from .values import MAX_CHARACTERS, Value, cleaned, values_in
 if TYPE_CHECKING:
     from ..tasks import Need
 
-OTHER_KINDS = 5
-"""Values of other kinds that an answer may state before each further one counts as not asked for."""
+OTHER_KINDS = 5  # values of other kinds that an answer may state before each further one counts as not asked for
 _NOT = re.compile(r"(?:\bnot|n't|\bnever|\brather than|\binstead of)(?: (?:the|a|an|at|on|from|by))?\s\W?$")
 _OR = re.compile(r"\W{0,3}\s?(?:and/)?or(?: (?:maybe|perhaps|possibly|else))?\s\W{0,3}")
 _NAMES = re.compile(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ]\.)?(?: [A-ZÀ-Þ][\w'-]+)+")
@@ -26,18 +25,12 @@ _SMALL = 10  # a plain number below it counts items or steps more often than it 
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """The facts that an answer states.
+    """The facts that an answer states."""
 
-    Attributes:
-        found: For each need, whether the answer states its fact.
-        stated: Number of facts found that were asked for.
-        stray: Number of values that the answer states and nobody asked for.
-    """
-
-    found: tuple[bool, ...]
-    stated: int
+    found: tuple[bool, ...]  # for each need, whether the answer states its fact
+    stated: int  # number of facts found that were asked for
     asked: int
-    stray: int
+    stray: int  # number of values that the answer states and nobody asked for
 
     @property
     def precision(self) -> float:
@@ -51,13 +44,10 @@ class AnswerReading:
 
 
 def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerReading:
-    """Read a final answer.
+    """Read a final answer under the needs as they are now.
 
     A fact that the answer denies ("not 11.2") or leaves open ("11.2 or 15.4") is not stated. Values that stand in the query, in
     a need's wish or arguments, or are facts of other needs, may be repeated.
-
-    Args:
-        needs: The task's needs as they are now.
     """
     if any(need.fact_type == "words" for need in needs):
         text = normalise(answer)
@@ -83,14 +73,9 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
 
 
 def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None, query: str) -> tuple[list[bool], float]:
-    """Read a final answer for its grade.
+    """For each need whether the answer counts as stating its fact, none for a dump, and the precision.
 
-    Args:
-        known: For each need, whether its fact was found.
-        answer: The final text; None for one that states every fact found and nothing else.
-
-    Returns:
-        For each need, whether the answer counts as stating its fact, which a dump does of none; and the precision.
+    The answer None states every fact that is known and nothing else.
     """
     found, precision = known, 1.0
     if answer is not None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-from .units import EXACT, may_be
-from .values import Value, cleaned, values_in
+from .values import EXACT, Value, cleaned, may_be, values_in
 
 FACT_TYPES = ("number", "date", "time", "moment", "identifier", "name", "text", "words")
 """Types of facts. A moment is a date with a time; `words` are looked for as they are written, as in the ToolBench family."""
@@ -21,19 +20,13 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact, ready to be looked for.
-
-    Attributes:
-        tolerance: Difference at which a number still counts as the same, in the fact's own unit.
-        value: The value of a number, date, time or moment.
-        pattern: Finds an identifier, a name or a text in a cleaned text.
-    """
+    """A fact, ready to be looked for."""
 
     text: str
     type: str
-    tolerance: float
-    value: Value | None
-    pattern: re.Pattern[str] | None
+    tolerance: float  # difference at which a number still counts as the same, in the fact's own unit
+    value: Value | None  # the value of a number, date, time or moment
+    pattern: re.Pattern[str] | None  # finds an identifier, a name or a text in a cleaned text
 
 
 def type_of(text: str) -> str:
@@ -55,15 +48,7 @@ def type_of(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
-    """Prepare a fact.
-
-    Args:
-        stated_type: Its type; empty for the one that its writing shows.
-        tolerance: Of a number, in its own unit.
-
-    Raises:
-        ValueError: The text is not a value of the stated type.
-    """
+    """Prepare a fact, of `stated_type` or the type that its writing shows; raises ValueError where it is no such value."""
     kind = stated_type or type_of(text)
     value = pattern = None
     if kind in ("number", *TIMES):

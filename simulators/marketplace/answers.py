@@ -12,8 +12,7 @@ from .facts import Database, make_fact
 from .vocabulary import Capability
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-MAX_TEXTS = 16_384
-"""Answers that are remembered; they take a few hundred bytes each."""
+MAX_TEXTS = 16_384  # answers that are remembered; they take a few hundred bytes each
 _WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
 _VALUE_NAMES = ("", "value", "result_value", "output")
 _EXTRAS = (
@@ -27,24 +26,15 @@ _EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of one tool's answers.
-
-    Attributes:
-        key: Name of the fact.
-        echo: The record repeats the arguments.
-        as_text: Numbers are written as text.
-        extras: Fields beside the fact that nobody asked for.
-        envelope: A status stands beside the record.
-        camel: Names are written in camelCase.
-    """
+    """The shape of one tool's answers."""
 
     path: tuple[str | int, ...]
-    key: str
-    echo: bool
-    as_text: bool
-    extras: tuple[tuple[str, str], ...]
-    envelope: bool
-    camel: bool
+    key: str  # name of the fact
+    echo: bool  # the record repeats the arguments
+    as_text: bool  # numbers are written as text
+    extras: tuple[tuple[str, str], ...]  # fields beside the fact that nobody asked for
+    envelope: bool  # a status stands beside the record
+    camel: bool  # names are written in camelCase
 
     @classmethod
     def of(cls, seed: int, tool: str, capability: Capability) -> "Shape":
@@ -126,13 +116,10 @@ class GeneratedAnswers:
         uniform: Callable[[], float],
         valid: float,
     ) -> Need:
-        """Return a need that a user may have had in mind: something that these tools answer, for values drawn.
+        """A need that a user may have had in mind: something that these tools of one capability answer, for values drawn.
 
-        Args:
-            tools: Names of the tools of its capability.
-            fitting: Arguments that fit the tool's schema and name nothing.
-            uniform: Draws a number in [0, 1).
-            valid: Chance of each name or code to be of something that there is; dates, numbers and choices always are.
+        `fitting` are arguments that fit the tool's schema and name nothing; each name or code is with the chance `valid` of
+        something that there is; dates, numbers and choices always are.
         """
         capability = self._capabilities[tool.capability]
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)

@@ -42,24 +42,14 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 
 
 class ProfileRules(StrictModel):
-    """Ranges that the profiles of tools are drawn from. Failures, rate limits and quotas are drawn from a `FailureModel`.
+    """Ranges of drawn profiles (failures and limits are `FailureModel`'s); raises ConfigError where a range makes no sense."""
 
-    Attributes:
-        fees: Lowest and highest flat price, whole numbers (1 to 10 in BTP).
-        cold_share: Share of the tools whose new instances take time to load, 0 to 1.
-        slots_share: Share of the tools that run at most 1 to 4 calls at once; the others run any number.
-        memory_mb: Memory sizes to choose from, MB.
-        timeout_s: Duration at which a call ends as a timeout, seconds.
-
-    Raises:
-        ConfigError: A share is outside 0 to 1, there is no memory size, or the highest fee is below the lowest.
-    """
-
-    fees: tuple[Number, Number] = (1, 10)
-    cold_share: Share = 0.3
-    slots_share: Share = 0.25
+    fees: tuple[Number, Number] = (1, 10)  # lowest and highest flat price, whole numbers (1 to 10 in BTP)
+    cold_share: Share = 0.3  # share of the tools whose new instances take time to load, 0 to 1
+    slots_share: Share = 0.25  # share of the tools that run at most 1 to 4 calls at once; the others run any number
+    # memory sizes to choose from, MB
     memory_mb: tuple[float, ...] = Field(default=(64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0), min_length=1)
-    timeout_s: float = 30.0
+    timeout_s: float = 30.0  # duration at which a call ends as a timeout, seconds
 
     @field_validator("fees")
     @classmethod
@@ -78,13 +68,9 @@ def build_tools(
     rules: ProfileRules,
     misnamed: float = 0.0,
 ) -> list[Tool]:
-    """Make the tools, category by category.
+    """Make the tools, category by category; raises ConfigError where providers or capabilities do not suffice.
 
-    Args:
-        misnamed: Share of the tools whose name promises another capability of the category; their documentation is right.
-
-    Raises:
-        ConfigError: There are not enough providers or capabilities for so many tools.
+    Of a share `misnamed` the name promises another capability of the category, and the documentation is right.
     """
     built: list[Tool] = []
     names: set[str] = set()
@@ -211,13 +197,9 @@ def draw_profile(
     success: float | None = None,
     popularity: float | None = None,
 ) -> ToolProfile:
-    """Draw a tool's profile; it depends on the seed and the tool's name alone.
+    """Draw a tool's profile from the seed and its name alone.
 
-    Args:
-        failures: Shares of unreliable, rate-limited and quota-bound tools.
-        rules: Ranges that the other figures are drawn from.
-        latency_s, success, popularity: Telemetry of the tool, where a data set has it: its average duration in seconds, the
-            share of successful calls from 0 to 1, and its popularity from 0 to 10.
+    `latency_s`, `success` and `popularity` (0 to 10) are the tool's telemetry, where a data set has it.
     """
     # all uniforms at once and by place: a figure keeps its value when another one is no longer drawn
     u = stable_generator(seed, "profile", name).random(15).tolist()

@@ -29,44 +29,31 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class CustomTool(StrictModel):
-    """A tool that the user describes.
+    """A tool that the user describes."""
 
-    Attributes:
-        name: The function name that a model calls; unique.
-        capability: What the tool gives; needs ask for it. By default the tool's name.
-        description, category, provider: Text for the documentation.
-        parameters: Type of each argument (string, integer, number or boolean); all are required.
-        writes: Its calls make an effect; tasks that need its capability want that effect to be there once.
-        checks: The capability whose effects it tells of.
-        compensates: The capability whose effects it takes back.
-        idempotent: A tool that writes takes an `idempotency_key`: the second effect of the same key is none.
-        settles_s: Seconds until other tools see an effect that it made.
-        happens: Chance that a call of it which ended ambiguously, such as by a time-out, has taken effect; 0.5 by default.
-        profile: Fields of `ToolProfile`, such as fee, latency_s and reliability. Other fields have its defaults, except that
-            the advertised figures are the true ones.
-    """
-
-    name: Name
-    capability: str = ""
+    name: Name  # the function name that a model calls; unique
+    capability: str = ""  # what the tool gives; needs ask for it. By default the tool's name.
+    # description, category, provider: text for the documentation
     description: str = ""
     category: Name = "Tools"
     provider: Name = "Own"
+    # type of each argument (string, integer, number or boolean); all are required
     parameters: dict[str, Literal["string", "integer", "number", "boolean"]] = Field(default_factory=dict)
+    # its calls make an effect; tasks that need its capability want that effect to be there once
     writes: bool | None = Field(default=None, exclude_if=is_none)
-    checks: str | None = Field(default=None, exclude_if=is_none)
-    compensates: str | None = Field(default=None, exclude_if=is_none)
+    checks: str | None = Field(default=None, exclude_if=is_none)  # the capability whose effects it tells of
+    compensates: str | None = Field(default=None, exclude_if=is_none)  # the capability whose effects it takes back
+    # a tool that writes takes an `idempotency_key`: the second effect of the same key is none
     idempotent: bool | None = Field(default=None, exclude_if=is_none)
-    settles_s: Finite | None = Field(default=None, exclude_if=is_none)
+    settles_s: Finite | None = Field(default=None, exclude_if=is_none)  # seconds until other tools see an effect that it made
+    # chance that a call of it which ended ambiguously, such as by a time-out, has taken effect; 0.5 by default
     happens: Finite | None = Field(default=None, exclude_if=is_none)
+    # fields of `ToolProfile`, such as fee, latency_s and reliability. Other fields have its defaults, except that the
+    # advertised figures are the true ones.
     profile: dict[str, Finite | int | tuple[Finite, ...]] = Field(default_factory=dict)
 
     def effect(self, place: str, written: Collection[str]) -> Effect | None:
-        """What its calls do to the world.
-
-        Args:
-            place: The tool's place in the file, for errors.
-            written: Capabilities that some tool writes.
-        """
+        """What its calls do to the world; `place` is the tool's in the file, `written` what capabilities some tool writes."""
         roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
         given = [(role, of) for role, of in roles.items() if of is not None]
         if len(given) > 1:
@@ -97,53 +84,40 @@ class CustomAlternative(StrictModel):
 
 
 class CustomNeed(StrictModel):
-    """A fact that an answer must hold.
+    """A fact that an answer must hold."""
 
-    Attributes:
-        capability: Capability of the tools that give the fact.
-        fact: The text that is looked for in the answer.
-        arguments: The right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
-        wish: The need in words; by default the capability and its arguments.
-        type: Type of the fact: "number", "date", "time", "moment", "identifier", "name", "text", or "words" for a text that
-            must stand in the answer as it is written here. By default what its writing shows.
-        tolerance: Of a number, the difference at which it still counts.
-        accept: Other facts that an answer may state in its place.
-        alternatives: Other capabilities that serve the need as well, such as a train for a flight, each with the fact that its
-            tools give for the same arguments. Any one of them is enough.
-        asked: The answer must state the fact. By default it must, unless another need of the task uses it as an argument.
-        amount: Of a capability that is written, what the effect is worth: what is lost where it is there twice.
-    """
-
-    capability: Name
-    fact: Annotated[str, StringConstraints(pattern=r"\S")]
+    capability: Name  # capability of the tools that give the fact
+    fact: Annotated[str, StringConstraints(pattern=r"\S")]  # the text that is looked for in the answer
+    # the right arguments; "{0}" stands for the fact of the task's first need, which must be found before
     arguments: dict[str, Scalar] = Field(default_factory=dict)
-    wish: str = ""
+    wish: str = ""  # the need in words; by default the capability and its arguments
+    # type of the fact: "number", "date", "time", "moment", "identifier", "name", "text", or "words" for a text that must stand
+    # in the answer as it is written here. By default what its writing shows.
     type: Literal["number", "date", "time", "moment", "identifier", "name", "text", "words"] | None = Field(
         default=None, exclude_if=is_none
     )
+    # of a number, the difference at which it still counts
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
+    # other facts that an answer may state in its place
     accept: tuple[Annotated[str, StringConstraints(pattern=r"\S")], ...] | None = Field(default=None, exclude_if=is_none)
+    # other capabilities that serve the need as well, such as a train for a flight, each with the fact that its tools give for
+    # the same arguments. Any one of them is enough.
     alternatives: tuple[CustomAlternative, ...] | None = Field(default=None, exclude_if=is_none)
+    # the answer must state the fact. By default it must, unless another need of the task uses it as an argument.
     asked: bool | None = Field(default=None, exclude_if=is_none)
     optional: bool | None = Field(default=None, exclude_if=is_none)
+    # of a capability that is written, what the effect is worth: what is lost where it is there twice
     amount: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
 
 
 class CustomTask(StrictModel):
-    """A query and what its answer must hold.
-
-    Attributes:
-        needs: The facts wanted.
-        tools: Names of the tools on offer; by default all.
-        split: "train" or "test"; by default the task is in both.
-        size_level: Size level of the input, 0 to 3.
-    """
+    """A query and what its answer must hold."""
 
     query: Name
-    needs: tuple[CustomNeed, ...] = Field(min_length=1)
-    tools: tuple[str, ...] | None = None
-    split: Literal["train", "test"] | None = None
-    size_level: int = within("source.tasks.size_level", default=0)
+    needs: tuple[CustomNeed, ...] = Field(min_length=1)  # the facts wanted
+    tools: tuple[str, ...] | None = None  # names of the tools on offer; by default all
+    split: Literal["train", "test"] | None = None  # "train" or "test"; by default the task is in both
+    size_level: int = within("source.tasks.size_level", default=0)  # size level of the input, 0 to 3
 
 
 class CustomSource(StrictModel):
@@ -154,12 +128,7 @@ class CustomSource(StrictModel):
     tasks: tuple[CustomTask, ...] = Field(min_length=1)
 
     def market(self, seed: int, failures: object) -> Marketplace:
-        """The listed tools, tasks and answers; nothing of them is drawn.
-
-        Raises:
-            DataError: Two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
-                different facts for the same arguments, or a need's argument refers to a later one; says which.
-        """
+        """The listed tools, tasks and answers; nothing is drawn. Raises DataError, which says what does not fit together."""
         del seed, failures
         written = {tool.capability or tool.name for tool in self.tools if tool.writes}
         catalog = Catalog((_tool(tool, f"source.tools.{i}", written) for i, tool in enumerate(self.tools)), "source.tools")
@@ -290,11 +259,7 @@ def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> t
 
 
 class CustomAnswers:
-    """The answers of a user's own tools: the facts of all tasks' needs, by capability and arguments.
-
-    Raises:
-        DataError: Two needs give different facts for the same arguments.
-    """
+    """The facts of all needs by capability and arguments; raises DataError where two differ for the same arguments."""
 
     def __init__(self, tasks: list[Task], written: tuple[CustomTask, ...]) -> None:
         self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}

@@ -60,23 +60,16 @@ _TITLES = frozenset({"movie", "series", "song", "book", "game"})
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of argument value.
-
-    Attributes:
-        form: "name", "code", "integer", "date" or "enum".
-        noun: The noun for what a code identifies.
-        prefix: First letters of a code.
-        low, high: Range of an integer, or of a date in days.
-        choices: Values of an enum.
-    """
+    """A kind of argument value."""
 
     name: str
-    form: str
-    noun: str = ""
-    prefix: str = ""
+    form: str  # "name", "code", "integer", "date" or "enum"
+    noun: str = ""  # the noun for what a code identifies
+    prefix: str = ""  # first letters of a code
+    # low, high: range of an integer, or of a date in days
     low: int = 0
     high: int = 0
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # values of an enum
     _pattern: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod

@@ -16,12 +16,7 @@ _START = datetime.datetime(2027, 1, 1)
 
 
 class Database:
-    """The facts of a marketplace.
-
-    Args:
-        kinds: Kinds of values by name.
-        shares: Number of splits that divide the entities between them. Codes found from one split's entities belong to it too.
-    """
+    """The facts of a marketplace; codes found from one split's entities (one of `shares`) belong to that split too."""
 
     def __init__(self, seed: int, kinds: Mapping[str, Kind], shares: int = 2) -> None:
         self.seed, self.kinds, self.shares = seed, kinds, shares
@@ -47,12 +42,7 @@ class Database:
 
 
 def make_fact(form: str, luck: int) -> str | int | float:
-    """Make a value of a format from a 64-bit integer.
-
-    Args:
-        form: "decimal", "share" (four decimals, which no fact has), "money", "count", "person", "title", "phrase",
-            "address", "day" or "moment".
-    """
+    """Make a value of a format, such as "decimal", "person" or "moment", from a 64-bit integer."""
     match form:
         case "decimal":
             return _cents(110 + luck % 9_880)

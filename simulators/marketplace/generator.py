@@ -28,14 +28,9 @@ def generate_marketplace(
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
-    Args:
-        tools, providers, categories: Its size; by default 1,432 tools of 240 providers in 36 categories, as in ToolPlanner.
-        tasks: Number of tasks in each split; by default 400 each in `train` and `test`. No two splits name the same entity.
-        candidates: Number of tools on offer in a task, or its lowest and highest value; at most the whole catalog.
-        failures: How the tools fail; by default the preset "rapidapi-2023".
-        profiles: Ranges that prices, memory, cold starts and concurrency limits are drawn from.
-        rules: How tasks are composed.
-        misnamed: Share of the tools whose name promises what another capability does and their documentation denies.
+    The defaults are ToolPlanner's size, 400 tasks each in `train` and `test`, and the preset "rapidapi-2023". No two splits
+    name the same entity. `candidates` is the number of tools on offer, or a range; of a share `misnamed` the name promises what
+    another capability does and the documentation denies.
 
     Raises:
         ConfigError: The sizes do not fit together; says which.
@@ -55,12 +50,7 @@ def generate_marketplace(
 
 
 def _check_sizes(
-    tools: int,
-    providers: int,
-    categories: int,
-    tasks: Mapping[str, int],
-    candidates: Candidates,
-    most: int,
+    tools: int, providers: int, categories: int, tasks: Mapping[str, int], candidates: Candidates, most: int
 ) -> None:
     low, high = (candidates, candidates) if isinstance(candidates, int) else candidates
     problems = {

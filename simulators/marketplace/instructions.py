@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..tasks import Need
 from ..tools import Tool
 
-MOST_SITUATIONS = 2
-"""Sentences about the user's situation; a published statement has one or two clauses, 15 words on average."""
+MOST_SITUATIONS = 2  # sentences about the user's situation; a published statement has one or two clauses, 15 words on average
 _DETAILS = re.compile(
     r"\s+(?:of|on|at|in|for|from|to|by|with|about|around|near|nearest to|between|as|after|before|who|that|called|whose)\s"
 )
@@ -24,11 +23,7 @@ _EMPTY = re.compile(r"^the (?:id|code|name|number|worth|title)$")
 
 
 def instructions(query: str, statement: str, needs: Sequence[Need], gold: Sequence[Tool]) -> dict[str, str]:
-    """Return the query at each level.
-
-    Args:
-        statement: The user's situation, without a request.
-    """
+    """Return the query at each level; `statement` is the user's situation, without a request."""
     topics = f"the {_list([topic(need) for need in needs])}"
     categories = [tool.category.replace("_", " ") for tool in gold]
     kinds = "categories" if len(set(categories)) > 1 else "category"
@@ -60,16 +55,10 @@ def topic(need: Need) -> str:
 
 
 def solved_with(tools: Iterable[Tool], uniform: Callable[[], float]) -> Tool:
-    """Return the tool that answers first on a path which tries the tools in their order, as a solved path would name it.
+    """The tool that answers first where tools of one capability are tried in their order, as a solved path would name it.
 
-    Args:
-        tools: Tools of one capability, in random order.
-        uniform: Draws a number in [0, 1).
-
-    Returns:
-        The first one that works within its time-out; where none does, the most reliable of them.
-
-    Source: ToolPlanner, Section 3.2: names are those of solved paths, and tasks without one are removed.
+    Where none works within its time-out, it is the most reliable. Source: ToolPlanner, Section 3.2: names are those of solved
+    paths, and tasks without one are removed.
     """
     tried: list[tuple[float, Tool]] = []
     for tool in tools:

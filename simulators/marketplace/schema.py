@@ -13,11 +13,7 @@ _WORDS = {
 
 
 def check_arguments(tool: Tool, arguments: Any) -> str | None:
-    """Say in words what is wrong with the arguments; None where nothing is.
-
-    It checks that they are an object, required names, types, enums, ranges, and unknown names where the schema forbids them.
-    It never raises, whatever the value, and looks no deeper than the schema does.
-    """
+    """Say what is wrong with the arguments under the tool's schema, or None; never raises, looks no deeper than the schema."""
     return check_value(arguments, tool.parameters, "arguments")
 
 

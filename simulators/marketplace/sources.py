@@ -10,8 +10,7 @@ from ..failures import FailureModel
 from ..retrieval import Retrieval
 from .market import Marketplace
 
-LISTED = 16
-"""Tools that a task lists where a number is not given."""
+LISTED = 16  # tools that a task lists where a number is not given
 Candidates = Annotated[int, within("source.candidates")]
 
 
@@ -69,30 +68,20 @@ class MarketplaceSource(StrictModel):
 
 
 class FolderSource(StrictModel):
-    """Tools and tasks that are read from a folder of published data.
-
-    Attributes:
-        data: The folder; the command line's `--data` fills it.
-    """
+    """Tools and tasks that are read from a folder of published data."""
 
     kind: str
-    data: str | None = None
+    data: str | None = None  # the folder; the command line's `--data` fills it
 
 
 class ToolBenchSource(FolderSource):
-    """Real queries from a ToolBench or StableToolBench folder.
-
-    Attributes:
-        subsets: Names of query files, such as G1_instruction; None for all that are there.
-        tools: Folder with tool documents, where it is not inside `data`.
-        anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
-        candidates: How tools on offer are retrieved; None for the APIs that a query lists.
-    """
+    """Real queries from a ToolBench or StableToolBench folder."""
 
     kind: Literal["toolbench"] = "toolbench"
-    subsets: tuple[str, ...] | None = None
-    tools: str | None = None
-    anytool_filter: str | None = None
+    subsets: tuple[str, ...] | None = None  # names of query files, such as G1_instruction; None for all that are there
+    tools: str | None = None  # folder with tool documents, where it is not inside `data`
+    anytool_filter: str | None = None  # AnyTool's list of unsolvable ids (a JSON file); its ids are left out
+    # how tools on offer are retrieved; None for the APIs that a query lists
     candidates: Retrieval | None = Field(default=None, exclude_if=is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
@@ -106,41 +95,31 @@ class ToolBenchSource(FolderSource):
 
 
 class MGToolBenchSource(FolderSource):
-    """MGToolBench's tasks with their queries at all five instruction levels.
-
-    Attributes:
-        tools: Folder with tool documents, where there is one.
-        candidates: How tools on offer are retrieved; None for the APIs that a task lists.
-    """
+    """MGToolBench's tasks with their queries at all five instruction levels."""
 
     kind: Literal["mgtoolbench"] = "mgtoolbench"
-    tools: str | None = None
+    tools: str | None = None  # folder with tool documents, where there is one
+    # how tools on offer are retrieved; None for the APIs that a task lists
     candidates: Retrieval | None = Field(default=None, exclude_if=is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
-        from .loaders.mgtoolbench import load_mgtoolbench
+        from .loaders.toolbench import load_mgtoolbench
 
         return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
 
 
 class AnyToolSource(FolderSource):
-    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first.
-
-    Attributes:
-        tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
-        unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
-        candidates: Tools on offer in a task, at least its own; or how they are retrieved.
-    """
+    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first."""
 
     kind: Literal["anytool"] = "anytool"
-    tools: str | None = None
-    unsolvable: str | None = None
-    candidates: Candidates | Retrieval = 16
+    tools: str | None = None  # folder with tool documents, where it is not inside `data`; their APIs are candidates too
+    unsolvable: str | None = None  # AnyTool's list of unsolvable ids (a JSON file); its ids are left out
+    candidates: Candidates | Retrieval = 16  # tools on offer in a task, at least its own; or how they are retrieved
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
-        from .loaders.anytool import load_anytool
+        from .loaders.toolbench import load_anytool
 
         return load_anytool(
             self.data or "",

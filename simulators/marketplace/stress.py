@@ -15,28 +15,16 @@ from ..world import World
 
 
 class Stress(StrictModel):
-    """Factors on a world's faults. At 1, the world is as its scenario says.
+    """Factors on a world's faults. At 1, the world is as its scenario says."""
 
-    Attributes:
-        failures: On each tool's share of failing calls, and on how often outages begin; 0 for a world without failures.
-        rate_limits: On the share of tools with a rate limit; what a limit or a quota admits is divided by it. 0 for none.
-        latency: On the duration of calls and cold starts.
-    """
-
+    # on each tool's share of failing calls, and on how often outages begin; 0 for a world without failures
     failures: float = within("stress.failures", default=1.0)
+    # on the share of tools with a rate limit; what a limit or a quota admits is divided by it. 0 for none.
     rate_limits: float = within("stress.rate_limits", default=1.0)
-    latency: float = within("stress.latency", default=1.0)
+    latency: float = within("stress.latency", default=1.0)  # on the duration of calls and cold starts
 
     def applied(self, world: World, seed: int) -> World:
-        """The same world under stress: its tools' profiles and its failure model differ.
-
-        Args:
-            world: As its scenario has it otherwise.
-            seed: The scenario's; it says which tools gain a rate limit.
-
-        Raises:
-            ConfigError: Under this stress a number of the world leaves the range of its place.
-        """
+        """The world of a scenario with this seed under stress; raises ConfigError where a number leaves its range."""
         model = world.failures
         tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
         factor, bursts = self.failures, model.bursts

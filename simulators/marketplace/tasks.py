@@ -22,15 +22,13 @@ from .vocabulary import Capability, MarketVocabulary
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
 """Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
-MAX_CHAIN = 4
-"""Most calls of a chain."""
+MAX_CHAIN = 4  # most calls of a chain
 SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
 
 LARGE_SPLIT, LARGE = "train-large", 20_000
-LEARNING_SPLITS = ("train", LARGE_SPLIT)
-"""A split with more tasks than `train`, and how many it has."""
+LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`, and how many it has
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
@@ -180,23 +178,18 @@ def _place(name: str, capabilities: list[Capability]) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskRules:
-    """How tasks are composed.
+    """How tasks are composed."""
 
-    Attributes:
-        size_levels: Weights of the four size levels of a task's input.
-        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
-        alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
-        needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
-        chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
-        serving: Share of the tools on offer that serve a need, one for each need at least; the others are then those of the
-            same categories whose capabilities share most words with the needs'. None for three quarters, and any others.
-    """
-
-    size_levels: Sequence[float] = SIZE_LEVELS
-    chain_share: float = 0.35
+    size_levels: Sequence[float] = SIZE_LEVELS  # weights of the four size levels of a task's input
+    chain_share: float = 0.35  # share of the tasks with several needs in which one call's answer is another's argument
+    # share of the needs about which the user may change their mind, among those that nothing depends on
     alternative_share: float = 0.3
+    # number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench
     needs: int | tuple[int, int] | None = None
+    # number of calls in a chain, or its lowest and highest value; no more than the task has needs
     chain_length: int | tuple[int, int] = 2
+    # share of the tools on offer that serve a need, one for each need at least; the others are then those of the same
+    # categories whose capabilities share most words with the needs'. None for three quarters, and any others.
     serving: float | None = None
 
     def __post_init__(self) -> None:
@@ -223,16 +216,7 @@ class TaskRules:
 
 
 class TaskWriter:
-    """Writes a marketplace's tasks.
-
-    Args:
-        offers: The capabilities to choose from.
-        answers: The tools' answers, and with them the facts.
-        vocabulary: Openers of queries.
-        splits: Names of the splits, which divide the entities between them.
-        candidates: Number of tools on offer in a task, or a range to draw it from.
-        rules: How tasks are composed.
-    """
+    """Writes a marketplace's tasks; splits divide the entities between them."""
 
     def __init__(
         self,
@@ -428,11 +412,8 @@ def _words(text: str) -> frozenset[str]:
 class LazyTaskSet(KeptTasks):
     """Tasks that are written when they are asked for.
 
-    Beside the splits that are counted, ``train-large`` has `LARGE` tasks: those of ``train`` and more, whose numbers follow
-    behind all others. They share the entities of ``train``, never those of another split.
-
-    Args:
-        on_demand: the writer can write more tasks than are counted, so there is ``train-large``.
+    With `on_demand` there is also ``train-large``, `LARGE` tasks: those of ``train`` and more, whose numbers follow behind all
+    others. They share the entities of ``train``, never those of another split.
     """
 
     def __init__(self, writer: TaskWriter, counts: Mapping[str, int], on_demand: bool = True) -> None:

@@ -18,24 +18,15 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something that several providers can do.
-
-    Attributes:
-        category: Field of business.
-        wish: The fact that it gives, as a noun phrase with placeholders.
-        parameters: Kinds of its arguments.
-        answer: Format of the fact.
-        gives: The kind of code that its answer is, or "".
-        field: Name of the answer in JSON.
-    """
+    """Something that several providers can do."""
 
     name: str
-    category: str
-    wish: str
-    parameters: tuple[Kind, ...]
-    answer: str
-    gives: str
-    field: str
+    category: str  # field of business
+    wish: str  # the fact that it gives, as a noun phrase with placeholders
+    parameters: tuple[Kind, ...]  # kinds of its arguments
+    answer: str  # format of the fact
+    gives: str  # the kind of code that its answer is, or ""
+    field: str  # name of the answer in JSON
 
     def takes(self, kind: str) -> bool:
         """Return whether one of the parameters is of this kind."""
@@ -62,11 +53,7 @@ class MarketVocabulary:
 
 @cache
 def vocabulary(links: bool = False) -> MarketVocabulary:
-    """The vocabulary that comes with the package.
-
-    Args:
-        links: With the capabilities that long chains are made of.
-    """
+    """The vocabulary that comes with the package; `links` adds the capabilities that long chains are made of."""
     document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
     kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
     kinds |= {name: Kind.of_values(name, spec) for name, spec in document["values"].items()}

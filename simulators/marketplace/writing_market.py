@@ -12,27 +12,18 @@ from .tasks import Luck
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of business.
-
-    Attributes:
-        lookup, write: Capabilities of the tools that find what is wanted, and of those that write.
-        prefix: First letters of the codes that a write returns.
-        code: First letters of the codes that the look-up returns.
-        about: Parameter and noun of what is looked up.
-        request: The user's words for the whole wish, with the thing in braces.
-        verbs: Titles of the tools that write, check and take back.
-        value: Lowest and highest value of what is written, in the scenario's currency.
-    """
+    """A line of business."""
 
     name: str
+    # lookup, write: capabilities of the tools that find what is wanted, and of those that write
     lookup: str
     write: str
-    prefix: str
-    code: str
-    about: tuple[str, str]
-    request: str
-    verbs: tuple[str, str, str]
-    value: tuple[int, int]
+    prefix: str  # first letters of the codes that a write returns
+    code: str  # first letters of the codes that the look-up returns
+    about: tuple[str, str]  # parameter and noun of what is looked up
+    request: str  # the user's words for the whole wish, with the thing in braces
+    verbs: tuple[str, str, str]  # titles of the tools that write, check and take back
+    value: tuple[int, int]  # lowest and highest value of what is written, in the scenario's currency
 
 
 LINES = (
@@ -61,16 +52,13 @@ _RELIABILITY = ((0.45, 0.7), (0.9, 0.98), (0.55, 0.8), (0.6, 0.85))
 
 
 class WritingSource(StrictModel):
-    """A generated market of tools that write, with tools that look up, check and take back.
-
-    Attributes:
-        train, test: Number of tasks in each split. No two name the same thing.
-        lines: Lowest and highest number of lines of business in a task, 1 to 4; each is a look-up and a write.
-    """
+    """A generated market of tools that write, with tools that look up, check and take back."""
 
     kind: Literal["writes"] = "writes"
+    # train, test: number of tasks in each split. No two name the same thing.
     train: int = within("source.tasks", default=200)
     test: int = within("source.tasks", default=200)
+    # lowest and highest number of lines of business in a task, 1 to 4; each is a look-up and a write
     lines: tuple[int, int] = (1, 2)
 
     def market(self, seed: int, failures: object) -> Marketplace:

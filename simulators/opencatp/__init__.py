@@ -5,13 +5,12 @@
 tells what every chain of tools, and so every plan, is worth. `world` plays plans and calls on the clock of every world.
 """
 
-from .levels import size_level
 from .pools import PoolPlan, load_pool
 from .profile import Profile, ToolCost, load_profile, profile_names, save_profile, v100
 from .scoring.evaluation import Evaluator, PlanOutcome, ScoreSource, sample_level, split_samples
 from .scoring.table import OutcomeTable
 from .tasks import OpenCATPTask, Output, all_tasks, task, tasks
-from .tools import SIGNATURES, TOOLS
+from .tools import SIGNATURES, TOOLS, size_level
 
 __all__ = [
     "SIGNATURES",

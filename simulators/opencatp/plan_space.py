@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import TASK_INPUT, Plan, PlanStep
-from .levels import LEVELS
 from .profile import Profile
 from .scoring.evaluation import Evaluator, ScoreSource
 from .tasks import OpenCATPTask, Output
-from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
+from .tools import IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, READER_TOOLS
 
 READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 Forest = dict[str, str]
@@ -65,8 +64,7 @@ def chain_to(forest: Forest, node: str) -> tuple[str, ...]:
     return tuple(reversed(chain))
 
 
-Route = tuple[str, ...]
-"""A reader and the text tools after it; empty for an image."""
+Route = tuple[str, ...]  # a reader and the text tools after it; empty for an image
 
 
 def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
@@ -124,21 +122,14 @@ def _step(tool: str, source: str) -> PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class PlanSpace:
-    """The plans for one set of wanted outputs.
+    """The plans for one set of wanted outputs."""
 
-    Attributes:
-        plans: The plans.
-        ways: The different ways to an output that occur.
-        way_of: Index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
-        used: The ways that occur of each wanted output.
-        complete: Number of plans that leave no wanted output out; they come first.
-    """
-
-    plans: tuple[Plan, ...]
-    ways: tuple[Way, ...]
+    plans: tuple[Plan, ...]  # the plans
+    ways: tuple[Way, ...]  # the different ways to an output that occur
+    # index into `ways` of each plan's wanted outputs; one past the last where it is left out, (plans, wants)
     way_of: NDArray[np.int64]
-    used: tuple[tuple[int, ...], ...]
-    complete: int
+    used: tuple[tuple[int, ...], ...]  # the ways that occur of each wanted output
+    complete: int  # number of plans that leave no wanted output out; they come first
 
 
 @lru_cache(maxsize=64)
@@ -177,12 +168,7 @@ def _tables_of(source: ScoreSource, profile: Profile) -> _Tables:
 
 
 class PlanValues:
-    """The quality of every plan of a task's space on every sample and size level, worked out once per task.
-
-    Args:
-        evaluator: source of scores and prices, and the weight between them.
-        share: with all others over the same scores and profile; False for values that are used once and would only take memory.
-    """
+    """The quality of every plan of a task on every sample and size level, worked out once per task and shared if `share`."""
 
     def __init__(self, evaluator: Evaluator, share: bool = True) -> None:
         self.evaluator = evaluator
@@ -248,11 +234,7 @@ class PlanValues:
         return np.asarray(alpha * scores - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
-        """The best plan for one sample, known after execution; no plan does better.
-
-        Args:
-            complete: Search only the plans that leave no wanted output out, as the planning language demands.
-        """
+        """The best plan for one sample, known after execution; `complete`: of those that leave no wanted output out."""
         return self._best(task, self.qualities(task, level, sample), complete)
 
     def expected_optimum(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:

@@ -29,25 +29,18 @@ _FIELDS = ("plans", "scores", "tools_exec_time", "tools_cpu_mem", "tools_gpu_mem
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A plan that was executed on one sample.
+    """A plan that was executed on one sample."""
 
-    Attributes:
-        task_id: Number of the task in the old numbering.
-        score: The recorded score; `vit_score` is a distance of image features, see :attr:`task_score`.
-        score_kind: ``vit_score``, ``bert_score`` or ``multi_score``.
-        time_ms, cpu_inst_mb, gpu_inst_mb: Duration and instant memory by tool, in the plan's order.
-        price_usd: Price recorded with the plan, where there is one.
-    """
-
-    task_id: int
+    task_id: int  #: number of the task in the old numbering
     sample_id: int
     plan: Plan
-    score: float
-    score_kind: str
+    score: float  #: the recorded score; `vit_score` is a distance of image features, see :attr:`task_score`
+    score_kind: str  #: ``vit_score``, ``bert_score`` or ``multi_score``
+    #: time_ms, cpu_inst_mb, gpu_inst_mb: duration and instant memory by tool, in the plan's order
     time_ms: tuple[float, ...]
     cpu_inst_mb: tuple[float, ...]
     gpu_inst_mb: tuple[float, ...]
-    price_usd: float | None = None
+    price_usd: float | None = None  #: price recorded with the plan, where there is one
 
     @property
     def task_score(self) -> float:

@@ -29,8 +29,7 @@ from ..errors import DataError, InvalidProfile, UnknownName
 from ..files import read_yaml, write_atomically
 from ..plan import Plan, longest_path
 from ..pricing import FaasPricing
-from .levels import LEVELS
-from .tools import TOOLS
+from .tools import LEVELS, TOOLS
 
 FORMAT = "costgym.profile/1"
 _HERE = Path(__file__).parent
@@ -40,22 +39,18 @@ _HERE = Path(__file__).parent
 class ToolCost:
     """Time and memory of one tool.
 
-    Attributes:
-        time_ms: Duration of a run by size level, ms.  # (4,)
-        cpu_cons_mb, gpu_cons_mb: Memory held as long as the tool is loaded, MB.
-        cpu_inst_mb, gpu_inst_mb: Memory a run takes on top, by size level, MB.  # (4,)
-        cold_start_s: Time to load the tool, seconds.
-
     Raises:
         InvalidProfile: Something is negative, not a finite number, or not given for all four levels.
     """
 
-    time_ms: tuple[float, ...]
+    time_ms: tuple[float, ...]  #: duration of a run by size level, ms, (4,)
+    #: cpu_cons_mb, gpu_cons_mb: memory held as long as the tool is loaded, MB
     cpu_cons_mb: float
     gpu_cons_mb: float
+    #: cpu_inst_mb, gpu_inst_mb: memory a run takes on top, by size level, MB, (4,)
     cpu_inst_mb: tuple[float, ...] = (0.0,) * LEVELS
     gpu_inst_mb: tuple[float, ...] = (0.0,) * LEVELS
-    cold_start_s: float = 0.0
+    cold_start_s: float = 0.0  #: time to load the tool, seconds
 
     def __post_init__(self) -> None:
         for name in ("time_ms", "cpu_inst_mb", "gpu_inst_mb"):
@@ -70,21 +65,15 @@ class ToolCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """The tools' costs on one machine, and their prices.
+    """The tools' costs on one machine, and their prices."""
 
-    Attributes:
-        name: Its name in scenarios.
-        hardware, source, date: Hardware that was measured, source of the figures, and day.
-        tools: Cost by tool.
-        pricing: Prices of time and memory.
-    """
-
-    name: str
-    tools: Mapping[str, ToolCost]
+    name: str  #: its name in scenarios
+    tools: Mapping[str, ToolCost]  #: cost by tool
+    #: hardware, source, date: hardware that was measured, source of the figures, and day
     hardware: str = ""
     source: str = ""
     date: str = ""
-    pricing: FaasPricing = field(default_factory=FaasPricing.opencatp)
+    pricing: FaasPricing = field(default_factory=FaasPricing.opencatp)  #: prices of time and memory
 
     def __post_init__(self) -> None:
         missing = [tool for tool in TOOLS if tool not in self.tools]
@@ -205,12 +194,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def read_profile(record: Any, path: str | Path = "profile") -> Profile:
-    """Make a profile from the plain data of `profile_record`, or of a file in that form.
-
-    Raises:
-        DataError: It is no profile, or names an unknown tool or field.
-        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
-    """
+    """Make a profile from `profile_record`'s form; raises DataError or InvalidProfile, which names the field at fault."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")
     given = record.get("tools")

@@ -26,15 +26,10 @@ Numbering = Literal["old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output that a task wants.
+    """An output that a task wants."""
 
-    Attributes:
-        kind: ``image``, ``caption``, ``label`` or ``object``.
-        german: The text is wanted in German.
-    """
-
-    kind: str
-    german: bool = False
+    kind: str  #: ``image``, ``caption``, ``label`` or ``object``
+    german: bool = False  #: the text is wanted in German
 
     @property
     def name(self) -> str:
@@ -49,23 +44,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class OpenCATPTask:
-    """A task of the OpenCATP world.
+    """A task of the OpenCATP world."""
 
-    Attributes:
-        task_id: Number in the old numbering; the one used throughout.
-        new_id: Number in the new numbering.
-        kind: ``sequential`` (one output) or ``nonsequential`` (several).
-        split: ``train`` or ``test``.
-        combination: Index in `degrade.COMBINATIONS` of the degradations that the image suffers, 0 to 14.
-        wants: The wanted outputs, in the order asked.
-    """
-
-    task_id: int
-    new_id: int
-    kind: Kind
-    split: Split
-    combination: int
-    wants: tuple[Output, ...]
+    task_id: int  #: number in the old numbering; the one used throughout
+    new_id: int  #: number in the new numbering
+    kind: Kind  #: ``sequential`` (one output) or ``nonsequential`` (several)
+    split: Split  #: ``train`` or ``test``
+    combination: int  #: index in `degrade.COMBINATIONS` of the degradations that the image suffers, 0 to 14
+    wants: tuple[Output, ...]  #: the wanted outputs, in the order asked
 
     @property
     def degradations(self) -> tuple[str, ...]:

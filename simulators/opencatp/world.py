@@ -17,13 +17,11 @@ from ..status import Status
 from ..tasks import Task, TaskSet
 from ..tools import Catalog, Tool, ToolProfile
 from ..world import World
-from .levels import LEVELS
 from .profile import Profile, v100
 from .tasks import OpenCATPTask
-from .tools import SIGNATURES, TOOLS
+from .tools import LEVELS, SIGNATURES, TOOLS
 
-WRITING = "plan"
-"""The name under which a ledger charges the tokens of a plan."""
+WRITING = "plan"  # the name under which a ledger charges the tokens of a plan
 _STEPS_PER_MB = 2**20  # whole bytes: fractions of a MB do not add up exactly, so memory could not always be given back
 
 
@@ -49,12 +47,9 @@ class _OneTask(TaskSet):
 
 @dataclass(frozen=True)
 class PlanWorld(World):
-    """The world of OpenCATP's tools at one size level.
+    """The world of OpenCATP's tools at one size level."""
 
-    Attributes:
-        profile, level: Profile of the tools, and the size level of the sample.
-    """
-
+    # profile, level: profile of the tools, and the size level of the sample
     profile: Profile = field(default_factory=v100)
     level: int = 0
 
@@ -80,14 +75,7 @@ class PlanWorld(World):
 def plan_worlds(
     profile: Profile, slots: int | None = None, gpu_capacity_mb: float | None = None, cold_starts: bool = False
 ) -> tuple[PlanWorld, ...]:
-    """The worlds of the tools at each size level.
-
-    Args:
-        profile: Times, memory and prices of the tools.
-        slots: Number of tools that may run at once; None for any number.
-        gpu_capacity_mb: GPU memory in all, MB; None for any amount.
-        cold_starts: Whether a tool is loaded first, which takes the profile's `cold_start_s` and is not billed.
-    """
+    """The worlds of the tools at each size level; `cold_starts`: a tool is loaded first, which is not billed."""
     loading = profile.cold_start_s() if cold_starts else dict.fromkeys(TOOLS, 0.0)
     worlds = []
     for level in range(LEVELS):
@@ -131,21 +119,13 @@ def plan_worlds(
 
 
 class PlayedPlan(NamedTuple):
-    """A plan as it is played.
+    """A plan as it is played."""
 
-    Attributes:
-        steps: Its tools, in the order written, with what they depend on.
-        tokens: The tokens that it took to write it.
-        refusal: The reason why it was turned down; None where it was not.
-        valid: Whether its calls count; those of a plan that was turned down are cancelled, though paid.
-        forbidden: Tokens that were refused while it was written.
-    """
-
-    steps: Sequence[PlanStep]
-    tokens: int = 0
-    refusal: str | None = None
-    valid: bool = True
-    forbidden: int = 0
+    steps: Sequence[PlanStep]  # its tools, in the order written, with what they depend on
+    tokens: int = 0  # the tokens that it took to write it
+    refusal: str | None = None  # the reason why it was turned down; None where it was not
+    valid: bool = True  # whether its calls count; those of a plan that was turned down are cancelled, though paid
+    forbidden: int = 0  # tokens that were refused while it was written
 
 
 class PlanEpisode(Episode):

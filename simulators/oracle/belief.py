@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from math import erf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,7 @@ from ..calls import CONNECTION_REFUSED_S, QUANTILES, Candidate, latency_factors
 from ..failures import FailureModel, cumulative_kinds, state_chances
 from ..status import Status
 
-FAILED, WORKED, UNCALLED = range(3)
-"""How the call before ended, as far as the tool's chain goes; a time-out hides it."""
+FAILED, WORKED, UNCALLED = range(3)  # how the call before ended, as far as the tool's chain goes; a time-out hides it
 _WORKING = (Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA)
 _SAYS_NOTHING = (Status.OUTAGE, Status.CANCELLED)
 
@@ -36,13 +36,8 @@ def _ways_to_fail(
 class Belief:
     """The belief about one tool in one episode: its latent state, how its last call ended, and its usual way to fail.
 
-    The filter is exact for a tool whose outages are seen as such. A time-out may be a tool that works and was too slow, or one
-    that fails by timing out; both are weighed.
-
-    Args:
-        states: Chances that the tool is alive, degraded and dead.
-        slip, persistence: The tool's own; by default the model's.
-        cut: Chance that a call which runs lasts longer than the time-out allows.
+    The filter is exact for a tool whose outages are seen as such. A time-out may be a tool that works and was too slow, by the
+    chance `cut`, or one that fails by timing out; both are weighed. `states` are chances: alive, degraded, dead.
     """
 
     __slots__ = ("_by_usual", "_chance", "_cut", "_kinds", "_next", "_weights")
@@ -148,14 +143,7 @@ def _mean_duration_s(latency_s: float, spread: float, timeout_s: float) -> float
 
 
 def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures: bool, load_s: float) -> float:
-    """What the next call of a candidate costs on average, in the scenario's currency.
-
-    Args:
-        belief: About its state.
-        quote: Its price in the catalogue now.
-        bill_failures: Calls that fail are billed too.
-        load_s: Seconds of loading that would be billed.
-    """
+    """What the next call of a candidate costs on average at this quote, with `load_s` seconds of loading that are billed."""
     paid = 1.0 if bill_failures else belief.chance
     if not spec.rate_per_s:
         return paid * quote
@@ -165,3 +153,42 @@ def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures:
         duration = (1.0 - refused - timed_out) * duration + refused * CONNECTION_REFUSED_S + timed_out * spec.profile.timeout_s
     factor = quote / spec.quote if spec.quote else 1.0
     return paid * factor * (spec.fee + spec.rate_per_s * (duration + load_s))
+
+
+_GRID = 64  # points that stand for the reliabilities between 0 and 1
+
+
+def reliabilities(model: FailureModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Reliabilities that tools may have under a failure model, and the share of the tools that have each."""
+    a, b = model.beta
+    mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * a / (a + b)
+    interior = (1 - model.dead_share - model.perfect_share) * (1 - abs(model.usable - mean))
+    perfect = min(1 - interior, max(0.0, model.usable - interior * a / (a + b)))
+    middles = (np.arange(_GRID) + 0.5) / _GRID
+    # equal steps in a variable that is dense near 1, where the density of this Beta has its pole
+    points = 1.0 - (1.0 - middles) ** 3
+    density = points ** (a - 1.0) * (1.0 - points) ** (b - 1.0) * 3.0 * (1.0 - middles) ** 2
+    shares = np.concatenate([[1.0 - perfect - interior], interior * density / density.sum(), [perfect]])
+    return np.concatenate([[0.0], points, [1.0]]), shares
+
+
+def states_given(model: FailureModel, advertised: float) -> tuple[float, float, float]:
+    """Chances that a tool is alive, degraded and dead in an episode, given its advertised success."""
+    points, shares = reliabilities(model)
+    weights = advert_likelihood(model, advertised, points) * shares
+    weights /= weights.sum()
+    pairs = np.array([state_chances(float(point), model.slip) for point in points])
+    alive, degraded = (float(share) for share in weights @ pairs)
+    return alive, degraded, max(0.0, 1.0 - alive - degraded)
+
+
+def advert_likelihood(model: FailureModel, advertised: float, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How likely an advertised success is, up to a factor, by the reliability of the tool: (G,) for G reliabilities."""
+    centre = model.advertised_floor + (1.0 - model.advertised_floor) * points
+    spread = max(model.advertised_spread, 1e-3)
+    if 0.0 < advertised < 1.0:
+        likelihood: NDArray[np.float64] = np.exp(-0.5 * ((advertised - centre) / spread) ** 2)
+    else:  # the advert is cut off at both ends
+        tail = np.array([0.5 + 0.5 * erf((value - advertised) / (spread * sqrt(2.0))) for value in centre])
+        likelihood = tail if advertised >= 1.0 else 1.0 - tail
+    return likelihood

@@ -28,31 +28,20 @@ _SLACK = 1e-9
 
 
 class Offer(NamedTuple):
-    """A call that could be made next.
-
-    Attributes:
-        need: Index of the need that it serves.
-        quote: Price in the catalogue.
-        chance: Chance that the call brings the fact.
-    """
+    """A call that could be made next."""
 
     slot: int
-    need: int
-    quote: float
+    need: int  # index of the need that it serves
+    quote: float  # price in the catalogue
     price: float
-    chance: float
+    chance: float  # chance that the call brings the fact
 
 
 def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence[bool], left: float, loss: float) -> int | None:
-    """Choose the slot to call next by the lowest expected price over chance, or None to stop.
+    """The slot to call next by the lowest expected price over chance, or None to stop.
 
     Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: needs that will
-    probably fail are tried before money is spent on others.
-
-    Args:
-        missing: The needs whose facts are missing.
-        ready: For each need whether its arguments are known.
-        loss: What a unit of price costs beside a pass.
+    probably fail are tried before money is spent on others. `loss` is what a unit of price costs beside a pass.
     """
     by_need: dict[int, list[Offer]] = {need: [] for need in missing}
     for offer in offers:
@@ -81,11 +70,9 @@ def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence
 
 
 class ExpectedOptimumPolicy:
-    """Chooses the next call of one episode; see the module on how good that is.
+    """Chooses the next call of one episode in a known world; see the module on how good that is.
 
-    Args:
-        world: The world whose reliabilities, durations, limits and failure model are known.
-        multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
+    `multiplier` is what a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 
     def __init__(self, world: World, number: int, multiplier: float = 0.0) -> None:
@@ -136,8 +123,3 @@ def admits(episode: Episode, spec: Candidate) -> bool:
         return False
     window = episode._windows[spec.index] if spec.profile.rate_limit else None
     return window is None or sum(at > episode.now_s - spec.profile.window_s for at in window) < spec.profile.rate_limit
-
-
-def expected_optimum_policy(world: World, number: int, multiplier: float = 0.0) -> ExpectedOptimumPolicy:
-    """The policy for an episode of this task, which knows the world's reliabilities; see `ExpectedOptimumPolicy`."""
-    return ExpectedOptimumPolicy(world, number, multiplier)

@@ -26,8 +26,7 @@ from ..tasks import needed
 from ..tools import CHECK, READ, WRITE
 from ..world import World
 
-WAIT = -1
-"""An action of a plan: go to the next completion or event."""
+WAIT = -1  # an action of a plan: go to the next completion or event
 TRIES, COMBINATIONS, NODES = 64, 256, 300
 """Limits on the calls of one tool that are foreseen, on choices of tools that are played, and on nodes of the search."""
 _REMEMBERED = 8192
@@ -36,26 +35,17 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The best plan of an episode.
+    """The best plan of an episode."""
 
-    Attributes:
-        plan: Slots in the order of their calls, repeats for the tries that are bound to fail.
-        actions: The same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
-        price, seconds: What the plan costs.
-        feasible: Every need is met within the budget.
-        exact: No policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
-        quality: Quality of Plan of the optimum under the grading asked for (an upper bound where not `exact`).
-        achieved: Quality of Plan of `plan`, under the same grading.
-    """
-
-    plan: tuple[int, ...]
-    actions: tuple[float, ...]
+    plan: tuple[int, ...]  #: slots in the order of their calls, repeats for the tries that are bound to fail
+    actions: tuple[float, ...]  #: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass
+    #: price, seconds: what the plan costs
     price: float
     seconds: float
-    feasible: bool
-    exact: bool
-    quality: float
-    achieved: float
+    feasible: bool  #: every need is met within the budget
+    exact: bool  #: no policy does better; otherwise `quality` is an upper bound and the plan is the best one found
+    quality: float  #: quality of Plan of the optimum under the grading asked for (an upper bound where not `exact`)
+    achieved: float  #: quality of Plan of `plan`, under the same grading
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from ..calls import Candidate
 from ..draws import DURATION, KIND, OUTCOME, Draws, stable_integer
 from ..episode import Episode
 from ..failures import BurstTimes, Chain
-from .belief import FAILED, WORKED, Belief, cut_share
-from .prior import states_given
+from .belief import FAILED, WORKED, Belief, cut_share, states_given
 
 
 def redraw(episode: Episode, seed: int) -> None:

@@ -90,18 +90,10 @@ class TextEmbedding:
 
 
 def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, rounds: int = 50) -> NDArray[np.int64]:
-    """Cluster points by Lloyd's algorithm from k-means++ centres; the best of several starts counts.
+    """The cluster (points,) of each point by Lloyd's algorithm from k-means++ centres; the best of several starts counts.
 
     It is written in NumPy so that the core installation can sample tools by cluster, and so that threads cannot change
-    the result.
-
-    Args:
-        points: Shape (points, features).
-        clusters: Number of clusters; at most the number of points.
-        rounds: Most iterations of each.
-
-    Returns:
-        Cluster of each point, shape (points,). A cluster that runs empty takes the point that lies worst.
+    the result. A cluster that runs empty takes the point that lies worst.
     """
     count = len(points)
     clusters = min(clusters, count)

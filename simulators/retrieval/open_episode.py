@@ -28,14 +28,7 @@ class OpenEpisode(Episode):
     _found: dict[int, OwnDraws]
 
     def offer(self, numbers: Sequence[int]) -> list[Candidate]:
-        """Offer more tools.
-
-        Args:
-            numbers: The tools' numbers in the catalogue; those that are on offer already are left out.
-
-        Returns:
-            The new candidates.
-        """
+        """Offer more tools by their numbers in the catalogue and return the new candidates; those on offer are left out."""
         self._alive()
         self.log.append(("offer", tuple(numbers)))
         known = {candidate.number for candidate in self.candidates}

@@ -70,11 +70,7 @@ class Bm25:
 
 
 class WordEmbedding:
-    """Cosine similarity of WordLlama's static embeddings (256 numbers a token), which come with the package `wordllama`.
-
-    Raises:
-        MissingExtra: The extra `retrieval` is not installed.
-    """
+    """Cosine similarity of WordLlama's static embeddings (256 numbers a token), from the package `wordllama`."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         package = require("wordllama", "retrieval")

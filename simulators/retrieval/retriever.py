@@ -3,21 +3,49 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any, Literal
 
+from pydantic import model_validator
+
+from ..bounds import StrictModel, within
 from ..tasks import KeptTasks, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
 from .open_episode import OpenEpisode
 from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
-from .settings import Retrieval
+
+RETRIEVERS = ("bm25", "embedding", "oracle")
+
+
+class Retrieval(StrictModel):
+    """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``.
+
+    Attributes:
+        retriever: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra
+            `retrieval`), "oracle" puts the tools that serve the task first.
+        k: Tools that the query brings, and that each further search of an agent brings.
+        seconds: Simulated time of a search.
+        level: Instruction level whose text is the first query; None for the task's plain one.
+    """
+
+    retriever: Literal["bm25", "embedding", "oracle"] = "bm25"
+    k: int = within("source.candidates", default=5)
+    level: Literal["statement", "category", "tool", "api", "hybrid"] | None = None
+    seconds: float = within("source.candidates.seconds", default=0.3)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_catalogue(cls, value: Any) -> Any:
+        """Take `from`, which has one value so far."""
+        if isinstance(value, dict) and "from" in value:
+            value = dict(value)
+            place = value.pop("from")
+            if place != "catalogue":
+                raise ValueError(f"from: expected 'catalogue', got {place!r}")
+        return value
 
 
 class Retriever:
-    """A search engine over a catalogue.
-
-    Attributes:
-        size: Number of tools.
-        categories: The catalogue's categories in alphabetical order, which an agent may search in.
-    """
+    """A search engine over a catalogue of `size` tools in the `categories`, which an agent may search in."""
 
     episode_type = OpenEpisode
 
@@ -29,11 +57,7 @@ class Retriever:
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 
     def rank(self, query: str, task: Task | None = None, category: str = "", provider: str = "") -> list[int]:
-        """Numbers of all tools in the order in which a search finds them.
-
-        Args:
-            category, provider: Only their tools; "" for all.
-        """
+        """Numbers of all tools (of a `category`, a `provider`; "" for all) in the order in which a search finds them."""
         order = best_first(self._ranking.scores(query))
         if self.settings.retriever == "oracle" and task is not None:
             order = self._serving_first(order, query, task)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..calls import CONNECTION_REFUSED_S, latency_factors
 from ..failures import FailureModel, state_chances
-from ..oracle.prior import advert_likelihood, reliabilities
+from ..oracle.belief import advert_likelihood, reliabilities
 from ..status import Status
 from .draw import SPREADS, TIMEOUT_S
 from .rules import SessionRules

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..calls import NORMAL_QUANTILES, QUANTILES, latency_factors
 from ..draws import stable_generator
 from ..failures import ALIVE, DEAD, DEGRADED, state_chances
-from ..oracle.prior import reliabilities
+from ..oracle.belief import reliabilities
 from ..tools import Tool, ToolProfile
 from .rules import VALUES, SessionRules, rules_of
 

@@ -23,38 +23,23 @@ Entity = int | str
 
 
 class WriteFigures(NamedTuple):
-    """The figures of an episode's final state.
+    """The figures of an episode's final state."""
 
-    Attributes:
-        state_correct: Every wanted effect is there once, and no other is.
-        duplicates: Effects that were made although the same was there already, taken back or not.
-        uncompensated: Effects at the end that nobody wants: second ones of the same, and wrong ones.
-        money_lost: What those are worth, in the scenario's currency.
-    """
-
-    state_correct: bool = True
-    duplicates: int = 0
-    uncompensated: int = 0
-    money_lost: float = 0.0
+    state_correct: bool = True  # every wanted effect is there once, and no other is
+    duplicates: int = 0  # effects that were made although the same was there already, taken back or not
+    uncompensated: int = 0  # effects at the end that nobody wants: second ones of the same, and wrong ones
+    money_lost: float = 0.0  # what those are worth, in the scenario's currency
 
 
 @dataclass(slots=True)
 class Record:
-    """The effects on one entity.
+    """The effects on one entity."""
 
-    Attributes:
-        count: Effects that were made and not taken back.
-        since: Time from which tools see them, simulated seconds; infinite where there are none.
-        seen: Effects that the agent has been told of.
-        perhaps: A call has ended ambiguously since the agent last checked.
-        duplicates: Effects made beside one that was there.
-    """
-
-    count: int = 0
-    since: float = inf
-    seen: int = 0
-    perhaps: bool = False
-    duplicates: int = 0
+    count: int = 0  # effects that were made and not taken back
+    since: float = inf  # time from which tools see them, simulated seconds; infinite where there are none
+    seen: int = 0  # effects that the agent has been told of
+    perhaps: bool = False  # a call has ended ambiguously since the agent last checked
+    duplicates: int = 0  # effects made beside one that was there
     amount: float = 0.0
 
     def make(self, at_s: float) -> None:
@@ -78,11 +63,7 @@ class Record:
 
 
 class Store:
-    """The effects of an episode's calls.
-
-    Args:
-        needs: The task's needs; those that want a state have the first records.
-    """
+    """The effects of an episode's calls; needs that want a state have the first records."""
 
     def __init__(self, needs: Sequence[Need]) -> None:
         self.records: dict[Entity, Record] = {i: Record(amount=need.amount) for i, need in enumerate(needs) if need.state}

@@ -8,8 +8,7 @@ import pytest
 
 from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLANS, TEXT
 from costgym.agents.classic import GreedyAgent
-from costgym.agents.opencatp.base import PlanAgent
-from costgym.agents.opencatp.calling import PlanCaller
+from costgym.agents.opencatp.base import PlanAgent, PlanCaller
 from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
 from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.play.experience import ExperienceSettings, collect_experience

@@ -18,7 +18,7 @@ from costgym.agents.seat import WorldSeat, begin, seat_of
 from costgym.envs.base import BaseEnv, base_env
 from costgym.experiments.play.rollout import play
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.opencatp.scoring.known import KnownScores
+from costgym.simulators.opencatp.scoring.evaluation import KnownScores
 from costgym.simulators.opencatp.scoring.table import OutcomeTable
 from costgym.simulators.tasks import Task, TaskSet
 from costgym.simulators.world import Episode, World

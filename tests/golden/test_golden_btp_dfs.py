@@ -8,7 +8,7 @@ theirs throws away the last reply, which was paid for; ours uses it.
 from __future__ import annotations
 
 from costgym.agents.btp.access import Btp
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.strategies import Dfsdt, SearchSettings, TotDfs
 from tests.helpers.recorded import Recorder
 from tests.helpers.shared_data import shared_lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.strategies import CotAtN, Dfsdt, SearchSettings, TotDfs
 from tests.helpers.recorded import Recorder
 from tests.helpers.shared_data import shared_lines

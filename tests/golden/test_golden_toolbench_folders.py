@@ -7,11 +7,8 @@ from collections import Counter
 
 import pytest
 
-from costgym.simulators.marketplace.loaders.anytool import load_anytool
-from costgym.simulators.marketplace.loaders.documents import read_tool_folder
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
-from costgym.simulators.marketplace.loaders.names import standardize
-from costgym.simulators.marketplace.loaders.toolbench import find_layout, load_toolbench
+from costgym.simulators.marketplace.loaders.documents import read_tool_folder, standardize
+from costgym.simulators.marketplace.loaders.toolbench import find_layout, load_anytool, load_mgtoolbench, load_toolbench
 from costgym.simulators.marketplace.loaders.tooldeer import read_conversations, read_tools, read_unseen
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.tasks import LEVELS, fact_in, normalise

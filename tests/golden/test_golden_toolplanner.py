@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costgym.agents.toolplanner.feedback import match, passed, solution_reward
+from costgym.agents.toolplanner.tree import match, passed, solution_reward
 from tests.helpers.shared_data import shared, shared_lines
 
 VOCABULARY = "data/toolbench_family/mgtoolbench_CC-BY-NC-SA-4.0/retrieval/G3_category"

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import ACT, ASSISTANT, FunctionCall, Reply, reply
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.openai import read_reply

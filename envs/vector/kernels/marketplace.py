@@ -17,8 +17,7 @@ from ....simulators.status import LOOKS_OK, Status
 from ..info import NOTHING_SPENT, report, spent
 from .writing import is_useful, show_writes
 
-CHANGING = 11
-"""The first of the columns of `tools` that change call by call; the price changes with events only."""
+CHANGING = 11  # the first of the columns of `tools` that change call by call; the price changes with events only
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
 _SUCCEEDED, _UNSUCCESSFUL, _OUT_OF_BOUNDS = 1, 2, 4
 """Bits of a candidate's `outcome`: how its last call looked, and whether it was seen banned."""
@@ -28,8 +27,7 @@ _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
 _ONE = np.uint64(1)
-ALL, START = -2, -3
-"""Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start."""
+ALL, START = -2, -3  # values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start
 _NONE = -1
 
 # episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted
@@ -90,46 +88,35 @@ class View(NamedTuple):
 
 
 class Out(NamedTuple):
-    """The arrays that a step writes: observations, outcomes and figures of N episodes.
+    """The arrays that a step writes: observations, outcomes and figures of N episodes."""
 
-    Attributes:
-        tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
-        mask: (N, A).
-        rewards, terminated, truncated: (N,).
-        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
-        success: (N,).
-        roles, effects: (N, M, 5), (N, 6, 3), likewise observations, where the world has writes; else (1, 1, 1).
-        written: (4, N) the `WriteFigures`, likewise.
-    """
-
+    # tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8)
     tools: NDArray[np.float32]
     needs: NDArray[np.float32]
     resources: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    mask: NDArray[np.bool_]  # (N, A)
+    # rewards, terminated, truncated: (N,)
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    # figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
-    success: NDArray[np.bool_]
+    success: NDArray[np.bool_]  # (N,)
+    # roles, effects: (N, M, 5), (N, 6, 3), likewise observations, where the world has writes; else (1, 1, 1)
     roles: NDArray[np.float32]
     effects: NDArray[np.float32]
-    written: NDArray[np.float64]
+    written: NDArray[np.float64]  # (4, N) the `WriteFigures`, likewise
 
 
 class Starts(NamedTuple):
-    """What N episodes begin with, if they begin.
+    """What N episodes begin with, if they begin."""
 
-    Attributes:
-        tasks: (N,) a row of the tables, or -1 to draw one.
-        seeds, seeded: (N,) the episode's seed, and whether it is given.
-        drawn: tasks and seeds were already drawn from the streams.
-    """
-
-    tasks: NDArray[np.int64]
+    tasks: NDArray[np.int64]  # (N,) a row of the tables, or -1 to draw one
+    # seeds, seeded: (N,) the episode's seed, and whether it is given
     seeds: NDArray[np.uint64]
     seeded: NDArray[np.bool_]
-    drawn: bool
+    drawn: bool  # tasks and seeds were already drawn from the streams
 
 
 @compiled
@@ -147,12 +134,7 @@ def reset_where(
 def reset_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> Any:
-    """Begin episode i where `where` says so; returns the number of places that it uses.
-
-    Args:
-        streams: (N, 4) each environment's generator, which draws the task and the seed.
-        show_all: also write the state of an episode that goes on.
-    """
+    """Begin episode i where `where` says so (`show_all`: write the others' state too); returns the places that it uses."""
     e = state.episodes[i]
     touched, before = ALL, spent(e)
     if where[i]:
@@ -165,13 +147,7 @@ def reset_row(
 
 @compiled
 def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
-    """Play one step of the episodes of a part.
-
-    Args:
-        bound: a `BoundArguments` of tables, rules, state, view and streams.
-        room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
-        part: number of the part among P equal ones.
-    """
+    """Play one step of part number `part`; `room` (P,) receives the most places an episode uses, for `Batch.make_room`."""
     tables, rules, state, view, streams = bound_arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
@@ -212,14 +188,7 @@ def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> No
 
 @compiled
 def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
-    """Play an action of a batch of one, or begin the episode of a task; returns the number of places that it uses.
-
-    Args:
-        bound: a `BoundArguments` of `step_row`'s arguments from `tables` to `starts`, of one episode.
-        action: the action; ignored where an episode begins.
-        task: a row of the tables, to begin its episode; -1 to play the action.
-        seed: the episode's, as a signed number of 64 bits.
-    """
+    """Play an action of a batch of one, or begin the episode of a `task` that is not -1; returns the places that it uses."""
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     # an episode that has ended starts again under autoreset, which lets one kernel both play and begin
     state.episodes[0].ended = task >= 0

@@ -34,63 +34,47 @@ _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
 
 class View(NamedTuple):
-    """The view of N sessions over M tools, from which observations are written.
+    """The view of N sessions over M tools, from which observations are written."""
 
-    Attributes:
-        sessions: Their state.
-        tools: (N, M, F) `observation["tools"]` of the last step.
-        seen: (N, M) `SEEN`.
-        outage_s: (N, P) when each provider was last seen down; -1 if never.
-        showing: (N,) the tool whose last call is shown where counts are not; -1 for none.
-        counted, useful: `memory` is ``counts``, `mask` is ``useful``.
-        subtracts: the reward subtracts the price.
-        success_share, ttl_s: of the rules.
-        max_steps, time_limit, autoreset: as in `kernels.marketplace.View`.
-        judged, resource: likewise.
-    """
-
-    sessions: Sessions
-    tools: NDArray[np.float32]
-    seen: NDArray[np.void]
-    outage_s: NDArray[np.float64]
-    showing: NDArray[np.int32]
+    sessions: Sessions  # their state
+    tools: NDArray[np.float32]  # (N, M, F) `observation["tools"]` of the last step
+    seen: NDArray[np.void]  # (N, M) `SEEN`
+    outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
+    showing: NDArray[np.int32]  # (N,) the tool whose last call is shown where counts are not; -1 for none
+    # counted, useful: `memory` is ``counts``, `mask` is ``useful``
     counted: bool
     useful: bool
-    subtracts: bool
+    subtracts: bool  # the reward subtracts the price
+    # success_share, ttl_s: of the rules
     success_share: float
     ttl_s: float
+    # max_steps, time_limit, autoreset: as in `kernels.marketplace.View`
     max_steps: int
     time_limit: int
     autoreset: bool
+    # judged, resource: likewise
     judged: bool
     resource: int
 
 
 class Out(NamedTuple):
-    """The arrays that a step writes: observations, outcomes and figures of N episodes.
+    """The arrays that a step writes: observations, outcomes and figures of N episodes."""
 
-    Attributes:
-        tools, query, resources: (N, M, F), (N, 5 + kinds), (N, 5).
-        mask: (N, A).
-        rewards, terminated, truncated: (N,).
-        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
-        success: (N,).
-        queries: (N,) the present query.
-        values: (2, N) value of the queries that passed, and its share of all.
-    """
-
+    # tools, query, resources: (N, M, F), (N, 5 + kinds), (N, 5)
     tools: NDArray[np.float32]
     query: NDArray[np.float32]
     resources: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    mask: NDArray[np.bool_]  # (N, A)
+    # rewards, terminated, truncated: (N,)
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    # figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
-    success: NDArray[np.bool_]
-    queries: NDArray[np.int64]
-    values: NDArray[np.float64]
+    success: NDArray[np.bool_]  # (N,)
+    queries: NDArray[np.int64]  # (N,) the present query
+    values: NDArray[np.float64]  # (2, N) value of the queries that passed, and its share of all
 
 
 @compiled

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from ....agents.base import TEXT
-from ....agents.llm.agent import LlmAgent
+from ....agents.llm.session import LlmAgent
 from ....agents.registry import find_agent, make_agent
 from ....agents.strategies import SearchSettings
 from ....agents.toolplanner.agent import ToolPlanner
-from ....agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ....agents.toolplanner.tree import REQUIRES, match, names, passed
 from ....agents.world_side import model_of
 from ....envs.base import base_env
 from ....envs.chat import MarketplaceChatEnv

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ....agents.access import EcoAct
 from ....agents.btp.access import Btp
 from ....agents.btp.plan import BtpSettings
-from ....agents.llm.agent import LlmAgent
-from ....agents.llm.session import LlmSession
+from ....agents.llm.session import LlmAgent, LlmSession
 from ....agents.registry import make_agent
 from ....agents.strategies import SearchSettings
 from ....envs.base import base_env

@@ -13,8 +13,8 @@ from ....agents.catp.sequences import Batch, Record, batch_of
 from ....agents.catp.settings import CatpSettings
 from ....agents.networks import trained_weights
 from ....simulators.draws import stable_generator
-from ....simulators.opencatp.levels import LEVELS
 from ....simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from ....simulators.opencatp.tools import LEVELS
 from ....simulators.quality import INVALID_PLAN_REWARD
 from ..loop import Learner, Loss
 from .dataset import COMPOSED

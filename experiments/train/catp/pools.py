@@ -22,12 +22,11 @@ from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import kind_of
 from ....simulators.draws import stable_generator
 from ....simulators.errors import DataError, UnknownName
-from ....simulators.opencatp.levels import LEVELS
 from ....simulators.opencatp.pools import PoolPlan, load_pool
 from ....simulators.opencatp.profile import Profile
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ....simulators.opencatp.tasks import task as find_task
-from ....simulators.opencatp.tools import TOOLS
+from ....simulators.opencatp.tools import LEVELS, TOOLS
 from .dataset import ExecutedPlan, choices_of
 from .learning import OfflineLearner
 

@@ -6,7 +6,7 @@ from typing import Any
 from ....agents.deer.language_model import IGNORED
 from ....agents.deer.settings import DeerSettings
 from ....agents.deer.writing import CONTROL, QUERY, Writing, completion_ids, place, prompt_ids
-from ....simulators.decision.examples import Example
+from ....simulators.decision.samples import Example
 from ....simulators.draws import stable_generator
 from .retrieval import TokenRow, first_word
 

@@ -12,8 +12,7 @@ from ....agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSetti
 from ....agents.deer.writing import common_words, small_tokenizer, words
 from ....agents.networks import load_published
 from ....envs.decision import DecisionAwareEnv
-from ....simulators.decision.examples import Example, examples
-from ....simulators.decision.samples import COUNTS
+from ....simulators.decision.samples import COUNTS, Example, examples
 from ....simulators.decision.toolsets import what_it_does
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....agents.base import TEXT
-from ....agents.llm.agent import LlmAgent
+from ....agents.llm.session import LlmAgent
 from ....agents.models.base import ASSISTANT, FINISH, TOOL, FunctionCall, Message
 from ....agents.models.reading import Reader
 from ....agents.models.simulated import SimulatedRates
 from ....agents.toolplanner.agent import PlannerSettings, ToolPlanner
-from ....agents.toolplanner.feedback import match, passed
 from ....agents.toolplanner.learnt import LearntPlanner, rounds_of
 from ....agents.toolplanner.settings import LearntSettings
 from ....agents.toolplanner.simulated import SimulatedToolPlanner
@@ -33,6 +32,8 @@ from ....agents.toolplanner.tree import (
     called_tools,
     extract_pairs,
     final_solution,
+    match,
+    passed,
     score,
     solutions,
 )

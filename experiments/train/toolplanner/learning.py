@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ....agents.llm.agent import LlmAgent
+from ....agents.llm.session import LlmAgent
 from ....agents.toolplanner import language_model
 from ....agents.toolplanner.agent import ToolPlanner
-from ....agents.toolplanner.feedback import match, passed
 from ....agents.toolplanner.language_model import PlannerModel, Tokens, ranking_loss, sequence_scores
 from ....agents.toolplanner.learnt import LearntPlanner
 from ....agents.toolplanner.settings import LearntSettings
 from ....agents.toolplanner.tags import gold_tools
-from ....agents.toolplanner.tree import called_tools, final_solution
+from ....agents.toolplanner.tree import called_tools, final_solution, match, passed
 from ....agents.toolplanner.words import ROUND, Piece
 from ....simulators.draws import stable_generator
 from ....simulators.scenario import Scenario

@@ -1,7 +1,9 @@
 """Documents of APIs, read from a query's `api_list` and a tool folder, and the tools made from them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,9 @@ from ...errors import DataError
 from ...failures import FailureModel
 from ...tools import Tool
 from ..catalogue import ProfileRules, draw_profile
-from .names import standardize, standardize_category
 from .reading import JsonRecord, need_folder, read_json, read_text
 
-Key = tuple[str, str, str]
-"""Category, tool and API in the data set's spelling (the category in its folder's)."""
-
+Key = tuple[str, str, str]  # category, tool and API in the data set's spelling (the category in its folder's)
 _TYPES = {name: name for name in ("number", "integer", "boolean", "array", "object")} | {"int": "integer"}
 
 
@@ -122,11 +121,7 @@ def read_score(record: JsonRecord) -> Score | None:
 
 
 def read_tool_document(path: Path, category: str) -> ToolDocument:
-    """Read a tool's file.
-
-    Raises:
-        DataError: It cannot be read, or lacks `tool_name` or `api_list`.
-    """
+    """Read a tool's file; raises DataError where it cannot be read, or lacks `tool_name` or `api_list`."""
     record = JsonRecord(read_json(path), path, "")
     name = record.text("tool_name")
     score, description = read_score(record), record.text("tool_description", required=False)
@@ -139,11 +134,7 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
 
 
 def read_tool_folder(folder: Path) -> list[ToolDocument]:
-    """Read all tools of a folder ``<category>/<tool>.json``, in order of their paths. `api.py` files are not read.
-
-    Raises:
-        DataError: The folder is missing or holds no tool, or one of its files cannot be read.
-    """
+    """Read all ``<category>/<tool>.json`` by path, no `api.py`; raises DataError where nothing is there or readable."""
     documents = [
         read_tool_document(path, path.parent.name) for path in sorted(need_folder(folder, "tool documents").glob("*/*.json"))
     ]
@@ -228,3 +219,46 @@ def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureMode
         ),
         capability=f"{standardize_category(category)}/{standardize(tool)}/{standardize(api)}",
     )
+
+
+_FOREIGN = re.compile("[^一-龥^a-zA-Z0-9_]")
+_RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
+LONGEST = 64
+
+
+@lru_cache(maxsize=65536)
+def standardize(name: str) -> str:
+    """A name in lower case with single underscores. A leading digit gets ``get_``; the caret stays, as in the original."""
+    plain = re.sub("_+", "_", _FOREIGN.sub("_", name)).lower().strip("_")
+    return f"get_{plain}" if plain[:1].isdigit() else plain
+
+
+def change_name(name: str) -> str:
+    """Change a name that is a reserved word."""
+    return f"is_{name}" if name in _RESERVED else name
+
+
+def standardize_category(category: str) -> str:
+    """The name of a category's folder."""
+    return re.sub("[ ,/]", "_", category).replace("__", "_")
+
+
+def function_name(api: str, tool: str) -> str:
+    """The function's name, where no other function has the same. Source: ToolBench's published naming rules."""
+    return f"{change_name(standardize(api))}_for_{standardize(tool)}"[-LONGEST:]
+
+
+def unique_names(keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+    """Function names of (category, tool, api) keys. Of keys that collide, the first in sorted order keeps the plain name."""
+    names: dict[tuple[str, str, str], str] = {}
+    taken: set[str] = set()
+    for key in sorted(keys):
+        plain = name = function_name(key[2], key[1])
+        lap = 1
+        while name in taken:
+            lap += 1
+            suffix = f"_{lap}"
+            name = plain[-(LONGEST - len(suffix)) :] + suffix
+        taken.add(name)
+        names[key] = name
+    return names

@@ -53,11 +53,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read the records of a JSON file that holds a list of objects.
-
-    Raises:
-        DataError: It cannot be read, is no list, or a member is no object (records count from 1).
-    """
+    """Read a JSON list of objects; raises DataError where it is no such list (records count from 1)."""
     document = read_json(path)
     if not isinstance(document, list):
         raise DataError(path, f"expected a list of records, got {describe(document)}")
@@ -80,11 +76,7 @@ def describe(value: Any) -> str:
 
 
 class JsonRecord:
-    """An object in a file whose members are read with their types checked.
-
-    Args:
-        path, place: The file, and the place in it, for error messages.
-    """
+    """An object in a file whose members are read with their types checked; errors name `path` and `place`."""
 
     def __init__(self, value: Any, path: Path, place: str) -> None:
         if not isinstance(value, dict):

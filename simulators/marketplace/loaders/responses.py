@@ -38,16 +38,11 @@ def is_error_shape(response: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mould:
-    """The shape of a response, with types or values as leaves, and the place of the fact in it.
+    """The shape of a response, with types or values as leaves, and the place of the fact in it."""
 
-    Attributes:
-        shape: Objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
-        form: The fact's format, see `facts.make_fact`.
-    """
-
-    shape: Any
+    shape: Any  # objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value)
     place: Path
-    form: str
+    form: str  # the fact's format, see `facts.make_fact`
 
     @classmethod
     def of(cls, document: ApiDocument) -> "Mould":

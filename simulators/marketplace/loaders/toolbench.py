@@ -1,22 +1,31 @@
-"""Read ToolBench and StableToolBench folders: real queries and real APIs, with calibrated behaviour.
+"""Read ToolBench and StableToolBench folders, and those of AnyTool and MGToolBench: real queries and real APIs.
 
 A task's needs are its relevant APIs and its candidates its `api_list`. What the folder does not say (which arguments are
 right, what a call returns, how dependable an API is today) is drawn deterministically: see `responses` and `draw_profile`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...draws import stable_integer
+from ...draws import stable_generator, stable_integer
 from ...errors import DataError, UnknownName
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
 from ..catalogue import ProfileRules
 from ..market import Marketplace
-from .documents import ApiDocument, Key, Library, make_tool, read_api
-from .names import standardize, standardize_category, unique_names
+from .documents import (
+    ApiDocument,
+    Key,
+    Library,
+    make_tool,
+    read_api,
+    read_tool_folder,
+    standardize,
+    standardize_category,
+    unique_names,
+)
 from .reading import JsonRecord, describe, first_existing, need_folder, read_json, read_records
 from .responses import LoadedAnswers, Mould
 
@@ -29,17 +38,12 @@ _LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of a data folder's parts.
-
-    Attributes:
-        queries: Query file of each subset, by the subset's name.
-        ids: File of the test ids of each subset, where there is one.
-        tools, responses: Folders of tool documents and of example responses, where there are any.
-    """
+    """The places of a data folder's parts."""
 
     name: str
-    queries: Mapping[str, Path]
-    ids: Mapping[str, Path]
+    queries: Mapping[str, Path]  # query file of each subset, by the subset's name
+    ids: Mapping[str, Path]  # file of the test ids of each subset, where there is one
+    # tools, responses: folders of tool documents and of example responses, where there are any
     tools: Path | None
     responses: Path | None
 
@@ -58,15 +62,9 @@ class Query:
 
 
 def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
-    """Find out which of the family's layouts a folder has.
+    """Find out which of the family's layouts a folder (a root, or `solvable_queries` itself) has; raises DataError.
 
-    Args:
-        folder: The repository's or the data's root, or `solvable_queries` itself.
-        subsets: Names of query files without ``.json``; None for `test_instruction/*` where it is there, else
-            `instruction/G*_query.json`.
-
-    Raises:
-        DataError: The folder is missing, or holds no queries; says what was looked for.
+    `subsets` None takes `test_instruction/*` where it is there, else `instruction/G*_query.json`.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -108,17 +106,12 @@ def load_toolbench(
     anytool_unsolvable: Path | str | bool | None = None,
     failures: FailureModel | None = None,
 ) -> Marketplace:
-    """Read a marketplace from a ToolBench or StableToolBench folder.
+    """Read a marketplace from a ToolBench or StableToolBench folder; see `find_layout`.
 
-    Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else
-    is loaded; where the folder lists test ids next to training queries, those are the test split.
-
-    Args:
-        folder: The folder; see `find_layout`.
-        subsets: Names of query files; None for all.
-        tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
-        anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
-        failures: How the tools fail; the preset "rapidapi-2024" by default.
+    Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else is
+    loaded; where the folder lists test ids next to training queries, those are the test split. `tools` is by default
+    `toolenv/tools` in the folder. `anytool_unsolvable` is AnyTool's list of ids to leave out; True looks for it near the
+    folder.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
@@ -139,12 +132,7 @@ def load_toolbench(
     return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
 
 
-def build(
-    queries: Sequence[Query],
-    documents: Mapping[Key, ApiDocument],
-    seed: int,
-    failures: FailureModel,
-) -> Marketplace:
+def build(queries: Sequence[Query], documents: Mapping[Key, ApiDocument], seed: int, failures: FailureModel) -> Marketplace:
     """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
     rules = ProfileRules()
@@ -271,3 +259,124 @@ def _split(queries: Sequence[Query]) -> dict[str, list[int]]:
         elif not test:
             train, test = train - {order[-1]}, {order[-1]}
     return {"train": sorted(train), "test": sorted(test)}
+
+
+SUBSET = "anytoolbench"
+FILE = "anytoolbench.json"
+
+
+def load_anytool(
+    folder: Path | str,
+    *,
+    seed: int = 0,
+    tools: Path | str | None = None,
+    unsolvable: Path | str | None = None,
+    candidates: int = 16,
+    failures: FailureModel | None = None,
+) -> Marketplace:
+    """Read a marketplace from AnyTool's repository, its `atb_data`, or ``anytoolbench.json`` itself.
+
+    The candidates of a task are its own APIs and others of the file or of `tools`, a folder of tool documents
+    ``<category>/<tool>.json`` (by default `data/toolenv/tools` where it is there), of the same categories first. `unsolvable`
+    is AnyTool's list of ids to leave out.
+
+    Raises:
+        DataError: A file or folder is missing, or a record is malformed; names the file and the record.
+    """
+    path = _find(Path(folder))
+    dropped = read_ids(Path(unsolvable)) if unsolvable is not None else frozenset()
+    documents: dict[Key, ApiDocument] = {}
+    wanted: list[tuple[JsonRecord, str, list[Key]]] = []
+    for number, value in enumerate(read_records(path), 1):
+        record = JsonRecord(value, path, f"record {number}")
+        keys: dict[Key, None] = {}
+        for api in record.objects("gt_api_list"):
+            key = (standardize_category(api.text("category_name")), api.text("tool_name"), api.text("api_name"))
+            keys[key] = None
+            if key not in documents:
+                documents[key] = read_api(api, key, api.text("api_description", required=False))
+        if not keys:
+            raise record.error("the list of APIs is empty", "gt_api_list")
+        identifier = record.identifier("query_id")
+        record.text("query")
+        if identifier not in dropped:
+            wanted.append((record, identifier, list(keys)))
+    known = _tools_near(Path(folder)) if tools is None else need_folder(Path(tools), "tool documents")
+    if known is not None:
+        library = Library(known, None)
+        documents = {key: library.complete(document) for key, document in documents.items()}
+        for tool in read_tool_folder(known):
+            for document in tool.apis:
+                documents.setdefault(document.key, document)
+    everything = sorted(documents)
+    queries = []
+    for record, identifier, own in wanted:
+        near = {key[0] for key in own}
+        order = stable_generator(seed, "candidates", SUBSET, identifier).permutation(len(everything)).tolist()
+        others = [everything[index] for index in order if everything[index] not in own]
+        others.sort(key=lambda key: key[0] not in near)
+        offered = sorted(own + others[: max(0, candidates - len(own))])
+        queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
+    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"])
+
+
+def _find(place: Path) -> Path:
+    """Find the file of queries."""
+    if place.is_file():
+        return place
+    need_folder(place, "data folder")
+    found = first_existing([place / FILE, place / "atb_data" / FILE])
+    if found is None:
+        raise DataError(place, f"holds no AnyToolBench queries; expected {FILE} or atb_data/{FILE}")
+    return found
+
+
+def _tools_near(place: Path) -> Path | None:
+    """The folder of tool documents in a data folder, or None."""
+    return first_existing([place / "data" / "toolenv" / "tools", place / "toolenv" / "tools", place / "tools"])
+
+
+LEVEL_FILES = {"statement": "_cut", "category": "_level_cate", "tool": "_level_tool", "api": "_level_api", "hybrid": "_ground"}
+"""Endings of the five files' names."""
+
+
+def load_mgtoolbench(
+    folder: Path | str, *, seed: int = 0, tools: Path | str | None = None, failures: FailureModel | None = None
+) -> Marketplace:
+    """Read a marketplace from MGToolBench's root, or the folder with ``*_ground.json`` itself; tasks have all five levels.
+
+    Raises DataError where a file is missing or malformed, or a task lacks one of the levels; names it.
+    """
+    root = need_folder(Path(folder), "data folder")
+    grounds = [
+        path for place in (root, root / "test_sample", root / "data" / "test_sample") for path in place.glob("*_ground.json")
+    ]
+    if not grounds:
+        raise DataError(root, "holds no MGToolBench tasks; expected *_ground.json, here or in test_sample/")
+    ground = sorted(grounds)[0]
+    prefix = ground.name.removesuffix("_ground.json")
+    documents: dict[Key, ApiDocument] = {}
+    queries = read_queries(ground, "G3", documents)
+    levels = {level: _read_level(ground.parent / f"{prefix}{ending}.json") for level, ending in LEVEL_FILES.items()}
+    for level, texts in levels.items():
+        missing = next((query.id for query in queries if query.id not in texts), None)
+        if missing is not None:
+            path = ground.parent / f"{prefix}{LEVEL_FILES[level]}.json"
+            raise DataError(path, f"task {missing} of {ground.name} is not in this file")
+    library = Library(None if tools is None else need_folder(Path(tools), "tool documents"), None)
+    complete = {key: library.complete(documents[key]) for key in sorted({k for query in queries for k in query.offered})}
+    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
+    tasks = [
+        replace(task, instructions={level: texts[query.id] for level, texts in levels.items()})
+        for task, query in zip(market.tasks, queries, strict=True)
+    ]
+    splits = {name: market.tasks.numbers(name) for name in market.tasks.splits}
+    return Marketplace(market.catalog, TaskSet(tasks, splits), market.answers)
+
+
+def _read_level(path: Path) -> dict[str, str]:
+    texts = {}
+    for number, value in enumerate(read_records(path), 1):
+        record = JsonRecord(value, path, f"record {number}")
+        texts[record.identifier("query_id")] = record.text("query")
+    return texts

@@ -22,21 +22,14 @@ _POOL = re.compile(r"usage of each API is as follows:\s*(.*?)\s*#(CallAPI|NoCall
 
 @dataclass(frozen=True, slots=True)
 class DecisionSample:
-    """A query and the right decisions about it.
-
-    Attributes:
-        kind: Answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
-        candidates: The tools that the search brings; none where there is none.
-        gold: Name of the tool to call, or "".
-        arguments: The call's arguments, as far as they are plain values.
-    """
+    """A query and the right decisions about it."""
 
     query: str
-    kind: Kind
-    candidates: tuple[Tool, ...] = ()
-    gold: str = ""
+    kind: Kind  # answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call)
+    candidates: tuple[Tool, ...] = ()  # the tools that the search brings; none where there is none
+    gold: str = ""  # name of the tool to call, or ""
     call: str = ""
-    arguments: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None  # the call's arguments, as far as they are plain values
 
 
 def parse_signature(signature: str) -> tuple[str, dict[str, Any]]:
@@ -97,11 +90,7 @@ def parse_call(call: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_tools(path: Path | str) -> Catalog:
-    """Read the tools of ``tool.json``. A tool's `title` is its function's name, which may differ from the tool's.
-
-    Raises:
-        DataError: The file cannot be read, a record is malformed, or two tools share a name.
-    """
+    """Read ``tool.json``; `title` is the function's name, often not the tool's. Raises DataError for what is malformed."""
     path = Path(path)
     tools: dict[str, Tool] = {}
     for number, value in enumerate(read_records(path), 1):
@@ -124,11 +113,7 @@ def _tool(name: str, description: str, signature: str) -> Tool:
 
 
 def read_conversations(path: Path | str) -> list[DecisionSample]:
-    """Read the samples of ``train.json``, ``valid.json`` or ``test.json``.
-
-    Raises:
-        DataError: The file cannot be read or a record is no such conversation; names the record.
-    """
+    """Read ``train.json``, ``valid.json`` or ``test.json``; raises DataError, which names the record at fault."""
     path = Path(path)
     samples = []
     for number, value in enumerate(read_records(path), 1):
@@ -172,11 +157,7 @@ def _document(line: str) -> dict[str, str] | None:
 
 
 def read_unseen(path: Path | str) -> list[DecisionSample]:
-    """Read the samples of ``tool_bench.json`` or ``tool_corpus.json``, which are about tools of other data sets.
-
-    Raises:
-        DataError: The file cannot be read or a record is malformed; names the record.
-    """
+    """Read ``tool_bench.json`` or ``tool_corpus.json``, about other data sets' tools; DataError names the record."""
     path = Path(path)
     samples = []
     for number, value in enumerate(read_records(path), 1):

@@ -24,18 +24,10 @@ class Backend(Protocol):
     def name(self) -> str: ...
 
     def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
-        """Run one tool on a batch.
+        """Run one tool on (n, height, width, 3) uint8 images or on texts.
 
-        Args:
-            tool: One of `ALL_TOOLS`.
-            inputs: Images, (n, height, width, 3) uint8, for restorers and readers; texts for text tools.
-
-        Returns:
-            Restorers give images of the inputs' size (published super-resolution: twice the size), the others one text each.
-
-        Raises:
-            UnknownName: No such tool.
-            DataError: Inputs of another kind, dtype or shape; weights that are missing.
+        Restorers give images of the inputs' size (published super-resolution: twice the size), the others one text each. Raises
+        UnknownName, or DataError for inputs of another kind, dtype or shape and for weights that are missing.
         """
         ...
 

@@ -15,15 +15,10 @@ SAFE_SHARE = 0.8  # of the free memory
 
 
 class Meter:
-    """Time and memory of calls on a device.
+    """Time and memory of calls on a torch device, at most `limit_mb` (None: most of the free memory).
 
-    Args:
-        device: A torch device.
-        limit_mb: Most memory of a call, MB; None for most of the free memory.
-        processor_time: Count the processor's time instead of the clock's, on a machine that is shared with others.
-
-    Raises:
-        InfrastructureError: resident memory cannot be read here.
+    `processor_time` counts the processor's time, on a machine that is shared. Raises InfrastructureError where resident memory
+    cannot be read.
     """
 
     def __init__(self, device: str, limit_mb: float | None, processor_time: bool = False) -> None:

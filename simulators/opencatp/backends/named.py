@@ -9,17 +9,7 @@ BACKENDS = ("tiny", "published")
 
 
 def make_backend(name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu") -> Backend:
-    """Make a back-end.
-
-    Args:
-        name: "tiny" or "published".
-        weights: folder of its weights; None for those that ship (`tiny`), or for the cache of Hugging Face (`published`).
-        download: let transformers fetch weights that are not at hand; `published` only.
-        device: a torch device, such as "cpu" or "cuda".
-
-    Raises:
-        ConfigError: `tiny` was told to download.
-    """
+    """The back-end ``tiny`` or ``published`` with the given, shipped or cached weights; ConfigError: `tiny` cannot download."""
     if name not in BACKENDS:
         raise UnknownName("back-end", name, BACKENDS)
     if weights is not None and not Path(weights).is_dir():

@@ -25,13 +25,10 @@ class ResidualBlock(nn.Module):  # type: ignore[misc]
 
 
 class RestorationNet(nn.Module):  # type: ignore[misc]
-    """A residual U-Net on 2x2 pixel blocks: image in, repaired image of the same size out.
+    """A residual U-Net on 2x2 pixel blocks, of these channels per level: image in, repaired image of the same size out.
 
-    Args:
-        widths: Channels per level; each level halves height and width.
-        chroma_only: The correction carries no luma, so the input's luma stays as it is (colourisation).
-        inverse: A kernel, (size, size), that undoes a known blur where nothing else is wrong. The network sees what it makes
-            of the input beside the input itself, and learns when to trust it; the kernel is trained on.
+    With `chroma_only` the luma stays (colourisation). `inverse` (size, size) undoes a known blur where nothing else is wrong:
+    the network sees what it makes of the input beside the input itself, and learns when to trust it.
     """
 
     def __init__(self, widths: tuple[int, ...] = (40, 64), chroma_only: bool = False, inverse: Tensor | None = None) -> None:
@@ -139,15 +136,9 @@ class AttentionDecoder(nn.Module):  # type: ignore[misc]
         self.out = nn.Linear(hidden, vocabulary)
 
     def forward(self, cells: Tensor, mask: Tensor, state: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the next word after each of `words`.
+        """Logits (n, length, vocabulary) of the next word after each of `words` (n, length), and the last state.
 
-        Args:
-            cells: Vectors to attend to, (n, cells, width); `mask` (n, cells) is true where a cell holds something.
-            state: (1, n, hidden).
-            words: (n, length) word numbers.
-
-        Returns:
-            (n, length, vocabulary) logits and the state after the last word.
+        `cells` (n, cells, width) are attended to where `mask` is true; `state` is (1, n, hidden).
         """
         states, state = self.memory(self.embed(words), state)
         scores = torch.einsum("nch,nth->ntc", cells, self.query(states)) * cells.shape[2] ** -0.5

@@ -68,15 +68,9 @@ class Loaded:
 class PublishedBackend:
     """The paper's models behind `Backend`.
 
-    Args:
-        root: Folder of local weights: `<root>/<id>` or `<root>/<tool>`; Hugging Face ids are looked for in their cache too.
-        models: Another id, folder or file for some tools.
-        device: `cpu`, `cuda`, ...; `auto` takes a GPU where there is one.
-        memory_limit_mb: Models in memory together take at most this much; the least recently used go first. A single model over
-            the limit is an error. None: no limit.
-        batch_size: Inputs per forward pass.
-        download: Let transformers fetch weights that are not at hand.
-        loaders: Functions that make the model of a tool in place of the published one.
+    Weights are looked for in `<root>/<id>`, `<root>/<tool>` and the cache of Hugging Face; `models` names others for some
+    tools, `loaders` makes a tool's model in place of the published one. Models in memory together take at most
+    `memory_limit_mb`: the least recently used go first, and a single one over it is an error.
     """
 
     name = "published"
@@ -114,11 +108,7 @@ class PublishedBackend:
         return [" ".join(text.split()) for part in parts for text in part]  # a table holds one line a text
 
     def load(self, tool: str) -> Loaded:
-        """Brings a tool's model into memory, on the device.
-
-        Raises:
-            ConfigError: It alone takes more than `memory_limit_mb`.
-        """
+        """Bring a tool's model into memory, on the device; raises ConfigError where it alone exceeds `memory_limit_mb`."""
         if tool not in ALL_TOOLS:
             raise UnknownName("tool", tool, ALL_TOOLS)
         return self._get(tool)

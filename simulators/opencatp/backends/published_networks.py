@@ -94,13 +94,7 @@ class _Resample(nn.Module):  # type: ignore[misc]
 
 
 class Restormer(nn.Module):  # type: ignore[misc]
-    """Image in [0, 1], (n, 3, h, w), to the restored image of the same shape.
-
-    Args:
-        dim: Channels at full size.
-        blocks: Blocks per level, and `refinement` more at full size; `heads` per level.
-        norm_bias: True for the defocus deblurring weights, False for the real denoising weights.
-    """
+    """Image in [0, 1], (n, 3, h, w), to the restored image; `blocks` and `heads` per level, `refinement` at full size."""
 
     def __init__(
         self, dim: int = 48, blocks: tuple[int, int, int, int] = (4, 6, 6, 8), refinement: int = 4,
@@ -153,11 +147,7 @@ def _convolutions(widths: list[int], dilation: int = 1, norm: bool = True, relu_
 
 
 class Siggraph17(nn.Module):  # type: ignore[misc]
-    """Lightness to colour: L* of (n, 1, h, w) in 0..100 to a*b* of (n, 2, h, w); h and w are multiples of 8.
-
-    Args:
-        width: Channels of the first level; 64 as published.
-    """
+    """L* (n, 1, h, w) in 0..100 to a*b* (n, 2, h, w); h and w are multiples of 8, `width` the first level's channels."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -194,11 +184,7 @@ class Siggraph17(nn.Module):  # type: ignore[misc]
 
 
 def load_file(network: nn.Module, path: Path) -> nn.Module:
-    """Load a local `.safetensors`, or a torch file of nothing but tensors, into a network.
-
-    Raises:
-        DataError: The file is missing, holds anything but tensors, or weights of another network.
-    """
+    """Load a `.safetensors` or torch file of tensors alone; raises DataError for anything else or another network's."""
     if not path.is_file():
         raise DataError(path, "no such weight file; download the authors' checkpoint and name its path")
     try:

@@ -100,16 +100,7 @@ def weights_hash(folder: Path = WEIGHTS) -> str:
 
 
 class TinyBackend:
-    """The ten tools on small networks; see `Backend`.
-
-    Args:
-        weights: Folder of `<tool>.safetensors`; default: the shipped ones.
-        device: A torch device such as `cpu` or `cuda`.
-        batch_size: Inputs per forward pass.
-
-    Raises:
-        DataError: (when a tool is first used) its weights are missing or of another network.
-    """
+    """The ten tools on small networks, from a folder of `<tool>.safetensors`; see `Backend`."""
 
     name = "tiny"
 

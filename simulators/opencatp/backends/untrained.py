@@ -18,13 +18,9 @@ _LONGEST = {"machine_translation": 512, "text_summarization": 1024, "sentiment_a
 
 
 def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
-    """Return loaders of every tool's model with random weights, for `PublishedBackend(loaders=...)`.
+    """Loaders of every tool's model with random weights, for `PublishedBackend(loaders=...)`.
 
-    Raises:
-        MissingExtra: Torch or transformers is not installed.
-
-    Sources: Restormer and SIGGRAPH17, the papers; the others, the configurations published with the models that
-    `published.MODELS` names.
+    Sources: Restormer and SIGGRAPH17, the papers; the others, the configurations published with `published.MODELS`.
     """
     t = require("transformers", "vision")
     require("torch", "vision")

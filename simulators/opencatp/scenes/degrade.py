@@ -50,11 +50,7 @@ _LUMA = np.array([299.0, 587.0, 114.0])
 
 
 def combination(name_or_index: str | int) -> tuple[str, ...]:
-    """The degradations of D_0 .. D_14, by number or by the description's words.
-
-    Raises:
-        UnknownName: Neither a number 0..14 nor one of `NAMES`.
-    """
+    """The degradations of D_0 .. D_14, by number or by the words of `NAMES`; raises UnknownName for anything else."""
     if isinstance(name_or_index, str):
         if name_or_index not in NAMES:
             raise UnknownName("degradation", name_or_index, NAMES)
@@ -152,12 +148,7 @@ def grey(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Degrade a batch; the order is fixed whatever the order of `kinds`.
-
-    Args:
-        images: (n, height, width, 3) uint8.
-        field: Noise for the batch, of the images' shape; used only where `kinds` has noise.
-    """
+    """Degrade a batch (n, height, width, 3) in a fixed order, whatever that of `kinds`; noise is taken from `field`."""
     images = check_images(images, "images to degrade")
     for kind in kinds:
         if kind not in KINDS:

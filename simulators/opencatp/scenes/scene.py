@@ -30,23 +30,17 @@ class SceneObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A generated image and all that is true of it.
+    """A generated image and all that is true of it."""
 
-    Attributes:
-        image: Clean RGB image, uint8, (SIZE, SIZE, 3).
-        kind, texture, place, weather, things: The things drawn, in the words of `language`.
-        moods: Numbers of the two mood sentences that open and close the report.
-        objects: The main object and the things around it, with boxes.
-    """
-
-    image: Image
+    image: Image  # clean RGB image, uint8, (SIZE, SIZE, 3)
+    # kind, texture, place, weather, things: the things drawn, in the words of `language`
     kind: str
     texture: str
     place: str
     weather: str
     things: tuple[str, ...]
-    moods: tuple[int, int]
-    objects: tuple[SceneObject, ...]
+    moods: tuple[int, int]  # numbers of the two mood sentences that open and close the report
+    objects: tuple[SceneObject, ...]  # the main object and the things around it, with boxes
 
     def label(self, german: bool = False) -> str:
         return language.label(self.kind, self.texture, german)

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Protocol
 from ...errors import ConfigError, InvalidProfile, UnknownName
 from ...plan import TASK_INPUT, Plan
 from ...quality import MAX_PRICE_USD, quality_of_plan
-from ..levels import LEVELS
+from ...tools import Same
 from ..profile import Profile, load_profile, read_profile
 from ..tasks import OpenCATPTask, Output
-from ..tools import IMAGE, IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES
+from ..tools import IMAGE, IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, SIGNATURES
 from .table import OutcomeTable
 
 _REMEMBERED = 1 << 16
@@ -245,3 +245,46 @@ def check_sample(scores: ScoreSource, sample: int) -> int:
     if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < scores.samples:
         raise UnknownName("sample", str(sample), (f"0..{scores.samples - 1}",))
     return sample
+
+
+class KnownScores:
+    """The scores of a table on the first `samples`, its train split; of the others it knows nothing."""
+
+    def __init__(self, source: ScoreSource) -> None:
+        self._source, self.samples = source, len(split_samples(source.samples, "train"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent to another process: of a table nothing but what is known."""
+        head = getattr(self._source, "head", None)
+        return {"_source": self._source if head is None else head(self.samples), "samples": self.samples}
+
+    def score(self, degradation: int, sample: int, chain: Any, output: str) -> float:
+        """As of the table."""
+        self._check(sample)
+        return self._source.score(degradation, sample, chain, output)
+
+    def text_score(self, degradation: int, sample: int, chain: Any, route: Any, wanted: str) -> float:
+        """As of the table."""
+        self._check(sample)
+        return self._source.text_score(degradation, sample, chain, route, wanted)
+
+    def _check(self, sample: int) -> None:
+        if not 0 <= sample < self.samples:
+            raise ConfigError("sample", f"expected one of the train split, 0 to {self.samples - 1}, got {sample}")
+
+
+@lru_cache(maxsize=16)
+def known_evaluator(whole: Evaluator) -> Evaluator:
+    """The same prices and weights over what may be known of the scores."""
+    return Evaluator(_known_scores(Same(whole.scores)), whole.profile, whole.alpha, whole.max_price)
+
+
+@lru_cache(maxsize=8)
+def _known_scores(source: Same) -> KnownScores:
+    return KnownScores(source.value)
+
+
+def train_samples(evaluator: Evaluator) -> range:
+    """The samples of the train split that an evaluator has."""
+    scores = evaluator.scores
+    return range(scores.samples) if isinstance(scores, KnownScores) else split_samples(scores.samples, "train")

@@ -82,11 +82,7 @@ def _reference() -> tuple[tuple[NDArray[np.float32], NDArray[np.float32] | None]
 
 
 def image_features(images: NDArray[np.uint8]) -> Features:
-    """Unit feature vectors whose dot product is the image score.
-
-    Args:
-        images: (n, height, width, 3) uint8; other sizes than `scenes.SIZE` are brought to it.
-    """
+    """Unit vectors whose dot product is the image score, of (n, height, width, 3) images brought to `scenes.SIZE`."""
     images = check_images(images, "images to score")
     if images.shape[1:3] != (_COMMON_SIZE, _COMMON_SIZE):
         from PIL import Image
@@ -160,12 +156,7 @@ def _covered(words: Sequence[str], others: Sequence[str], idf: Mapping[str, floa
 
 
 def text_score(text: str, wanted: str, idf: Mapping[str, float] | None = None, rarest: float | None = None) -> float:
-    """Soft token F1 of a text against the wanted one, in [0, 1]; 1 for the same words in any order.
-
-    Args:
-        idf: Weight of each word; unknown ones weigh as much as the rarest known. Default: those of the generated language.
-        rarest: The largest of these weights, where it is known already.
-    """
+    """Soft token F1 of a text against the wanted one, in [0, 1], in any order; unknown words weigh as the rarest known."""
     a, b = tokens(text), tokens(wanted)
     if not a or not b:
         return float(a == b)

@@ -26,15 +26,10 @@ def build_table(
     out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, weights: str = "",
     progress: Progress | None = None,
 ) -> Path:  # fmt: skip
-    """Execute every chain and reader on every degraded scene and write the table, whole or not at all.
+    """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
 
     What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
-    scenes and weights.
-
-    Args:
-        out: The `.npz` to write.
-        backend: The back-end that executes the tools.
-        weights: Hash of the weights, kept in the table's `meta`; default: that of the back-end's folder, where it has one.
+    scenes and weights, whose hash the table's `meta` keeps.
     """
     out, say = Path(out), progress or (lambda _: None)
     weights = weights or _hash_of(backend)

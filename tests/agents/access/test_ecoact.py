@@ -10,7 +10,7 @@ from costgym.agents import prompts
 from costgym.agents.access import EcoAct
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import MESSAGE_TOKENS, TOOL, FunctionCall, Message, context_tokens
 from costgym.agents.strategies import Dfsdt, ReAct
 from tests.helpers.playing import SMALL, calls, chat, play

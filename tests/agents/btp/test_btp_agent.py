@@ -9,7 +9,7 @@ import pytest
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
 from costgym.agents.registry import make_agent, needs_experience
 from costgym.agents.strategies import Dfsdt, ReAct

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import FunctionCall, Message
 from costgym.agents.registry import make_agent
 from tests.helpers.nonsense import AGENTS as ALL_AGENTS

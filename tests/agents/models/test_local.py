@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.local import LocalModel

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from costgym.agents.models.base import USER, Message
-from costgym.agents.models.cached import Cached
-from costgym.agents.models.measured import Measured
+from costgym.agents.models.cached import Cached, Measured
 from costgym.agents.models.named import make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE
 from costgym.envs.actions import encode_action, read_action

@@ -10,7 +10,7 @@ import traceback
 import pytest
 
 import costgym
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import full_name, read_model_name

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
 from costgym.agents.registry import make_agent, make_model

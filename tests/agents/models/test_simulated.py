@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import FINISH, SYSTEM, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.reading import _KNOWN, Reader
 from costgym.agents.models.simulated import Simulated, SimulatedRates

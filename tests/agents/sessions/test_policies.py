@@ -9,7 +9,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.agents.registry import agents
-from costgym.agents.sessions.pacing import indices, shadow_price
+from costgym.agents.sessions.policies import indices, shadow_price
 from costgym.experiments.play.rollout import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.sessions.beliefs import ToolBeliefs

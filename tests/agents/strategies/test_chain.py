@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import FINISH, SUMMARISE, TOOL, FunctionCall, Message
-from costgym.agents.strategies import CotAtN, PlanThenAct, ReAct, SearchSettings
-from costgym.agents.strategies.plan_act import read_plan
+from costgym.agents.strategies import CotAtN, PlanThenAct, ReAct, SearchSettings, read_plan
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import BROKEN, small_world, tool

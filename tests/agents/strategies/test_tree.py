@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costgym.agents import prompts
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import VOTE
 from costgym.agents.strategies import Dfsdt, SearchSettings, TotDfs
 from costgym.simulators.errors import ConfigError

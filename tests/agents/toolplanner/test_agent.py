@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from costgym import ConfigError
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Reply, reply
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.strategies import Dfsdt
 from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, read_tag_lines, tag_lines
-from costgym.agents.toolplanner.feedback import REQUIRES, names
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score, tags_of, write_tags
-from costgym.agents.toolplanner.tree import called_tools, extract_pairs, final_solution, score
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.agents.toolplanner.tree import REQUIRES, called_tools, extract_pairs, final_solution, names, score
+from costgym.simulators.marketplace.loaders.toolbench import load_mgtoolbench
 from costgym.simulators.world import World
 from tests.helpers.playing import SMALL, calls, chat, play
 from tests.helpers.scripted import Scripted

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym import ConfigError
-from costgym.agents.toolplanner.feedback import REQUIRES, match, names
 from costgym.agents.toolplanner.simulated import named
 from costgym.agents.toolplanner.tags import (
     Retriever,
@@ -23,7 +22,8 @@ from costgym.agents.toolplanner.tags import (
     tags_of,
     write_tags,
 )
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.agents.toolplanner.tree import REQUIRES, match, names
+from costgym.simulators.marketplace.loaders.toolbench import load_mgtoolbench
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS, Task
 from costgym.simulators.tools import Tool

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.agents.toolplanner.feedback import match, passed, solution_reward
 from costgym.agents.toolplanner.tree import (
     EARLY_ANSWER,
     GIVE_UP,
@@ -19,8 +18,11 @@ from costgym.agents.toolplanner.tree import (
     called_tools,
     extract_pairs,
     final_solution,
+    match,
+    passed,
     reward_of,
     score,
+    solution_reward,
     solutions,
 )
 from costgym.simulators.tools import Catalog, Tool

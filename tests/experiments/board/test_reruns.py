@@ -31,7 +31,7 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.play.experience import ExperienceSettings
 from costgym.simulators.errors import ConfigError, DataError
-from costgym.simulators.opencatp.scoring.known import known_evaluator
+from costgym.simulators.opencatp.scoring.evaluation import known_evaluator
 from costgym.simulators.opencatp.scoring.table import TABLE
 from costgym.simulators.scenario import load_scenario
 
@@ -200,7 +200,7 @@ from functools import lru_cache
 import costgym
 from costgym.agents import Agent
 from costgym.agents.classic import GreedyAgent
-from costgym.simulators.decision.examples import examples
+from costgym.simulators.decision.samples import examples
 
 
 @lru_cache(1)

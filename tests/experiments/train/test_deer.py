@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym import ConfigError, UnknownName
-from costgym.agents.deer.decoding import decode
+from costgym.agents.deer.learnt import decode
 from costgym.agents.deer.settings import DeerSettings
 from costgym.experiments.train.curve import read_curve
 from tests.helpers.training import DEER, DEER_COUNTS, StopAt, one_thread

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.agents.models.writing import written
+from costgym.agents.models.simulated import written
 from costgym.simulators.grading import FACT_TYPES, read_answer, read_facts, states, type_of
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import Need

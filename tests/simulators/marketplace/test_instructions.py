@@ -7,7 +7,7 @@ import pytest
 
 from costgym.simulators.marketplace.generator import generate_marketplace
 from costgym.simulators.marketplace.instructions import solved_with, topic
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.simulators.marketplace.loaders.toolbench import load_mgtoolbench
 from costgym.simulators.marketplace.market import Marketplace
 from costgym.simulators.tasks import LEVELS, Need, Task, fact_in, normalise
 from costgym.simulators.tools import Tool, ToolProfile

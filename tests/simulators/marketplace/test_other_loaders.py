@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from costgym.simulators.errors import DataError
-from costgym.simulators.marketplace.loaders.anytool import load_anytool
 from costgym.simulators.marketplace.loaders.documents import Score, read_tool_document
-from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.simulators.marketplace.loaders.toolbench import load_anytool, load_mgtoolbench
 from costgym.simulators.marketplace.loaders.tooldeer import (
     parse_call,
     parse_signature,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.marketplace.loaders.documents import ApiDocument
-from costgym.simulators.marketplace.loaders.names import (
+from costgym.simulators.marketplace.loaders.documents import (
+    ApiDocument,
     change_name,
     function_name,
     standardize,

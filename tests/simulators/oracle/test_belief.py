@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.belief import Belief, cut_share
-from costgym.simulators.oracle.expected_optimum import Offer, admits, choose_call, expected_optimum_policy
+from costgym.simulators.oracle.expected_optimum import ExpectedOptimumPolicy, Offer, admits, choose_call
 from costgym.simulators.status import Status
 from tests.helpers.worlds import Spec, small_world, tool
 
@@ -120,7 +120,7 @@ def chosen(*tools: Spec, budget: Budget | None = None) -> int | None:
     """The slot that the informed policy calls first."""
     world = small_world(*tools)
     episode = world.episode(0, 0, budget, "refuse")
-    return expected_optimum_policy(world, 0).choose(episode)
+    return ExpectedOptimumPolicy(world, 0).choose(episode)
 
 
 def test_the_informed_know_what_the_time_out_cuts_off() -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import costgym
-from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import FunctionCall, Message, reply
 from costgym.agents.strategies import ReAct
 from costgym.experiments.board.run_config import make_run_config
