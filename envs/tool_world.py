@@ -30,7 +30,8 @@ GRADINGS = ("strict", "judge")
 Named = str | Path | dict[str, Any] | Scenario  # a scenario, or what names one
 
 
-def _scenario(given: Named, data: str | None) -> Scenario:
+def named_scenario(given: Named, data: str | None) -> Scenario:
+    """The scenario that an argument names or holds."""
     if isinstance(given, dict):
         return parse_scenario({"name": "inline", **given})
     return given if isinstance(given, Scenario) else load_scenario(given, data)
@@ -128,7 +129,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
         several, weights = _several(scenario)
-        self.scenarios = tuple(_scenario(each, data) for each in several)
+        self.scenarios = tuple(named_scenario(each, data) for each in several)
         self._edges = list(accumulate(weights))
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
@@ -174,7 +175,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             known = self.scenarios[int(chosen)]
         else:
             known = None
-        return known or _scenario(chosen, None)  # type: ignore[arg-type]
+        return known or named_scenario(chosen, None)  # type: ignore[arg-type]
 
     def _enter_drawn(self, seed: int, chosen: Named | int | None) -> None:
         """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""

@@ -113,7 +113,8 @@ class IndexPolicy(Agent):
         tools = observation["tools"]
         self._rules, count = seat.rules, len(tools)
         self._kinds = self._rules.capabilities
-        self._offers = tools[:, len(STATIC) : len(STATIC) + self._kinds].argmax(axis=1)
+        offers = tools[:, len(STATIC) : len(STATIC) + self._kinds]
+        self._offers, self._asked = offers.argmax(axis=1), int(offers.any(axis=0).sum())  # a world may have fewer kinds
         self._provider = np.rint(tools[:, _PROVIDER] * self._rules.providers).astype(np.int64) - 1
         self._recall, self._next = int(seat.recall_action), int(seat.next_action)
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -131,7 +132,7 @@ class IndexPolicy(Agent):
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
         chances = np.where(mask[: len(tools)] & ~self._shut, self._chances(info), 0.0)
-        index, best = indices(self._offers, chances, self._costs(prices, info), self._kinds)
+        index, best = indices(self._offers, chances, self._costs(prices, info), self._asked)
         gain = value - float(index[kind])
         if mask[self._recall] and self.recalls:
             age_s = float(query[2 + self._kinds]) * 4.0 * self._rules.ttl_s
@@ -154,7 +155,7 @@ class IndexPolicy(Agent):
         if self.paced:
             left = float(self._rules.queries - number) * self._bought_share()
             chances = np.where(self._shut, 0.0, self._chances(info))
-            self._multiplier = shadow_price(self._offers, chances, self._uses(prices, info), left, self._kinds)
+            self._multiplier = shadow_price(self._offers, chances, self._uses(prices, info), left, self._asked)
 
     def _bought_share(self) -> float:
         """Share of the queries that a call is needed for: those whose fact is not in memory."""
@@ -228,13 +229,15 @@ class InformedPaced(IndexPolicy):
             raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {SESSION}, got {type(env).__name__}")
         self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
-        self._kept, self._lasts_s = call_times(self._episode.session.profiles)
+        kept, lasts_s = call_times(self._episode.session.profiles)
+        self._empty = 0, len(observation["tools"]) - len(kept)  # slots that a world's tools leave
+        self._kept, self._lasts_s = np.pad(kept, self._empty), np.pad(lasts_s, self._empty)
 
     def _works(self) -> Floats:
         slip = float(self._rules.failures.slip)
         session, query = self._episode.session, min(self._episode.query, self._rules.queries - 1)
         found: Floats = np.array([1.0 - slip, 0.5, slip]).take(session.states[query])
-        return found
+        return np.pad(found, self._empty)
 
     def _chances(self, info: dict[str, Any]) -> Floats:
         found: Floats = self._works() * self._kept * self._up(float(info["at_s"]))

@@ -85,8 +85,8 @@ class WorldOptions(Settings):
         made: dict[str, Any] = {"split": self.split, "budget": self.budget}
         given = {name: getattr(self, name) for name in WORLD_CHOICES}
         made |= {name: value for name, value in given.items() if value is not None}
-        if "scenario" in known:
-            scenario = load_scenario(self.scenario or known["scenario"], self.data)
+        if named := "scenario" in known and (self.scenario or known["scenario"]):
+            scenario = load_scenario(named, self.data)
             made = {**made, "scenario": priced_for(scenario, model, prices)}
         else:
             texts = {"scenario": self.scenario, "prices": prices}

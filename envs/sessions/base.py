@@ -14,9 +14,10 @@ from ...simulators.oracle.optimum import Optimum
 from ...simulators.sessions.episode import SessionEpisode, session_world
 from ...simulators.sessions.informed import value_bound
 from ...simulators.sessions.redraw import redraw_session
-from ...simulators.sessions.rules import SessionRules
+from ...simulators.sessions.rules import FAILURES, SessionRules
 from ...simulators.tasks import Task
 from ..base import ActType, BaseEnv, ObsType, no_episode
+from ..tool_world import Named, named_scenario
 
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
@@ -41,7 +42,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `outage_every_s` | Mean time between two outages of a provider, simulated seconds. |
     | `outage_lasts_s` | Mean length of an outage, simulated seconds. |
     | `budget_share` | Default limits, as a share of what the informed policy spends without limits. |
-    | `failures` | Rates of reliabilities, adverts and failures, as in a scenario. `None`: those of sessions. |
+    | `failures` | Rates of reliabilities, adverts and failures. `None`: those of sessions, or of `scenario`. |
+    | `scenario` | A world whose tools are on offer, or a folder of worlds, such as `"worlds/train"`. `None` draws tools. |
     | `split` | Sessions that `reset` draws from: `"train"`, `"valid"` or `"test"`. |
     | `reward` | `"value"` or `"value-minus-price"`. |
     | `budget` | Limits, such as `{"price": 100}`. `None`: `budget_share`, computed for each session. `{}`: no limits. |
@@ -93,6 +95,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         outage_lasts_s: float = 20.0,
         budget_share: float = 0.4,
         failures: Any = None,
+        scenario: Named | None = None,
         split: str = "train",
         reward: str = "value",
         budget: dict[str, float] | str | float | None = None,
@@ -102,11 +105,16 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         max_steps: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        given = {
+        given: dict[str, Any] = {
             "queries": queries, "tools": tools, "capabilities": capabilities, "providers": providers, "drift": drift,
             "price_drift": price_drift, "repeat": repeat, "ttl_s": ttl_s, "outage_every_s": outage_every_s,
             "outage_lasts_s": outage_lasts_s, "budget_share": budget_share, "success_share": success_share,
         }  # fmt: skip
+        if scenario is not None:
+            given["scenario"] = world = named_scenario(scenario, None)
+            # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
+            own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
+            failures = world.failures.model_copy(update=own) if failures is None else failures
         self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
         for what, name, known in (
             ("split", split, SPLITS), ("reward", reward, REWARDS),
@@ -207,7 +215,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- records -------------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        return {"name": "session", "rules": self.rules.model_dump(mode="json")}
+        rules = self.rules.model_dump(mode="json")
+        return {"name": "session", **rules.pop("scenario", {}), "rules": rules}
 
     def world_settings(self) -> dict[str, Any]:
         limits = {} if self._given_budget is None else {"budget": self._given_budget.as_dict()}
@@ -221,7 +230,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         from pydantic import ValidationError
 
         try:
-            return SessionRules.model_validate(dict(document["rules"]))
+            world = {name: value for name, value in document.items() if name != "rules"}
+            return SessionRules.model_validate({**document["rules"], **({"scenario": world} if "source" in world else {})})
         except ValidationError as error:
             refuse("header.world.rules", error)
         except (KeyError, TypeError, ValueError) as error:
@@ -235,14 +245,18 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @classmethod
     def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
         rules = cls._rules(document)
-        about = f"Sessions of {rules.queries} queries over {rules.tools} tools that drift, under one budget."
-        return {"name": "session", "description": about, "currency": "credits"}
+        of = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
+        about = f"Sessions of {rules.queries} queries over {of} that drift, under one budget."
+        return {"name": document["name"], "description": about, "currency": "credits"}
 
     @classmethod
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        return {**settings, **cls._rules(document).model_dump(mode="json")}
+        rules = cls._rules(document).model_dump(mode="json")
+        if data is not None and "scenario" in rules:
+            rules["scenario"]["source"]["data"] = data
+        return {**settings, **rules}
 
     @property
     def task(self) -> Task:

@@ -64,16 +64,17 @@ def opening(session: Session, memory: str) -> NDArray[np.float32]:
     Args:
         memory: ``counts`` or ``raw``.
     """
-    rules, profiles = session.rules, session.profiles
-    tools = np.zeros((rules.tools, len(tool_features(rules, memory))), np.float32)
+    rules, profiles, count = session.rules, session.profiles, len(session.offers)
+    whole = np.zeros((rules.tools, len(tool_features(rules, memory))), np.float32)
+    tools = whole[:count]  # a world may have fewer tools than there are slots
     tools[:, 1] = [_log_share(seconds, 60.0) for seconds in profiles.advertised_latency_s.tolist()]
     tools[:, 2], tools[:, 3] = profiles.advertised_success, (session.provider + 1.0) / rules.providers
     tools[:, 4], tools[:, _QUOTA] = profiles.rate_limit / 10.0, 1.0
-    tools[np.arange(rules.tools), len(STATIC) + session.offers] = 1.0
+    tools[np.arange(count), len(STATIC) + session.offers] = 1.0
     if memory == "counts":
         first = len(STATIC) + rules.capabilities
         tools[:, first : first + len(COUNTED)] = (0.0, 0.5, 0.5, 0.0, 1.0, 1.0)
-    return tools
+    return whole
 
 
 class Features:
@@ -137,15 +138,16 @@ class Features:
     def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
         """The observation now, in new arrays."""
         session, now = episode.session, episode.now_s
+        count = len(session.offers)
         over = episode.query >= session.rules.queries
         query = min(episode.query, session.rules.queries - 1)
         tools, kind = self.tools, int(session.capability[query])
-        tools[:, _PRICE] = session.profiles.fee * session.factors[query] / PRICE_UNIT
-        tools[:, _SERVES] = 0.0 if over else session.offers == kind
+        tools[:count, _PRICE] = session.profiles.fee * session.factors[query] / PRICE_UNIT
+        tools[:count, _SERVES] = 0.0 if over else session.offers == kind
         for slot, when in self._called_s.items():
             tools[slot, self._first + 4] = _ago(now - when)
         for provider, when in self._outage_s.items():
-            tools[session.provider == provider, self._first + 5] = _ago(now - when)
+            tools[:count][session.provider == provider, self._first + 5] = _ago(now - when)
         return {"tools": tools.copy(), "query": self._query(episode, over, query, kind), "resources": _left(episode, step)}
 
     def _query(self, episode: SessionEpisode, over: bool, query: int, kind: int) -> NDArray[np.float32]:

@@ -55,7 +55,10 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     With chance `repeat` a query asks for a fact that an earlier one asked for. A fact that was found is remembered and can be
     given again for nothing; but facts die after a while, `ttl_s` on average, and a dead one loses the query and is forgotten.
 
-    Another catalogue is drawn for every session; within a session the tools keep their slots.
+    Another catalogue is drawn for every session; within a session the tools keep their slots. With `scenario` the tools are
+    those of its world, or of a folder's worlds in turn: kinds and rivals are drawn from what the world can read, and prices,
+    latencies, cold starts, limits, reliabilities and adverts are the world's. How tools drift, fail and go down with their
+    provider, what facts are worth and how long they live stay the session's. Slots without a tool are zero, and masked.
 
     ## Action space
 
@@ -209,6 +212,9 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
 
     def _call(self, episode: SessionEpisode, slot: int) -> None:
+        if slot >= len(episode.candidates):
+            self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
+            return
         if self.mask == "useful" and int(episode.session.offers[slot]) != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN)
         else:
@@ -239,10 +245,11 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         mask[self.next_action] = True
         if episode.over:
             return mask
-        tools = episode.session.offers == episode.capability if self.mask == "useful" else np.ones(self.rules.tools, np.bool_)
+        offers = episode.session.offers
+        tools = offers == episode.capability if self.mask == "useful" else offers >= 0
         if episode.enforcement == "refuse":
-            tools = tools & np.array([episode.affordable(slot) for slot in range(self.rules.tools)])
-        mask[: self.rules.tools] = tools
+            tools = tools & np.array([episode.affordable(slot) for slot in range(len(offers))])
+        mask[: len(offers)] = tools
         mask[self.recall_action] = episode.remembered_s is not None
         return mask
 
@@ -253,7 +260,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return SessionSeat(
             **self.seat_parts(env_id),
             max_price=self._playing().world.max_price,
-            rules=self.rules,
+            rules=self.rules.model_copy(update={"scenario": None}),  # a world's document holds what agents may not know
             memory=self.memory,
             recall_action=self.recall_action,
             next_action=self.next_action,
@@ -262,4 +269,5 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     def action_text(self, action: int | np.integer[Any]) -> str:
         if action in (self.recall_action, self.next_action):
             return "answer from memory" if action == self.recall_action else "next query"
-        return f"call tool_{int(action):02d}"
+        offers = self._playing().candidates
+        return f"call {offers[action].name if action < len(offers) else 'an unknown tool'}"

@@ -310,7 +310,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
     seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
     settings = world.settings_of(asked.grading, asked.documents)
     made: dict[str, Any]
-    if "scenario" in kind.WORLD_ARGUMENTS:
+    if kind.world_kind == "tools":
         named = asked.scenario if fits and asked.scenario is not None else world.scenario
         data = asked.data if fits else None
         found = named if isinstance(named, Scenario) else load_scenario(named, data)

@@ -89,9 +89,9 @@ class RunOptions(Settings):
 
         kind = class_of(world.env)
         wrong = {
-            "--scenario": self.scenario is not None and "scenario" not in kind.WORLD_ARGUMENTS,
-            "--seeds": self.seeds is not None and "scenario" not in kind.WORLD_ARGUMENTS,
-            "--prices": self.prices is not None and "scenario" not in kind.WORLD_ARGUMENTS,
+            "--scenario": self.scenario is not None and kind.world_kind != "tools",
+            "--seeds": self.seeds is not None and kind.world_kind != "tools",
+            "--prices": self.prices is not None and kind.world_kind != "tools",
             "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
             "--grading": self.grading != "strict" and not kind.gradings,
             "--documents": self.documents is not None and not world.views_with("documents"),

@@ -45,7 +45,7 @@ class Sessions(NamedTuple):
     regimes: NDArray[np.uint8]  # (N, Q, M) state of each tool, and 4 times the number of the factor on its price
     fees: NDArray[np.float64]  # (N, M) prices without factors
     quota: NDArray[np.int32]  # (N, M) calls that each admits in a session; 0 for any number
-    # offers, provider: (N, M)
+    # offers, provider: (N, M); -1 in slots without a tool
     offers: NDArray[np.int8]
     provider: NDArray[np.int8]
     total: NDArray[np.float64]  # (N,) value of all queries
@@ -67,7 +67,7 @@ class SessionBatch(Batch):
         self.rules = make_rules(self.world, budget or Budget(), enforcement, alone=True)._replace(
             burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s, track_bills=True
         )
-        n, q, m, k = count, rules.queries, rules.tools, rules.capabilities
+        n, q, m = count, rules.queries, rules.tools
         self.tables = _empty_tables(self.world, rules, n)
         given = [np.inf if limit is None else limit for limit in ((budget or Budget()).price, (budget or Budget()).seconds)]
         self.sessions = Sessions(
@@ -78,7 +78,7 @@ class SessionBatch(Batch):
             regimes=np.zeros((n, q, m), np.uint8),
             fees=np.zeros((n, m)),
             quota=np.zeros((n, m), np.int32),
-            offers=np.tile((np.arange(m) % k).astype(np.int8), (n, 1)),
+            offers=np.zeros((n, m), np.int8),
             provider=np.zeros((n, m), np.int8),
             total=np.ones(n),
             limits=np.tile(np.array(given), (n, 1)),
@@ -106,23 +106,28 @@ class SessionBatch(Batch):
     def put(self, i: int, number: int) -> Session:
         """Give episode i the session of a number, which it plays when it begins next."""
         session = draw_session(self.session_rules, number)
-        of, profiles, slots = self.sessions, session.profiles, self.tables.slots[i]
+        count, tables = len(session.offers), self.tables
+        of, profiles, slots = self.sessions, session.profiles, tables.slots[i, :count]
         of.capability[i], of.fact[i], of.value[i], of.lives_s[i] = (
             session.capability,
             session.fact,
             session.value,
             session.lives_s,
         )
-        of.regimes[i] = session.states + 4 * np.searchsorted(FACTORS, session.factors)
-        of.fees[i], of.quota[i], of.provider[i] = profiles.fee, profiles.quota, session.provider
+        of.regimes[i, :, :count] = session.states + 4 * np.searchsorted(FACTORS, session.factors)
+        of.offers[i], of.fees[i], of.provider[i] = -1, 0.0, -1  # slots that a world's tools leave empty
+        of.offers[i, :count], of.fees[i, :count], of.quota[i, :count] = session.offers, profiles.fee, profiles.quota
+        of.provider[i, :count], slots["need"] = session.provider, session.offers
+        tables.serves[i, :count] = _ONE << session.offers.astype(np.uint64)
+        tables.slot_count[i] = count + self.session_rules.providers
         of.total[i] = session.value.sum()
         if self._budget is None:
             of.limits[i] = limits(session)
-        self.tables.number[i] = number
+        tables.number[i] = number
         for name in ("fee", "latency_s", "cold_start_s", "keep_alive_s", "rate_limit", "quota"):
             slots[name] = getattr(profiles, name)
         slots["spread"] = np.searchsorted(SPREADS, profiles.latency_spread)
-        slots["outage"], slots["outage_slot"] = session.provider, len(slots) + session.provider
+        slots["outage"], slots["outage_slot"] = session.provider, count + session.provider
         ends = profiles.rate_limit.cumsum()
         slots["window_at"] = ends - profiles.rate_limit
         self.state = replaced(self.state, windows=_wider(self.state.windows, int(ends[-1])))
@@ -141,10 +146,9 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
     slots = np.zeros((count, tools), SLOT)
     slots["timeout_s"], slots["window_s"] = TIMEOUT_S, WINDOW_S
     slots["slip"], slots["persistence"] = rules.failures.slip, rules.failures.persistence
-    slots["need"] = np.arange(tools) % kinds
     return Tables(
         number=np.zeros(count, np.int64),
-        slot_count=np.full(count, tools + rules.providers, np.int32),  # a row of draws has a slot for each provider too
+        slot_count=np.zeros(count, np.int32),  # a row of draws has a slot for each provider too
         need_count=np.full(count, kinds, np.int32),
         event_count=np.zeros(count, np.int32),
         slots=slots,
@@ -156,7 +160,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         banned=np.zeros((count, 1, tools), np.bool_),
         after=np.zeros((count, 1, kinds), np.uint64),
         version=np.zeros((count, 1, kinds), np.int32),
-        serves=np.tile(_ONE << (np.arange(tools) % kinds).astype(np.uint64), (count, 1)),
+        serves=np.zeros((count, tools), np.uint64),
         required=np.zeros(count, np.uint64),
         effects=np.zeros((1, 1), EFFECT),
         state=np.zeros(1, np.uint64),

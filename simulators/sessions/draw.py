@@ -1,6 +1,6 @@
 """Draw a session: its catalogue, its queries, and how its tools drift, from its rules and number alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from ..failures import ALIVE, DEAD, DEGRADED, state_chances
 from ..oracle.belief import reliabilities
 from ..tools import Tool, ToolProfile
 from .rules import VALUES, SessionRules, rules_of
+from .worlds import offered
 
 Floats = NDArray[np.float64]
 SPREADS = (0.3, 0.5, 0.7, 0.9)
@@ -20,6 +21,8 @@ SPREADS = (0.3, 0.5, 0.7, 0.9)
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Factors that a change sets on a tool's price."""
 TIMEOUT_S, WINDOW_S = 30.0, 60.0
+_MEDIUM = 1
+"""Size level of a world's tools at which sessions take their durations."""
 _QUANTILES = np.asarray(NORMAL_QUANTILES)
 
 
@@ -53,6 +56,7 @@ class Session:
         states: (Q, I) the latent state of each tool during each query; hidden.
         factors: (Q, I) factor on each tool's price during each query; seen when the query has come.
         lives_s: (Q,) life of a fact that is found for each query, simulated seconds; hidden.
+        world_tools: The world's tools by slot; empty where the catalogue was drawn.
     """
 
     rules: SessionRules
@@ -66,12 +70,19 @@ class Session:
     states: NDArray[np.int64]
     factors: Floats
     lives_s: Floats
+    world_tools: tuple[Tool, ...] = ()
+
+    @property
+    def kinds(self) -> int:
+        """Kinds of queries that are asked, at most those of the rules."""
+        return int(self.offers.max()) + 1
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """The catalogue, one tool a slot. Compiled code does without these objects, which take longer to make than to draw."""
-        columns = zip(*(column.tolist() for column in self.profiles), self.offers.tolist(), self.provider.tolist(), strict=True)
-        return tuple(_tool(slot, *figures) for slot, figures in enumerate(columns))
+        columns = (*(column.tolist() for column in self.profiles), self.offers.tolist(), self.provider.tolist())
+        own = self.world_tools or (None,) * len(self.offers)
+        return tuple(_tool(slot, *figures) for slot, figures in enumerate(zip(own, *columns, strict=True)))
 
 
 def draw_session(rules: SessionRules, number: int) -> Session:
@@ -87,23 +98,34 @@ def draw_session(rules: SessionRules, number: int) -> Session:
 @lru_cache(maxsize=64)
 def _drawn(document: str, number: int) -> Session:
     rules = rules_of(document)
-    queries, tools = rules.queries, rules.tools
+    world_tools: tuple[Tool, ...] = ()
+    queries, tools, kinds = rules.queries, rules.tools, rules.capabilities
+    if rules.scenario is None:
+        offers = np.arange(tools) % kinds
+    else:
+        world_tools, offers = offered(rules, number)
+        tools, kinds = len(offers), int(offers.max()) + 1
     uniform = stable_generator(number, "session").random
-    capability = (uniform(queries) * rules.capabilities).astype(np.int64)
+    capability = (uniform(queries) * kinds).astype(np.int64)
     value = VALUES[0] + np.floor(uniform(queries) * (VALUES[1] - VALUES[0] + 1))
     again, which, life = uniform(queries), uniform(queries), uniform(queries)
     fact = np.arange(queries)
     for query in (np.flatnonzero(again[1:] < rules.repeat) + 1).tolist():
         fact[query] = fact[int(which[query] * query)]
         capability[query] = capability[fact[query]]
-    offers = np.arange(tools) % rules.capabilities
-    provider = (uniform(tools) * rules.providers).astype(np.int64)
-    profiles = _profiles(document, uniform((12, tools)))
+    if world_tools:
+        names = list(dict.fromkeys(tool.provider for tool in world_tools))
+        provider = np.array([names.index(tool.provider) % rules.providers for tool in world_tools])
+        profiles = _profiles_of(world_tools)
+    else:
+        provider = (uniform(tools) * rules.providers).astype(np.int64)
+        profiles = _profiles(document, uniform((12, tools)))
     states = regimes(rules, profiles.reliability, uniform((queries, tools)), uniform((queries, tools)))
     changes = uniform((queries, tools)) < rules.price_drift
     factors = prices(changes, uniform((queries, tools)), np.ones(tools))
     lives = -rules.ttl_s * np.log1p(-life)
-    return Session(rules, number, capability, fact, value, profiles, offers, provider, states, factors, lives)
+    drawn = capability, fact, value, profiles, offers, provider, states, factors, lives
+    return Session(rules, number, *drawn, world_tools)
 
 
 @lru_cache(maxsize=64)
@@ -173,18 +195,34 @@ def _profiles(document: str, u: Floats) -> Profiles:
     )
 
 
+def _profiles_of(tools: tuple[Tool, ...]) -> Profiles:
+    """The profiles of a world's tools, with the nearest of the spreads that durations have in sessions."""
+    profiles = [tool.profile for tool in tools]
+    spreads = np.abs(np.array([[profile.latency_spread] for profile in profiles]) - SPREADS).argmin(axis=1)
+    given = {name: np.array([getattr(profile, name) for profile in profiles]) for name in Profiles._fields}
+    medians = np.array([profile.latency_at(_MEDIUM) for profile in profiles])
+    return Profiles(**given | {"latency_s": medians, "latency_spread": np.asarray(SPREADS)[spreads]})
+
+
 def _rounded(column: Floats, digits: int) -> Floats:
     # NumPy's own rounding scales by a power of ten, and is off by a bit at times
     return np.array([round(value, digits) for value in column.tolist()])
 
 
-def _tool(slot: int, fee: float, latency_s: float, *rest: Any) -> Tool:
+def _tool(slot: int, own: Tool | None, fee: float, latency_s: float, *rest: Any) -> Tool:
     *figures, capability, provider = rest
-    profile = ToolProfile(
-        fee, (latency_s,), **dict(zip(Profiles._fields[2:], figures, strict=True)), window_s=WINDOW_S, timeout_s=TIMEOUT_S
-    )
+    profile = replace(
+        ToolProfile() if own is None else own.profile,
+        fee=fee, latency_s=(latency_s,), **dict(zip(Profiles._fields[2:], figures, strict=True)),
+        window_s=WINDOW_S, timeout_s=TIMEOUT_S, concurrency=0, slip=None, persistence=None,
+    )  # fmt: skip
     name, kind = f"tool_{slot:02d}", f"kind {capability + 1}"
-    return Tool(name, f"Answers questions of {kind}.", kind, f"provider {provider + 1}", name, profile=profile, capability=kind)
+    if own is None:
+        return Tool(
+            name, f"Answers questions of {kind}.", kind, f"provider {provider + 1}", name, profile=profile, capability=kind
+        )
+    # calls take no arguments here, and a tool's category is what a query asks for
+    return Tool(own.name, own.description, kind, own.provider, own.title, profile=profile, capability=kind)
 
 
 @lru_cache(maxsize=1)

@@ -74,7 +74,7 @@ def _queries(session: Session, now: int, luck: Floats) -> tuple[NDArray[np.int64
     rules = session.rules
     capability, fact, value = session.capability.copy(), session.fact.copy(), session.value.copy()
     for query in range(now + 1, rules.queries):
-        capability[query] = int(luck[0, query] * rules.capabilities)
+        capability[query] = int(luck[0, query] * session.kinds)
         value[query] = VALUES[0] + int(luck[1, query] * (VALUES[1] - VALUES[0] + 1))
         fact[query] = query
         if luck[2, query] < rules.repeat:

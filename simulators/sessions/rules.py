@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 
 from ..bounds import StrictModel
 from ..failures import FailureModel
+from ..marketplace.sources import is_none
+from ..scenario import Scenario
 
 VALUES = (2, 20)
 """Lowest and highest value of a query, whole numbers, in the currency of the prices."""
@@ -39,6 +41,7 @@ class SessionRules(StrictModel):
         budget_share: Default limits, as a share of what the informed policy spends without limits.
         success_share: Share of the value from which a session counts as a success.
         failures: Rates of reliabilities, adverts and ways to fail.
+        scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
     """
 
     queries: int = Field(default=100, ge=1, le=10_000)
@@ -54,6 +57,7 @@ class SessionRules(StrictModel):
     budget_share: float = Field(default=0.4, gt=0, le=100, allow_inf_nan=False)
     success_share: float = Field(default=0.5, gt=0, le=1)
     failures: FailureModel = FAILURES
+    scenario: Scenario | None = Field(default=None, exclude_if=is_none)
 
     @model_validator(mode="after")
     def _together(self) -> "SessionRules":
@@ -70,8 +74,11 @@ class SessionRules(StrictModel):
 
     @property
     def digest(self) -> str:
-        """Hash of everything that defines how sessions are drawn."""
-        return hashlib.sha256(self.document.encode()).hexdigest()[:16]
+        """Hash of everything that defines how sessions are drawn; of a folder of worlds, its content."""
+        if self.scenario is None:
+            return hashlib.sha256(self.document.encode()).hexdigest()[:16]
+        own = self.model_copy(update={"scenario": None}).document
+        return hashlib.sha256(f"{own}{self.scenario.digest}".encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=64)

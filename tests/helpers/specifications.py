@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+from costgym.experiments.fit.forge.forge import forge_folder
+from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.readers.reading import read_document
@@ -221,3 +224,13 @@ def forged(*documents: dict[str, Any], seed: int = 0, **source: Any) -> Scenario
     assert made is not None
     made["source"] |= source
     return parse_scenario(made)
+
+
+def forged_worlds(root: Path) -> Path:
+    """The split `train` of a folder of worlds that were forged from twelve clinics."""
+    (root / "apis").mkdir()
+    for number in range(12):
+        document = {**CLINIC, "info": {"title": f"Clinic {number}", "x-providerName": f"clinic{number}.example"}}
+        (root / "apis" / f"{number}.json").write_bytes(content(document))
+    list(forge_folder([str(root / "apis")], root / "worlds", 12, 0, Local(1)))
+    return root / "worlds" / "train"

@@ -166,6 +166,9 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action == width:
         world.refuse(tables, rules, state, i)
         e.status = world.FORBIDDEN
+    elif sessions.offers[i, action] < 0:
+        world.refuse(tables, rules, state, i)
+        e.status = world.UNKNOWN_TOOL
     elif view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
         world.refuse(tables, rules, state, i)
         _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
@@ -275,7 +278,8 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
     mask = out.mask
     spent_so_far, limit = world.spent_and_limit(rules, e)
     for slot in range(width):
-        serves = not view.useful or sessions.offers[i, slot] == kind
+        offer = sessions.offers[i, slot]
+        serves = offer == kind or (offer >= 0 and not view.useful)
         covered = not rules.refuse or spent_so_far + tables.quote[i, 0, slot] <= limit
         mask[i, slot] = serves & covered & (not e.over)
     mask[i, width] = known and not e.over

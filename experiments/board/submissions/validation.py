@@ -376,7 +376,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         said = {
             "settings": (found, wanted),
             "ranked_by": (track.ranked_by, world.ranked_by),
-            "seeds": (track.seeds, track.seeds if "scenario" in class_of(track.env).WORLD_ARGUMENTS else world.seeds),
+            "seeds": (track.seeds, track.seeds if class_of(track.env).world_kind == "tools" else world.seeds),
         }
         for name, (got, expected) in said.items():
             if got != expected:

@@ -19,7 +19,7 @@ Figures = dict[str, float]
 
 def world_of(env_id: str, level: str) -> dict[str, Any]:
     """Return the arguments of `gymnasium.make` for an environment at a level."""
-    return {"scenario": level} if level and "scenario" in class_of(env_id).WORLD_ARGUMENTS else {}
+    return {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
 
 
 def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:

@@ -45,7 +45,7 @@ def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | N
         raise ConfigError("--seeds", f"expected at least 1, got {seeds}")
     found = []
     for env in envs:
-        leveled = "scenario" in class_of(env).WORLD_ARGUMENTS
+        leveled = class_of(env).world_kind == "tools"
         there = [name for name in methods if lacks(env, name) is None]
         if not there:
             why = "; ".join(f"{name}: {lacks(env, name)}" for name in methods)

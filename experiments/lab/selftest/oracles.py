@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,8 @@ from ....simulators.calls import Call, Usage, WorldEvent
 from ....simulators.episode import Episode
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario
+from ....simulators.sessions.rules import SessionRules
+from ....simulators.sessions.worlds import offered
 from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
@@ -235,8 +238,12 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
 
 def _session_settings(scenario: Scenario, random: Random) -> dict[str, Any]:
-    """Random rules and limits of sessions, with the world's ways to fail."""
+    """Random rules and limits of sessions, with the world's ways to fail, and with its tools where a session can have them."""
     kinds = random.randint(1, 4)
+    worlds: list[Scenario | None] = [None]
+    with suppress(ConfigError):
+        offered(SessionRules(scenario=scenario), 0)
+        worlds.append(scenario)
     failures = scenario.failures.model_dump(exclude={"bursts", "persistence"})
     return {
         "queries": random.randint(1, 12), "capabilities": kinds, "tools": random.randint(kinds, 12),
@@ -244,7 +251,7 @@ def _session_settings(scenario: Scenario, random: Random) -> dict[str, Any]:
         "repeat": random.random(), "ttl_s": random.choice((1.0, 60.0)), "outage_every_s": random.choice((5.0, 400.0)),
         "failures": {**failures, "persistence": 0.0}, "enforcement": random.choice(("refuse", "terminate", "record")),
         "budget": random.choice((None, {}, {"price": 25, "seconds": 40.0}, {"calls": 5})),
-        "max_steps": random.choice((None, 9)),
+        "max_steps": random.choice((None, 9)), "scenario": random.choice(worlds),
     }  # fmt: skip
 
 
@@ -289,7 +296,7 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         allowed = info["action_mask"].nonzero()[0].tolist()
         action = random.choice(allowed) if random.random() < 0.9 else random.randrange(len(info["action_mask"]))
         _, *outcome, info = numbers.step(action)
-        _, *said, told = text.step(encode_action(names.get(action, f"tool_{action:02d}")))
+        _, *said, told = text.step(encode_action(names.get(action, numbers.action_text(action).removeprefix("call "))))
         found = [(*result, seen["cost_price"], seen["at_s"], seen["value"]) for result, seen in ((outcome, info), (said, told))]
         if found[0] != found[1]:
             yield f"{settings}: action {action} in numbers {found[0]}, in words {found[1]}"

@@ -15,15 +15,13 @@ from gymnasium.vector import AutoresetMode
 
 from costgym.agents import make_agent
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from costgym.experiments.fit.forge.forge import forge_folder
-from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.train.sb3.decisions import ToolVecEnv
 from costgym.experiments.train.sb3.train import train_dqn, train_ppo
 from costgym.experiments.train.sb3.worlds import WorldsVectorEnv
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.specifications import CLINIC, content
+from tests.helpers.specifications import forged_worlds
 from tests.helpers.training import DQN, PPO, StopAt, files
 
 pytestmark = pytest.mark.native
@@ -32,13 +30,7 @@ SAME_STEP: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "max_ste
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("forged")
-    (root / "apis").mkdir()
-    for number in range(12):
-        document = {**CLINIC, "info": {"title": f"Clinic {number}", "x-providerName": f"clinic{number}.example"}}
-        (root / "apis" / f"{number}.json").write_bytes(content(document))
-    list(forge_folder([str(root / "apis")], root / "worlds", 12, 0, Local(1)))
-    return root / "worlds" / "train"
+    return forged_worlds(tmp_path_factory.mktemp("forged"))
 
 
 def test_a_batch_of_worlds_plays_each_world_as_its_own_batch(worlds: Path) -> None:
