@@ -2,8 +2,8 @@
 
     python benchmarks/twin.py PREDICTIONS.json:RUN[,RUN ...] ... --json RESULT.json
 
-The runs stand in the order of the predictions, with `-` for one that waits. A figure is a hit if the predicted interval holds it.
-The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
+The runs stand in the order of the predictions, with `-` for one that waits. A figure is a hit if the predicted interval holds
+it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
 """
 
 from __future__ import annotations
