@@ -2,8 +2,8 @@
 
     python benchmarks/twin.py PREDICTIONS.json:RUN[,RUN ...] ... --json RESULT.json
 
-The runs stand in the order of the predictions. A figure is a hit if the predicted interval holds it. The rank correlation is
-Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
+The runs stand in the order of the predictions, with `-` for one that waits. A figure is a hit if the predicted interval holds
+it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> None:
         file, _, names = given.partition(":")
         text = Path(file).read_text()
         for said, name in zip(json.loads(text)["runs"], names.split(","), strict=True):
+            if name == "-":
+                continue
             figures, digest, (header, episodes) = played(Path(name))
             agents = {episode.agent for episode in episodes}
             assert agents == {said["agent"]} and len(episodes) == said["episodes"], (name, agents, len(episodes))

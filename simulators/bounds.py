@@ -81,6 +81,7 @@ BOUNDS: dict[str, Range] = {
     "profile.fee": _MONEY,
     "profile.latency_s": _DAY,
     "profile.latency_spread": Range(0, 5),
+    "profile.latency_quantiles": Range(0, 1e6),
     "profile.cpu_cons_mb": _MB,
     "profile.gpu_cons_mb": _MB,
     "profile.cpu_inst_mb": _MB,
@@ -101,6 +102,11 @@ BOUNDS: dict[str, Range] = {
 }
 """The range of each number of a scenario, by its place."""
 MAX_FACTOR = 1e9  # the price changes of a scenario may together multiply a price by this at most, and divide it by as much
+
+
+def is_none(value: object) -> bool:
+    """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
+    return value is None
 
 
 def within(place: str, **settings: Any) -> Any:

@@ -28,9 +28,14 @@ NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in ra
 
 
 @lru_cache(maxsize=512)  # 32 KiB each
-def latency_factors(spread: float) -> array[float]:
-    """Quantiles of a lognormal with median 1, at the steps of `NORMAL_QUANTILES`. Tools of one spread share the array."""
-    return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])
+def latency_factors(spread: float, quantiles: tuple[float, ...] = ()) -> array[float]:
+    """Quantiles of a duration over its median, at the steps of `NORMAL_QUANTILES`: of a lognormal, or of a table in its place,
+    see `ToolProfile.latency_quantiles`. Tools with equal arguments share the array."""
+    if not quantiles:
+        return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])
+    places = [(i + 0.5) / QUANTILES * (len(quantiles) - 1) for i in range(QUANTILES)]
+    steps = [(quantiles[int(place)], quantiles[int(place) + 1], place - int(place)) for place in places]
+    return array("d", [low + (high - low) * share for low, high, share in steps])
 
 
 class Usage(NamedTuple):

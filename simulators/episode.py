@@ -289,7 +289,7 @@ class Episode:
         # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         # after the chain has moved: an outage uses the call's luck up
-        if self.bursts is not None and self.bursts.cover(call.ready_s):
+        if self.bursts is not None and self.bursts.model.concerns(spec.name) and self.bursts.cover(call.ready_s):
             return Status.OUTAGE
         if not works:
             return chain.fail(row[KIND])

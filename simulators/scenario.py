@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from .bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, out_of_bounds, unreadable, within
+from .bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
 from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
@@ -31,7 +31,6 @@ from .marketplace.sources import (
     ToolBenchSource,
     ToolDeerSource,
     WorldsSource,
-    is_none,
 )
 from .marketplace.stress import Stress
 from .marketplace.writing_market import WritingSource
@@ -243,6 +242,9 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
     """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
     prices, retrieval = scenario.tokens, getattr(scenario.source, "candidates", None)
+    bursts = scenario.failures.bursts
+    for name in () if bursts is None else bursts.tools or ():
+        market.catalog.number(name)  # raises where there is no such tool
     retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None
     return World(
         catalog=market.catalog,

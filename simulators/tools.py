@@ -10,7 +10,8 @@ from .errors import DataError, InvalidProfile, UnknownName
 READ, WRITE, CHECK, UNDO = range(4)
 """Roles of a tool: it reads facts, makes an effect, tells which effects there are, or takes one back."""
 KEY = "idempotency_key"  # argument by which tools that support it recognise a repeated request
-_YOUNGER = ("slip", "persistence")  # fields of a profile that recorded worlds do not have
+_YOUNGER = ("slip", "persistence", "latency_quantiles")  # fields of a profile that recorded worlds do not have
+_LISTS = ("latency_s", "latency_quantiles")
 
 
 def shown(record: Any, younger: Collection[str]) -> str:
@@ -28,6 +29,8 @@ class ToolProfile:
         fee: Flat price of an executed call, in the scenario's currency (flat pricing).
         latency_s: Median duration of a call by size level of its input, seconds; one value serves all levels.
         latency_spread: Standard deviation of the logarithm of the duration; 0 for a constant duration.
+        latency_quantiles: Durations over the median in place of the lognormal: quantiles at equal steps from the shortest to
+            the longest (three numbers: minimum, median, maximum), linear between two of them.
         cpu_cons_mb, gpu_cons_mb: Memory held as long as the tool is loaded, MB.
         cpu_inst_mb, gpu_inst_mb: Memory that a call takes on top, MB.
         cold_start_s: Time to load a new instance, seconds.
@@ -64,17 +67,25 @@ class ToolProfile:
     popularity: float = 5.0
     slip: float | None = None
     persistence: float | None = None
+    latency_quantiles: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for spec in fields(self):
             value = getattr(self, spec.name)
             if value is None and spec.name in _YOUNGER:
                 continue
+            if isinstance(value, tuple) is not (spec.name in _LISTS):
+                wanted = "a list of numbers" if spec.name in _LISTS else "one number"
+                raise InvalidProfile(f"{spec.name}: expected {wanted}, got {value!r:.60}")
             for number in value if isinstance(value, tuple) else (value,):
                 if problem := out_of_bounds(f"profile.{spec.name}", number):
                     raise InvalidProfile(f"{spec.name}: {problem}")
         if not self.latency_s:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
+        table = self.latency_quantiles
+        if table and (list(table) != sorted(table) or not table[0] <= 1.0 <= table[-1] or len(table) < 2):
+            wanted = "expected at least two durations over the median, in ascending order and on both sides of 1"
+            raise InvalidProfile(f"latency_quantiles: {wanted}, got {list(table)!r:.200}")
 
     def __repr__(self) -> str:
         return shown(self, _YOUNGER)

@@ -13,8 +13,9 @@ The event-driven and the batched simulator both follow these rules:
     The machine runs `slots` calls of all tools at once, and hands its slots out in the order of submission. Tools that share
     GPU memory also wait until theirs fits.
 5.  Instances. A call takes the most recently used idle instance within `keep_alive_s`; else a cold start comes first.
-6.  Duration. The tool's median at the task's size level times a lognormal factor, read from a table of 4,096 quantiles at
-    the call's own uniform. A refused connection is quick; a duration over `timeout_s` ends then, as a timeout.
+6.  Duration. The tool's median at the task's size level times a factor at the call's own uniform, read from a table of 4,096
+    quantiles of a lognormal, or of what the tool's profile lists in its place. A refused connection is quick; a duration over
+    `timeout_s` ends then, as a timeout.
 7.  Outcome. The tool's latent chain, bursts and bans decide between ok and a failure. Right arguments give the fact, wrong
     ones run, are billed, and answer with an error or with nothing. A silent fault (partial, corrupt, drifted) looks like an
     answer, without the fact in its words. A call without arguments of its own, of a tool that serves several needs, is for
@@ -173,7 +174,7 @@ class World:
             quote=fee + rate * min(latency, profile.timeout_s),
             rate_per_s=rate,
             latency_s=latency,
-            factors=latency_factors(profile.latency_spread),
+            factors=latency_factors(profile.latency_spread, profile.latency_quantiles),
             gpu_mb=profile.gpu_cons_mb + profile.gpu_inst_mb,
             slip=self.failures.slip if profile.slip is None else profile.slip,
             persistence=self.failures.persistence if profile.persistence is None else profile.persistence,

@@ -66,7 +66,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
 
     @property
     def shared_nbytes(self) -> int:
-        return sum(part.nbytes for part in (self.batch.tables.factors, self.batch.tables.spreads, self.batch.sessions.factors))
+        return sum(part.nbytes for part in (self.batch.tables.factors, self.batch.tables.shapes, self.batch.sessions.factors))
 
     def fresh(self) -> Any:
         count, rules, view = self.num_envs, self.scalar.rules, self._view

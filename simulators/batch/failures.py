@@ -23,6 +23,8 @@ def pick(tables: Any, luck: float) -> int:
 def in_burst(tables: Any, rules: Any, state: Any, i: int, spec: Any, at: float) -> bool:
     """Return whether a call of a candidate that starts at this time falls into an outage of its own. Only the first one that
     ends later is kept."""
+    if spec.outage < 0:
+        return False
     e, kept = state.episodes[i], state.bursts[i, spec.outage]
     if kept.count > 0 and at < kept.before:  # the time lies before the outage that is kept, so begin again
         kept.count = 0
@@ -33,6 +35,8 @@ def in_burst(tables: Any, rules: Any, state: Any, i: int, spec: Any, at: float) 
         _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + spec.outage_slot)
         if kept.count > 0:
             kept.before = kept.end
+        else:
+            u_gap = max(0.0, (u_gap - rules.burst_at_first) / (1.0 - rules.burst_at_first))
         kept.begin = kept.end - rules.burst_every_s * log(1.0 - u_gap)
         kept.end = kept.begin - rules.burst_lasts_s * log(1.0 - u_length)
         kept.count += 1

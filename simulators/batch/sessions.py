@@ -136,7 +136,7 @@ class SessionBatch(Batch):
     @property
     def nbytes(self) -> int:
         """Bytes of the episodes and of the sessions that they play."""
-        shared = (self.tables.factors, self.tables.spreads, self.sessions.factors)
+        shared = (self.tables.factors, self.tables.shapes, self.sessions.factors)
         return sum(part.nbytes for part in (*self.state, *self.sessions, *self.tables)) - sum(part.nbytes for part in shared)
 
 
@@ -169,7 +169,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         pass_chance=np.zeros((1, 1)),
         kind_edge=np.array([edge for edge, _ in of.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in of.kinds], np.int8),
-        spreads=np.array(SPREADS),
+        shapes=np.array(SPREADS),
         factors=np.array([latency_factors(spread) for spread in SPREADS], np.float64),
     )
 
@@ -184,7 +184,7 @@ def limited(rules: Any, sessions: Any, i: int) -> Any:
     return Rules(
         price, seconds, rules.tokens_limit, rules.calls_limit, np.inf if rules.record else seconds, rules.refuse, rules.record,
         rules.track_bills, rules.bill_failures, rules.bill_cold_start, rules.gateway_s, rules.slots, rules.gpu_capacity_mb,
-        rules.sticky, rules.burst_every_s, rules.burst_lasts_s, rules.writes,
+        rules.sticky, rules.burst_every_s, rules.burst_lasts_s, rules.burst_at_first, rules.writes,
     )  # fmt: skip
 
 

@@ -6,16 +6,19 @@ keep one small number per episode instead of copies of prices and bans.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import QUANTILES, Candidate, latency_factors
+from ..calls import QUANTILES, Candidate
+from ..draws import stable_integer
 from ..errors import ConfigError
 from ..failures import state_chances
 from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
+from ..tools import ToolProfile
 from ..world import World
 from .writes import EFFECT
 
@@ -35,7 +38,7 @@ _WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need", "
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
 """A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
 latent state; `window_at` is the place in `State.windows` at which its admitted calls begin; `outage` is the column of
-`State.bursts` that holds its outages, and `outage_slot` the slot of the draws that they come from."""
+`State.bursts` that holds its outages or -1 for none, and `outage_slot` the slot of the draws that they come from."""
 
 
 class Tables(NamedTuple):
@@ -68,8 +71,8 @@ class Tables(NamedTuple):
     # kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
-    spreads: NDArray[np.float64]  # (S,) the spreads that candidates have
-    factors: NDArray[np.float64]  # (S, 4096) quantiles of the durations over their median, for each spread
+    shapes: NDArray[np.float64]  # (S,) keys of the distributions of durations that candidates have, see `_shape`
+    factors: NDArray[np.float64]  # (S, 4096) quantiles of the durations over their median, for each of them
 
 
 class Rules(NamedTuple):
@@ -92,6 +95,7 @@ class Rules(NamedTuple):
     sticky: float
     burst_every_s: float
     burst_lasts_s: float
+    burst_at_first: float
     writes: bool
 
 
@@ -121,6 +125,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bo
         sticky=float(world.failures.sticky),
         burst_every_s=0.0 if bursts is None else float(bursts.every_s),
         burst_lasts_s=0.0 if bursts is None else float(bursts.lasts_s),
+        burst_at_first=0.0 if bursts is None else bursts.at_first,
         writes=world.writes,
     )
 
@@ -146,9 +151,11 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         raise ConfigError(
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
         )
-    met = [] if beside is None else beside.spreads.tolist()
-    # a table of 4,096 quantiles a tool would not fit into a cache; tools have few different spreads
-    spreads = list(dict.fromkeys([*met, *(slot.profile.latency_spread for slots in candidates for slot in slots)]))
+    # a table of 4,096 quantiles a tool would not fit into a cache; tools have few different distributions
+    shapes: dict[float, Any] = {} if beside is None else dict(zip(beside.shapes.tolist(), beside.factors, strict=True))
+    for slots in candidates:
+        for slot in slots:
+            shapes.setdefault(_shape(slot.profile), slot.factors)
     tables = Tables(
         number=np.array(numbers, np.int64),
         slot_count=np.array([len(slots) for slots in candidates], np.int32),
@@ -172,12 +179,16 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         pass_chance=np.zeros((rows, needs + 1)),
         kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
-        spreads=np.array(spreads, np.float64),
-        factors=np.array([latency_factors(spread) for spread in spreads], np.float64).reshape(-1, QUANTILES),
+        shapes=np.array(list(shapes), np.float64),
+        factors=np.array(list(shapes.values()), np.float64).reshape(-1, QUANTILES),
     )
     tables.slots["outage_slot"] = tables.slot_count[:, None]  # the world's own: all tools share its outages
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
-        _fill_slots(tables, row, slots[:width], spreads)
+        _fill_slots(tables, row, slots[:width], list(shapes))
+        if world.failures.bursts is not None:
+            tables.slots["outage"][row, : len(slots[:width])] = [
+                0 if world.failures.bursts.concerns(slot.name) else -1 for slot in slots[:width]
+            ]
         _fill_events(tables, row, task, slots[:width], found)
         for slot in slots[:width]:
             if (effect := slot.effect) is not None:
@@ -194,7 +205,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
-    shared = {"kind_edge", "kind_status", "spreads", "factors"}  # what `more` has of them holds all of `tables`
+    shared = {"kind_edge", "kind_status", "shapes", "factors"}  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
     grown: dict[str, Any] = {}
     for name, array, block in blocks:
@@ -226,7 +237,7 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     return array
 
 
-def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: Sequence[float]) -> None:
+def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], shapes: Sequence[float]) -> None:
     window_at = 0
     for slot in slots:
         alive, degraded = state_chances(slot.profile.reliability, slot.slip)
@@ -237,9 +248,19 @@ def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: S
             record[name] = getattr(slot.profile, name)
         # edges instead of chances: one uniform picks the state by two comparisons
         record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
-        record["spread"] = spreads.index(slot.profile.latency_spread)
+        record["spread"] = shapes.index(_shape(slot.profile))
         record["window_at"] = window_at
         window_at += slot.profile.rate_limit
+
+
+def _shape(profile: ToolProfile) -> float:
+    """The key of a distribution of durations: the spread of a lognormal, or a negative number of 53 bits for a table."""
+    return profile.latency_spread if not profile.latency_quantiles else _table_key(profile.latency_quantiles)
+
+
+@lru_cache(maxsize=4096)
+def _table_key(quantiles: tuple[float, ...]) -> float:
+    return -1.0 - (stable_integer(0, *quantiles) >> 12)
 
 
 def _task_bits(tasks: Sequence[Task], wanted: Callable[[Need], bool]) -> NDArray[np.uint64]:

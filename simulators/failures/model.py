@@ -17,7 +17,7 @@ from math import inf
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from ..bounds import StrictModel, out_of_bounds, within
+from ..bounds import StrictModel, is_none, out_of_bounds, within
 from ..draws import CONTENT, DURATION, KIND, OUTCOME, Draws, log, stable_generator
 from ..status import SILENT, Status
 
@@ -47,11 +47,24 @@ lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %.""
 
 
 class Bursts(StrictModel):
-    """Global outages, during which every call that starts fails."""
+    """Outages that tools share, during which every call that starts fails."""
 
     # mean time from the end of one outage to the start of the next, simulated seconds
     every_s: float = within("failures.bursts.every_s")
     lasts_s: float = within("failures.bursts.lasts_s")  # mean length of an outage, simulated seconds
+    # names of the tools that the outages concern; None for all
+    tools: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
+    # an outage may be under way when an episode begins, as at any time of a long one; None for no
+    under_way: bool | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def at_first(self) -> float:
+        """Chance that an outage is under way when an episode begins."""
+        return self.lasts_s / (self.every_s + self.lasts_s) if self.under_way else 0.0
+
+    def concerns(self, tool: str) -> bool:
+        """Return whether a tool shares the outages."""
+        return self.tools is None or tool in self.tools
 
 
 class FailureModel(StrictModel):
@@ -288,7 +301,9 @@ class BurstTimes:
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
             row = self.draws.beyond(len(spans), self.slot)
-            begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - row[DURATION])
+            # gaps have no memory, and neither have lengths: an outage that is under way lasts as long as a new one
+            gap = row[DURATION] if spans else max(0.0, (row[DURATION] - model.at_first) / (1.0 - model.at_first))
+            begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - gap)
             spans.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
         begin, end = spans[bisect_right(spans, (at_s, inf)) - 1]
         return begin <= at_s < end

@@ -12,14 +12,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from ..bounds import StrictModel, within
+from ..bounds import StrictModel, is_none, within
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..grading.facts import fact_of
 from ..tasks import Need, Task, TaskSet, arguments_match, normalise
 from ..tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 from ..writes import about
 from .market import Marketplace
-from .sources import is_none
 
 _PLACE = re.compile(r"\{(\d+)\}")
 _TYPES = ("string", "integer", "number", "boolean")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..bounds import StrictModel, within
+from ..bounds import StrictModel, is_none, within
 from ..errors import ConfigError
 from ..failures import FailureModel
 from ..retrieval import Retrieval
@@ -12,11 +12,6 @@ from .market import Marketplace
 
 LISTED = 16  # tools that a task lists where a number is not given
 Candidates = Annotated[int, within("source.candidates")]
-
-
-def is_none(value: object) -> bool:
-    """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
-    return value is None
 
 
 class MarketplaceSource(StrictModel):

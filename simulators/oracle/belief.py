@@ -138,8 +138,8 @@ def cut_share(spec: Candidate, limit_s: float | None = None) -> float:
 
 
 @lru_cache(maxsize=65_536)
-def _mean_duration_s(latency_s: float, spread: float, timeout_s: float) -> float:
-    return float(np.minimum(latency_s * np.asarray(latency_factors(spread)), timeout_s).mean())
+def _mean_duration_s(latency_s: float, spread: float, quantiles: tuple[float, ...], timeout_s: float) -> float:
+    return float(np.minimum(latency_s * np.asarray(latency_factors(spread, quantiles)), timeout_s).mean())
 
 
 def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures: bool, load_s: float) -> float:
@@ -147,7 +147,8 @@ def expected_price(spec: Candidate, belief: Belief, quote: float, bill_failures:
     paid = 1.0 if bill_failures else belief.chance
     if not spec.rate_per_s:
         return paid * quote
-    duration = _mean_duration_s(spec.latency_s, spec.profile.latency_spread, spec.profile.timeout_s)
+    about = spec.profile
+    duration = _mean_duration_s(spec.latency_s, about.latency_spread, about.latency_quantiles, about.timeout_s)
     if bill_failures:
         refused, timed_out = belief.fails_by(Status.CONNECTION_ERROR), belief.fails_by(Status.TIMEOUT)
         duration = (1.0 - refused - timed_out) * duration + refused * CONNECTION_REFUSED_S + timed_out * spec.profile.timeout_s

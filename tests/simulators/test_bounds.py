@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costgym.simulators.bounds import BOUNDS
-from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
@@ -39,6 +39,10 @@ REFUSED: dict[str, dict[str, Any]] = {
     "a beta of zero": {"failures": {"beta": [0.0, 1.0]}},
     "an infinite noise": {"failures": {"advertised_spread": math.inf}},
     "a huge spread": own(latency_spread=300),
+    "durations in no order": own(latency_quantiles=[2.0, 1.0]),
+    "durations that are no table": own(latency_quantiles=2.0),
+    "a list of fees": own(fee=[1.0, 2.0]),
+    "outages of an unknown tool": {**own(), "failures": {"bursts": {"every_s": 5, "lasts_s": 1, "tools": ["nobody"]}}},
     "a quota over 32 bits": own(quota=3_000_000_000),
     "more places than memory": own(concurrency=2**40),
     "a fee that overflows": own(fee=1e308),
@@ -70,7 +74,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_would_crash_or_split_the_worlds_is_refused_with_a_sentence(name: str) -> None:
-    with pytest.raises((DataError, ConfigError)) as refused:
+    with pytest.raises((DataError, ConfigError, UnknownName)) as refused:
         parse_scenario({"name": "x", **REFUSED[name]}).build().tasks[0]
     text = str(refused.value)
     assert "pydantic" not in text and "errors.pydantic.dev" not in text and len(text) < 400
@@ -81,12 +85,17 @@ def test_what_would_crash_or_split_the_worlds_is_refused_with_a_sentence(name: s
 def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(place: str) -> None:
     name = place.removeprefix("profile.")
     low, high, _, whole = BOUNDS[place]
+
+    def given(value: float) -> dict[str, Any]:
+        listed = {"latency_s": [value], "latency_quantiles": sorted((1.0, value))}
+        return own(**{name: listed.get(name, value)})
+
     for value in (low, high):
         number = int(value) if whole else value
-        parse_scenario(own(**{name: [number] if name == "latency_s" else number})).build()
+        parse_scenario(given(number)).build()
     for value in (low - 1, high * 1.001 + 1, math.nan, math.inf):
         with pytest.raises((DataError, ConfigError)):
-            parse_scenario(own(**{name: [value] if name == "latency_s" else value})).build()
+            parse_scenario(given(value)).build()
 
 
 def with_share(place: str, value: float) -> dict[str, Any]:

@@ -220,6 +220,14 @@ def test_the_duration_follows_the_size_level_and_the_calls_own_uniform():
     assert world.episode(0, 1).call(0).finished_s != at_zero
 
 
+def test_listed_quantiles_take_the_place_of_the_lognormal():
+    world = small_world(tool("a", latency_s=2.0, latency_spread=0.5, latency_quantiles=(0.5, 1.0, 1.0, 4.0)))
+    seconds = sorted(world.episode(0, seed).call(0).finished_s for seed in range(3000))
+    assert 1.0 <= seconds[0] < 1.02 and 7.9 < seconds[-1] <= 8.0
+    assert sum(each == 2.0 for each in seconds) / 3000 == pytest.approx(1 / 3, abs=0.03)
+    assert seconds[500] == pytest.approx(1.5, abs=0.1) and seconds[2500] == pytest.approx(5.0, abs=0.4)
+
+
 # -- rule 7: outcome ------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +274,27 @@ def test_calls_that_start_in_a_burst_fail_and_others_do_not():
         inside = any(begin <= call.started_s < end for begin, end in episode.bursts.spans)
         assert (call.status is Status.OUTAGE) == inside
     assert {call.status for call in episode.calls} == {Status.OK, Status.OUTAGE}
+
+
+def test_outages_of_some_tools_leave_the_others_alone():
+    shared = Bursts(every_s=5.0, lasts_s=3.0, tools=("a", "b"))
+    tools = (tool("a", latency_s=0.25), tool("b", 1, latency_s=0.25), tool("c", 0, latency_s=0.25))
+    episode = play(*tools, failures=BROKEN.model_copy(update={"bursts": shared}))
+    for _ in range(100):
+        for slot in range(3):
+            episode.submit(slot)
+        for _ in range(3):
+            episode.wait()
+    down = [{call.started_s for call in episode.calls if call.slot == s and call.status is Status.OUTAGE} for s in range(3)]
+    assert down[0] and down[0] == down[1] and not down[2]
+
+
+def test_an_outage_is_under_way_as_often_as_at_any_time_of_a_long_episode():
+    bursts = Bursts(every_s=60.0, lasts_s=20.0, under_way=True)
+    world = small_world(tool("a", latency_s=0.25), failures=BROKEN.model_copy(update={"bursts": bursts}), copies=1)
+    for at_s in (0.0, 7.0, 300.0):
+        episodes = [world.episode(0, seed) for seed in range(2000)]
+        assert sum(episode.bursts.cover(at_s) for episode in episodes) / 2000 == pytest.approx(0.25, abs=0.03)
 
 
 def test_bursts_are_the_same_whatever_the_agent_does():

@@ -73,7 +73,7 @@ def _print(report: dict[str, Any]) -> None:
             tool,
             str(row["calls"]),
             "-" if latency is None else f"{latency['median_s']:.3g}",
-            "-" if latency is None else f"{latency['spread']:.2f}",
+            "-" if latency is None else "table" if latency["spread"] is None else f"{latency['spread']:.2f}",
             "-" if price is None else f"{price['fee']:.3g}",
             f"{row['success']:.1%}",
             "{:.0%} to {:.0%}".format(*row["success_ci95"]),
@@ -94,6 +94,9 @@ def _print(report: dict[str, Any]) -> None:
             f"{found['calls']} unseen calls: {found['figures_as_predicted']} of {found['figures']} figures as predicted; "
             f"log-likelihood {likely['chain']:.3f} a call (independent failures: {likely['independent']:.3f})"
         )
+    if (shared := report["outages"]) is not None:
+        count, times = len(shared["spans"]), f"every {shared['every_s']:.0f} s, {shared['lasts_s']:.0f} s long"
+        typer.echo(f"{count} outages that {', '.join(shared['tools'])} share: {times}")
     for line in report["not_reproduced"]:
         typer.echo(f"not reproduced: {line}")
     for tool, count in report["left_out"].items():

@@ -8,7 +8,7 @@ tasks, so the scenario gets generated ones, one for each capability and one for 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,7 @@ def calibrate(
         "own_tasks": tasks is not None,
         "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
         "failures": document["failures"],
+        "outages": None if whole.outages is None else asdict(whole.outages),
         "tools": rows,
         "unseen": _unseen(kept, gap_s, timed),
         "not_reproduced": _misses(rows),
@@ -250,7 +251,12 @@ def _tool_report(calls: Sequence[LoggedCall], fit: Fit, logged: Sequence[Chain],
         "statuses": rows,
         "latency": None
         if latency is None
-        else {"median_s": latency.median_s, "spread": latency.spread, "timeout_s": latency.timeout_s},
+        else {
+            "median_s": latency.median_s,
+            "spread": None if latency.quantiles else latency.spread,
+            "quantiles": list(latency.quantiles) or None,
+            "timeout_s": latency.timeout_s,
+        },
         "price": None
         if price is None
         else {

@@ -16,7 +16,7 @@ from ....simulators.status import Status
 from ...play.call_logs.log import LoggedCall
 from ...play.call_logs.names import callable_names
 from . import fits
-from .stationary import hidden_structure
+from .stationary import Outages, find_outages, hidden_structure
 
 OFFERED = 16
 """Greatest number of candidate tools in a task."""
@@ -24,21 +24,25 @@ OFFERED = 16
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters of some calls, by tool; `slow` is the share of timeouts by duration alone."""
+    """Fitted parameters of some calls, by tool, and the outages that tools share; `slow` is the share of timeouts by duration
+    alone."""
 
     latency: dict[str, fits.LatencyFit | None]
     price: dict[str, fits.PriceFit | None]
     failures: fits.FailureFit
     slow: dict[str, float]
+    outages: Outages | None
 
 
 def fit(tools: dict[str, list[LoggedCall]], gap_s: float) -> Fit:
     """Fit latencies, prices and failures to the calls of each tool."""
+    outages = find_outages(tools, gap_s)
+    tools = tools if outages is None else outages.without(tools)
     latency = {tool: fits.fit_latency(calls) for tool, calls in tools.items()}
     slow = {tool: found.slow_timeouts for tool, found in latency.items() if found is not None}
     chains = {tool: list(fits.chains(calls, gap_s)) for tool, calls in tools.items()}
     price = {tool: fits.fit_price(calls) for tool, calls in tools.items()}
-    return Fit(latency, price, fits.fit_failures(chains, slow), slow)
+    return Fit(latency, price, fits.fit_failures(chains, slow), slow, outages)
 
 
 def _round(value: float) -> float:
@@ -87,6 +91,10 @@ def own_document(name: str, tools: dict[str, list[LoggedCall]], fit: Fit) -> dic
         document["max_price"] = document["budget"]["price"]
     else:
         document["budget"] = {"calls": 12.0}
+    if (outages := fit.outages) is not None:
+        shared = {} if len(outages.tools) == len(tools) else {"tools": [names[tool] for tool in outages.tools]}
+        times = {"every_s": _round(outages.every_s), "lasts_s": _round(outages.lasts_s)}
+        document["failures"]["bursts"] = {**times, **shared, "under_way": True}
     return document
 
 
@@ -115,7 +123,11 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
     rate = fits.success_rate([[call.status for call in calls if call.status in fits.WORKS | fits.FAILS]])
     profile: dict[str, Any] = {
         "latency_s": _round(latency.median_s),
-        "latency_spread": _round(latency.spread),
+        **(
+            {"latency_quantiles": list(map(_round, latency.quantiles))}
+            if latency.quantiles
+            else {"latency_spread": _round(latency.spread)}
+        ),
         "timeout_s": _round(latency.timeout_s if latency.timeout_s is not None else max(30.0, 4 * longest)),
         "reliability": _round(fit.failures.reliability[tool]),
         "advertised_success": _round(rate),
@@ -192,4 +204,4 @@ def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, A
         if fits.fit_rate_limit(calls) is None and any(call.status is Status.RATE_LIMITED for call in calls):
             found.append(f"{tool}: rate limits were met, but no window fits them")
     own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
-    return found + (hidden_structure(tools) if own else [])
+    return found + (hidden_structure(tools if fit.outages is None else fit.outages.without(tools)) if own else [])

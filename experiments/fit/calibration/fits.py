@@ -27,6 +27,11 @@ MAX_SLOW = 0.01
 """Greatest share of timeouts by duration of a tool whose outcomes are fitted on their own."""
 LEAST_WORKING = 8
 """Calls that worked from which on they alone show a tool's speed; failures often come sooner or later than answers."""
+MAX_MISFIT = 1.44
+"""Greatest distance of durations from a lognormal, by Anderson and Darling's A²: the 0.1 % point of a fitted normal (D'Agostino
+and Stephens, 1986, table 4.7)."""
+LEAST_LISTED, CALLS_A_STEP, MOST_STEPS = 100, 5, 100
+"""Durations from which on a table may replace the lognormal, and how many of them each of its steps takes at least."""
 ROUNDS = 30
 """Greatest number of rounds of fitting a tail and assigning timeouts by it."""
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0, 3600.0)
@@ -42,9 +47,10 @@ def _stats() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFit:
-    """A lognormal of a tool's durations, cut off at its timeout, after a cold start.
+    """A lognormal of a tool's durations, or a table of their quantiles, cut off at its timeout, after a cold start.
 
     Attributes:
+        quantiles: as in `ToolProfile.latency_quantiles`, where the durations are not lognormal.
         timeout_s: where durations are cut off; None where the log shows no timeout.
         slow_timeouts: share of the calls whose duration alone goes beyond the timeout.
         cold_start_s, keep_alive_s: None where the log does not flag cold starts.
@@ -57,6 +63,7 @@ class LatencyFit:
     cold_start_s: float | None
     keep_alive_s: float | None
     calls: int
+    quantiles: tuple[float, ...] = ()
 
 
 def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
@@ -84,8 +91,21 @@ def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
                 break
             beyond = expected
             spread, median = _lognormal(warm, beyond, timeout_s)
+    quantiles: tuple[float, ...] = ()
+    if len(warm) >= LEAST_LISTED and spread > 0.0 and _misfit(warm, spread, median, slow) > MAX_MISFIT:
+        # where the tail is not known, every timeout is a failure of its own
+        median, slow = float(np.median(warm)), 0.0
+        steps = min(MOST_STEPS, len(warm) // CALLS_A_STEP)
+        quantiles = tuple((np.quantile(warm, np.linspace(0.0, 1.0, steps + 1)) / median).tolist())
     cold_start_s, keep_alive_s = _cold(calls, median)
-    return LatencyFit(median, spread, timeout_s, slow, cold_start_s, keep_alive_s, len(warm))
+    return LatencyFit(median, spread, timeout_s, slow, cold_start_s, keep_alive_s, len(warm), quantiles)
+
+
+def _misfit(seconds: FloatArray, spread: float, median: float, beyond: float) -> float:
+    """Anderson and Darling's A² of durations under a lognormal of which so large a share is cut off at the top."""
+    below = np.clip(_stats().lognorm.cdf(np.sort(seconds), spread, 0, median) / (1.0 - beyond), 1e-12, 1.0 - 1e-12)
+    weights = 2.0 * np.arange(len(below)) + 1.0
+    return float(-len(below) - np.mean(weights * (np.log(below) + np.log1p(-below[::-1]))))
 
 
 def durations(calls: Sequence[LoggedCall]) -> FloatArray:

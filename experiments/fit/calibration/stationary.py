@@ -1,16 +1,18 @@
-"""Tests for what the world's models lack: drift, times of day, failures that tools share, clients that try again.
+"""Find outages that tools share, and test for what the world's models lack: drift, times of day, clients that try again.
 
 A tool's calls are counted in windows of ten minutes, the units of the tests, so that runs of failures are not taken for more.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
-from math import comb
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, groupby, pairwise
+from math import comb, log
 
 import numpy as np
 
 from ....simulators.errors import require
+from ....simulators.status import Status
 from ...play.call_logs.log import LoggedCall
 from .fits import FAILS, WORKS
 
@@ -20,9 +22,83 @@ LEAST = 20
 ALPHA = 0.001
 """Chance of a false warning, of all tests of a kind on a log."""
 AGAIN_S, AGAIN_SHARE = 2.0, 0.5
+Calls = Mapping[str, Sequence[LoggedCall]]
 
 
-def hidden_structure(tools: Mapping[str, Sequence[LoggedCall]]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """Times at which all calls of several tools fail.
+
+    Attributes:
+        tools: those that share them.
+        every_s, lasts_s: mean time between two of them and mean length, as in `failures.Bursts`.
+        spans: start and end of each, in the log's time.
+    """
+
+    tools: tuple[str, ...]
+    every_s: float
+    lasts_s: float
+    spans: tuple[tuple[float, float], ...]
+
+    def without(self, tools: Calls) -> dict[str, list[LoggedCall]]:
+        """The calls, of which those in an outage have the status of one: they say nothing of the tool itself."""
+        return {name: [self._told(call) if name in self.tools else call for call in calls] for name, calls in tools.items()}
+
+    def _told(self, call: LoggedCall) -> LoggedCall:
+        down = call.status in FAILS and any(begin <= call.started_s <= end for begin, end in self.spans)
+        return replace(call, status=Status.OUTAGE) if down else call
+
+
+def find_outages(tools: Calls, gap_s: float) -> Outages | None:
+    """Find the outages of the largest group of tools that fail at the same times; None where there are none.
+
+    An outage is a row of calls of two tools or more that all failed, too long for chance at the share of failures in the log.
+
+    Args:
+        tools: each tool's calls in order of time.
+        gap_s: the longest pause between two calls that counts as observed time, seconds.
+    """
+    groups: dict[str, set[str]] = {tool: {tool} for tool in tools}
+    for one, other, _ in _together({tool: _shares(calls) for tool, calls in tools.items()}):
+        joined = groups[one] | groups[other]
+        groups.update(dict.fromkeys(joined, joined))
+    group = max(groups.values(), key=len)
+    ran = [call for tool in group for call in tools[tool] if call.status in WORKS or call.status in FAILS]
+    ran.sort(key=lambda call: call.started_s)
+    failed = sum(call.status in FAILS for call in ran)
+    if len(group) < 2 or not 0 < failed < len(ran):
+        return None
+    least = log(ALPHA / len(ran)) / log(failed / len(ran))
+    runs = [(well, list(calls)) for well, calls in groupby(ran, lambda call: call.status in WORKS)]
+    spans = []
+    for place, (well, calls) in enumerate(runs):
+        if not well and len(calls) >= least and len({call.tool for call in calls}) > 1:
+            # it begins and ends somewhere between the calls that failed and their neighbours
+            begin, end = calls[0].started_s, calls[-1].started_s
+            before = runs[place - 1][1][-1].started_s if place else begin
+            after = runs[place + 1][1][0].started_s if place + 1 < len(runs) else end
+            spans.append((begin - min(begin - before, gap_s) / 2, end + min(after - end, gap_s) / 2))
+    if not spans:
+        return None
+    observed = sum(min(b.started_s - a.started_s, gap_s) for a, b in pairwise(ran))
+    down = sum(end - begin for begin, end in spans)
+    every_s = max(1.0, (observed - down) / len(spans))
+    return Outages(tuple(tool for tool in tools if tool in group), every_s, max(1e-3, down / len(spans)), tuple(spans))
+
+
+def _together(shares: Mapping[str, Mapping[int, float]]) -> Iterator[tuple[str, str, float]]:
+    """Pairs of tools that fail at the same times, with the correlation of their successes by window."""
+    stats = require("scipy.stats", "train")
+    for one, other in combinations(shares, 2):
+        both = sorted(shares[one].keys() & shares[other].keys())
+        pairs = np.array([[shares[tool][window] for window in both] for tool in (one, other)])
+        if len(both) >= LEAST and min(len(set(row)) for row in pairs) > 1:
+            test = stats.spearmanr(*pairs)
+            if test.statistic > 0 and test.pvalue < ALPHA / comb(len(shares), 2):
+                yield one, other, float(test.statistic)
+
+
+def hidden_structure(tools: Calls) -> list[str]:
     """Say in words what a log holds that the scenario cannot express; `tools` has each tool's calls in order of time."""
     stats = require("scipy.stats", "train")
     shares, found = {tool: _shares(calls) for tool, calls in tools.items()}, []
@@ -46,15 +122,8 @@ def hidden_structure(tools: Mapping[str, Sequence[LoggedCall]]) -> list[str]:
         worked = [_soon(a, b) for a, b in pairwise(tools[tool]) if a.status in WORKS]
         if len(failed) >= LEAST and np.mean(failed) - np.mean(worked or [False]) > AGAIN_SHARE:
             found.append(f"{tool}: {np.mean(failed):.0%} of the failed calls are tried again at once; each counts as a call")
-    for one, other in combinations(shares, 2):
-        both = sorted(shares[one].keys() & shares[other].keys())
-        pairs = np.array([[shares[tool][window] for window in both] for tool in (one, other)])
-        if len(both) >= LEAST and min(len(set(row)) for row in pairs) > 1:
-            test = stats.spearmanr(*pairs)
-            if test.statistic > 0 and test.pvalue < ALPHA / comb(len(shares), 2):
-                found.append(
-                    f"{one} and {other} fail at the same times (correlation {test.statistic:.2f}); in the world they do not"
-                )
+    for one, other, correlation in _together(shares):
+        found.append(f"{one} and {other} fail at the same times (correlation {correlation:.2f}); in the world they do not")
     return found
 
 

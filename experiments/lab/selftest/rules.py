@@ -64,14 +64,17 @@ class Luck:
         usual = self.row(0, slot)[KIND]
         return pick(world.kinds, usual if luck < sticky else (luck - sticky) / (1 - sticky))
 
-    def outage(self, at_s: float) -> bool:
-        """Return whether the platform is down."""
+    def outage(self, at_s: float, tool: str) -> bool:
+        """Return whether the platform is down for a tool."""
         model, spans = self._episode.world.failures.bursts, self._outages
-        if model is None or at_s > 20_000 * model.every_s:
+        if model is None or not model.concerns(tool) or at_s > 20_000 * model.every_s:
             return False  # too far to look in reasonable time; see `far`
         while not spans or spans[-1][1] <= at_s:
             row = self.row(len(spans), self._slots - 1)
-            begin = (spans[-1][1] if spans else 0.0) - model.every_s * math.log(1 - row[DURATION])
+            begin = spans[-1][1] if spans else 0.0
+            if spans or row[DURATION] >= model.at_first:  # else an outage is under way
+                gap = row[DURATION] if spans else (row[DURATION] - model.at_first) / (1 - model.at_first)
+                begin -= model.every_s * math.log(1 - gap)
             spans.append((begin, begin - model.lasts_s * math.log(1 - row[CONTENT])))
         return any(begin <= at_s < end for begin, end in spans)
 
@@ -259,7 +262,7 @@ def _outcomes(episode: Episode, slot: int, calls: Sequence[Call], luck: Luck) ->
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         if luck.far(call.ready_s):
             continue
-        if luck.outage(call.ready_s):
+        if luck.outage(call.ready_s, spec.name):
             expected = {Status.OUTAGE}
         elif not works[call.k - 1]:
             expected = {luck.failure(slot, call.k)}

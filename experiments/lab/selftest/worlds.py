@@ -158,6 +158,8 @@ class Writer:
             ("window_s", 0.4), ("quota", 0.15), ("timeout_s", 0.4), ("gpu_cons_mb", 0.3), ("gpu_inst_mb", 0.2),
         ):  # fmt: skip
             self.some(f"profile.{name}", chance, found)
+        if random.random() < 0.15:
+            found["latency_quantiles"] = [0.0, *sorted(random.uniform(0, 3) for _ in range(random.randint(1, 9))), 3.0]
         return found
 
     def failures(self) -> Any:
@@ -174,6 +176,8 @@ class Writer:
             found["bursts"] = {
                 "every_s": max(1.0, self.number("failures.bursts.every_s")),
                 "lasts_s": max(1e-3, self.number("failures.bursts.lasts_s")),
+                **({"under_way": True} if random.random() < 0.4 else {}),
+                **({"tools": ["t0"]} if random.random() < 0.3 else {}),
             }
         return found
 

@@ -25,6 +25,7 @@ from tests.helpers.worlds import BROKEN, small_world, tool
 pytestmark = pytest.mark.native
 
 STORM = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0))
+SHARED = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0, tools=("t0", "t2"), under_way=True))
 QUIET = FailureModel(kinds={"timeout": 1.0, "partial": 2.0, "corrupt": 2.0, "drifted": 2.0}, sticky=0.3)
 
 
@@ -96,6 +97,7 @@ TOOLS = st.builds(
     fee=st.sampled_from([0.0, 0.1, 1.0, 3.7]),
     latency_s=st.sampled_from([0.05, 0.5, 1.0, 7.3, 40.0]),
     latency_spread=st.sampled_from([0.0, 0.4]),
+    latency_quantiles=st.sampled_from([(), (), (0.5, 2.0), (0.0, 0.9, 1.1, 30.0)]),
     cold_start_s=st.sampled_from([0.0, 0.0, 0.3]),
     keep_alive_s=st.sampled_from([0.5, 10.0]),
     concurrency=st.sampled_from([0, 0, 1, 2]),
@@ -127,7 +129,7 @@ def worlds(draw: Any) -> Any:
         events=draw(st.lists(NOTICES, max_size=4)),
         copies=2,
         solvable=draw(st.booleans()),
-        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM, QUIET])),
+        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM, SHARED, QUIET])),
         faas=draw(st.sampled_from([None, FaasPricing.opencatp(), FaasPricing.aws()])),
         bill_failures=draw(st.booleans()),
         bill_cold_start=draw(st.booleans()),
