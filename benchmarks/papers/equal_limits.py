@@ -18,6 +18,7 @@ from costgym.experiments.board.run_log import read_episodes
 from costgym.experiments.lab.papers.protocols import protocols
 from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.play.metrics import paired_difference
+from costgym.simulators.scenario import load_scenario, parse_scenario
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
@@ -33,17 +34,22 @@ SEEDS = 4
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/limits"))
+    parser.add_argument("--failures", default="", help="how tools fail, by the name of a preset, such as reliable")
+    parser.add_argument("--planners", default=",".join(PLANNERS), help="which planners to play, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    scenario, planners = "marketplace", given.planners.split(",")
+    if given.failures:
+        scenario = parse_scenario({**load_scenario(scenario).model_dump(mode="json"), "failures": given.failures})
     rows, played = [], []
     for limits, search in LIMITS.items():
         board = given.out / limits.replace(" ", "-")
-        agents = [BASE] if search else [BASE, *PLANNERS]
-        config = make_run_config("quick", agents=agents, budgets="price=15,30,60", search=search)
+        agents = [BASE] if search else [BASE, *planners]
+        config = make_run_config("quick", agents=agents, budgets="price=15,30,60", search=search, scenario=scenario)
         document = run_leaderboard(config, board, given.jobs).document
-        planners = [one for one in played if one.agent in PLANNERS]  # their limits are the same in both
-        played = [*planners, *read_episodes(board)]
+        # the planners' limits are the same in both
+        played = [*(one for one in played if one.agent != BASE), *read_episodes(board)]
         for row in document["rows"]:
             found = {"limits": limits, "agent": row["agent"], "budget": row["budget"]["price"], "episodes": row["episodes"]}
             found |= {metric: row[metric] for metric in METRICS} | {"ci95": {metric: row["ci95"][metric] for metric in METRICS}}
@@ -51,12 +57,15 @@ def main() -> None:
         for budget in sorted({one.budget["price"] for one in played}):
             same = [one for one in played if one.budget["price"] == budget]
             base = [one for one in same if one.agent == BASE]
-            for agent in PLANNERS:
+            for agent in planners:
                 own = [one for one in same if one.agent == agent]
                 less = paired_difference(own, base, "pass_rate", seeds=SEEDS)
                 points = [round(100 * value, 1) for value in (less.difference, *less.ci95)]
                 rows.append({"limits": limits, "agent": f"{agent} less {BASE}", "budget": budget, "pass_rate, points": points})
-    write_report({"command": "python benchmarks/papers/equal_limits.py", "rows": rows}, given.json)
+    write_report(
+        {"command": "python benchmarks/papers/equal_limits.py", "failures": given.failures or "marketplace", "rows": rows},
+        given.json,
+    )
 
 
 if __name__ == "__main__":
