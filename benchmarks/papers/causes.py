@@ -119,6 +119,18 @@ def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
                 summary="tools beyond five bring wrong choices where their documents are shown, not where names are listed"),
         replace(published, name="documents crowd and register more", whose="ours", model=f"{published.model},register_more=1",
                 summary="both"),
+        replace(published, name="documents crowd fourfold and register more", whose="ours",
+                model=f"{published.model},register_more=1,crowding=0.1",
+                summary="the same, with four times as many wrong choices for each doubling of the documents"),
+        replace(published, name="unreliable", whose="ours", failures="storm",
+                summary="tools that mostly fail, so that many are tried for a need"),
+        replace(published, name="unreliable and steps", whose="ours", failures="storm", search=steps, source={"needs": [6, 6]},
+                summary="the same with 24 steps and six needs, so that there are replies and reasons to register"),
+        replace(published, name="just above 20", whose="ours", candidates={**published.candidates, "more than 20": (21, 25)},
+                summary="21 to 25 candidates instead of 21 to 64"),
+        replace(published, name="just above 20 and six needs", whose="ours", search=steps, source={"needs": [6, 6]},
+                candidates={**published.candidates, "more than 20": (21, 25)}, summary="the same with 24 steps and six needs"),
+        replace(published, name="six needs", whose="ours", source={"needs": [6, 6]}, summary="tasks with six needs"),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separately).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def _right(record: DecisionRecord, place: int) -> bool:
 
 
 def decision_rows(
-    episodes: int | None = None, seed: int = 0, data: str | None = None, samples: Mapping[str, Any] | None = None
+    episodes: int | None = None, seed: int = 0, data: str | None = None, samples: dict[str, Any] | None = None
 ) -> list[Row]:
     """Score the rule, the simulated deciders and the trained one on seen (`valid`) and unseen tools (`test`).
 

@@ -130,7 +130,7 @@ def reproduce(
     if name == "deer":
         found = {"ours": [], "effects": []}
         for protocol in protocols(name)[: 1 if data else None]:
-            rows = decision_rows(count or None, seed, data, protocol.source or None)
+            rows = decision_rows(count or None, seed, data, dict(protocol.source) or None)
             for side, own in (("ours", rows), ("effects", deer_effects(rows))):
                 found[side] += [{**row, "protocol": protocol.name} for row in own]
     else:
