@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...simulators.bounds import Count, Number, one_of
-from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, RANDOM
+from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, NEAREST, RANDOM
 from ..base import DECISION
 from ..settings import LanguageModelSettings, PolicyConfig
 
@@ -14,6 +14,7 @@ SAMPLINGS: dict[str, dict[str, int]] = {
     "random": {RANDOM: 1},
     "inter": {INTER: 1},
     "intra": {INTRA: 1},
+    "nearest": {NEAREST: 1},
     "mixture": dict(MIXTURE),
 }
 """Strategies by which candidates of training samples are drawn, by the name of the option."""
@@ -24,7 +25,7 @@ class DeerSettings(LanguageModelSettings):
     """Settings of DEER's training. A small model is pre-trained on retrieval first, see `training.deer.retrieval`."""
 
     sampling: Annotated[str, one_of("sampling strategy", SAMPLINGS)] = Field(
-        default="mixture", description="How candidates of training samples are drawn: random, inter, intra or mixture."
+        default="mixture", description="How candidates of training samples are drawn: random, inter, intra, nearest or mixture."
     )
     model: str | None = Field(
         default=None, description="A published causal language model by id or folder, tuned with LoRA; by default a small one."

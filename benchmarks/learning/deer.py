@@ -2,17 +2,20 @@
 
     python benchmarks/learning/deer.py                                  # the mixture
     python benchmarks/learning/deer.py --samplings mixture,random,inter,intra --seeds 0,1 --json results.json
+    python benchmarks/learning/deer.py --samplings nearest --seeds 0,1,2,3,4  # candidates that a word rule confuses
 
 Runs are kept under --out and gone on with when the script is called again. Every policy is measured on the same samples: the
 split `valid` (seen tools, the paper's mixture of candidates) and `test` (unseen tools, random candidates), as DEER's own data
-are. `mean` is that of P_DC on both; the mixture's lead over a single strategy has an interval of a bootstrap over the samples,
-on which both were asked alike. It says nothing of the chance of another seed: that is why there are several.
+are; and on both with the candidates that are most alike ("near"). `mean` is that of P_DC on both; the mixture's lead over a
+single strategy has an interval of a bootstrap over the samples, on which both were asked alike. It says nothing of the chance
+of another seed: that is why there are several, and Student's intervals over them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,15 +24,20 @@ import numpy as np
 
 from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.lab.papers.decisions import decision_rows
+from costgym.experiments.lab.papers.decisions import decision_row, decision_rows
+from costgym.experiments.lab.papers.protocols import NEAR, protocols
 from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
 from costgym.experiments.train.curve import read_curve
 from costgym.experiments.train.deer.train import train_deer
 from costgym.simulators.decision.samples import examples
 from costgym.simulators.errors import require
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.papers.presets import over_seeds
+
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}
 SPLITS = {"seen": "valid", "unseen": "test"}
+NEAREST = next(dict(protocol.source) for protocol in protocols("deer") if protocol.name == NEAR)
 RESAMPLES = 10000
 
 
@@ -44,11 +52,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="also write the rows to a file")
     args = parser.parse_args()
     require("torch", "train").set_num_threads(args.threads)
-    print(f"{'decider':22} {'tools':7} {'seed':>4} " + " ".join(f"{name:>11}" for name in ACCURACIES), flush=True)
+    print(f"{'decider':22} {'tools':12} {'seed':>4} " + " ".join(f"{name:>11}" for name in ACCURACIES), flush=True)
     rows: list[dict[str, Any]] = []
     if args.untrained:
-        for row in decision_rows():
-            kind = "seen" if row["split"] == "valid" else "unseen"
+        for row in (*decision_rows(), *({**row, "near": ", near"} for row in decision_rows(samples=NEAREST))):
+            kind = ("seen" if row["split"] == "valid" else "unseen") + row.get("near", "")
             _print(row["agent"], kind, "-", [row.get(name) for name in ACCURACIES])
             rows.append({"decider": row["agent"], "tools": kind, **{name: row.get(name) for name in ACCURACIES}})
     samplings, seeds = args.samplings.split(","), [int(seed) for seed in args.seeds.split(",")]
@@ -59,6 +67,13 @@ def main() -> None:
             rows += _train(run, sampling, seed, {} if args.steps is None else {"steps": args.steps})
             if len(samplings) > 1:
                 right[sampling, seed] = rightness(run)
+    spread = []
+    for sampling in samplings if len(seeds) > 1 else ():
+        for kind in dict.fromkeys(row["tools"] for row in rows):
+            own = [row for row in rows if "seed" in row and (row["decider"], row["tools"]) == (f"trained, {sampling}", kind)]
+            figures = {name: over_seeds([row[name] for row in own]) for name in ACCURACIES}
+            spread.append({"decider": f"trained, {sampling}", "tools": kind, "seeds": len(own), **figures})
+            print(json.dumps(spread[-1]), flush=True)
     leads = []
     if "mixture" in samplings:
         for other in (name for name in samplings if name != "mixture"):
@@ -77,7 +92,9 @@ def main() -> None:
             f" (seen {100 * found['seen']:+.1f}, unseen {100 * found['unseen']:+.1f}): {better}"
         )
     if args.json is not None:
-        args.json.write_text(json.dumps({"rows": rows, "mixture_less_single_strategy": leads}, indent=1) + "\n")
+        args.json.write_text(
+            json.dumps({"rows": rows, "over_seeds": spread, "mixture_less_single_strategy": leads}, indent=1) + "\n"
+        )
 
 
 def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -92,6 +109,13 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
         _print(f"trained, {sampling}", kind, seed, list(found.values()))
         told = {"seed": seed, "steps": result.steps, "of_retrieval": retrieval}
         rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **found})
+    decider = load_decider(run)
+    world = DecisionAwareEnv(scenario="decision", split="valid", samples=NEAREST).world
+    for kind, split in SPLITS.items():
+        row = decision_row("", None, split, evaluate_together(decider, examples(world, split)))
+        _print(f"trained, {sampling}", f"{kind}, near", seed, [row[name] for name in ACCURACIES])
+        rows.append({"decider": f"trained, {sampling}", "tools": f"{kind}, near", "seed": seed})
+        rows[-1] |= {name: row[name] for name in ACCURACIES}
     mean = (result.metrics["seen_p_dc"] + result.metrics["unseen_p_dc"]) / 2
     print(
         f"# {result.steps} steps, {retrieval} of them of retrieval; {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), ", end=""
@@ -131,7 +155,7 @@ def lead(differences: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
 
 def _print(name: str, kind: str, seed: object, shares: list[float | None]) -> None:
     told = " ".join("          -" if share is None else f"{share:11.1%}" for share in shares)
-    print(f"{name:22} {kind:7} {seed!s:>4} {told}", flush=True)
+    print(f"{name:22} {kind:12} {seed!s:>4} {told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from math import log2
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from costgym.agents.registry import make_agent
 from costgym.agents.strategies import SearchSettings
 from costgym.experiments.lab.papers.claims import counted
 from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
@@ -29,6 +31,11 @@ Found = dict[str, dict[str, tuple[str, bool]]]
 
 
 _TALKATIVE = "simulated:thought=1"
+
+
+def _answering(name: str, **settings: Any) -> Any:
+    """Return an agent; where the planner is asked for, the one that answers from what it found instead of giving up."""
+    return make_agent(f"{name}-answers" if name == "toolplanner" else name, **settings)
 
 
 def variations(paper: str, name: str = PUBLISHED) -> tuple[Protocol, ...]:
@@ -48,6 +55,12 @@ def _btp(published: Protocol) -> tuple[Protocol, ...]:
                 "Table 27), beside those that are most similar and serve none"),
         replace(published, name="whole answers", whose="ours", judge={"curve": 1000.0},
                 summary="a judge whose second stage passes no partial answer beyond its rate for empty ones"),
+        replace(published, name="one need", whose="ours", source={"needs": [1, 1]},
+                summary="tasks with one need, so that a plan cannot leave one without a tool for another"),
+        replace(published, name="reliable", whose="ours", failures="reliable",
+                summary="tools that nearly always work, so that what a plan allows suffices"),
+        replace(published, name="reliable and one need", whose="ours", failures="reliable", source={"needs": [1, 1]},
+                summary="both"),
     )  # fmt: skip
 
 
@@ -67,12 +80,19 @@ def _whole(query: str, statement: str, needs: Sequence[Any], gold: Sequence[Any]
     }
 
 
+def _documents_crowd(model: Any, context: Any) -> float:
+    """Return the chance of a wrong choice by the number of tools with documentation alone."""
+    return float(model.rates.wrong_tool + model.rates.crowding * max(0.0, log2(max(1, len(context.shown)) / 5.0)))
+
+
 _PATCHES = {
     "all groups": ("costgym.experiments.lab.papers.instructions.of_group", lambda world, numbers, most: list(numbers[:most])),
     "reader knows": ("costgym.agents.toolplanner.simulated.understood", lambda view, everywhere=False: view.task),
     "whole query": ("costgym.simulators.marketplace.tasks.instructions", _whole),
+    "documents crowd": ("costgym.agents.models.simulated.Simulated._wrong_rate", _documents_crowd),
+    "answers": ("costgym.experiments.lab.papers.instructions.make_agent", _answering),
 }
-"""Earlier forms of ToolPlanner's tasks, by variation; a process plays one of them, since worlds are kept."""
+"""Other code, by what the name of a variation holds; a process plays one of them, since worlds are kept."""
 
 
 def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
@@ -93,11 +113,36 @@ def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
                 summary="tools that nearly always work, so that few are tried for a need"),
         replace(published, name="misnamed", whose="ours", source={"misnamed": 0.3},
                 summary="30 % of the tools promise by name what their documentation denies"),
+        replace(published, name="register more", whose="ours", model=f"{published.model},register_more=1",
+                summary="whoever may register several tools at once always does, instead of in 30 % of the cases"),
+        replace(published, name="documents crowd", whose="ours",
+                summary="tools beyond five bring wrong choices where their documents are shown, not where names are listed"),
+        replace(published, name="documents crowd and register more", whose="ours", model=f"{published.model},register_more=1",
+                summary="both"),
+        replace(published, name="documents crowd fourfold and register more", whose="ours",
+                model=f"{published.model},register_more=1,crowding=0.1",
+                summary="the same, with four times as many wrong choices for each doubling of the documents"),
+        replace(published, name="unreliable", whose="ours", failures="storm",
+                summary="tools that mostly fail, so that many are tried for a need"),
+        replace(published, name="unreliable and steps", whose="ours", failures="storm", search=steps, source={"needs": [6, 6]},
+                summary="the same with 24 steps and six needs, so that there are replies and reasons to register"),
+        replace(published, name="just above 20", whose="ours", candidates={**published.candidates, "more than 20": (21, 25)},
+                summary="21 to 25 candidates instead of 21 to 64"),
+        replace(published, name="just above 20 and six needs", whose="ours", search=steps, source={"needs": [6, 6]},
+                candidates={**published.candidates, "more than 20": (21, 25)}, summary="the same with 24 steps and six needs"),
+        replace(published, name="six needs", whose="ours", source={"needs": [6, 6]}, summary="tasks with six needs"),
     )  # fmt: skip
 
 
 def _toolplanner(published: Protocol) -> tuple[Protocol, ...]:
+    other = next(protocol for protocol in protocols("toolplanner") if protocol.name != published.name)
     return (
+        replace(published, name="other limits", whose="ours" if published.name == PUBLISHED else "paper", search=other.search,
+                summary="plain tree search with the limits of the other protocol"),
+        replace(published, name="answers", whose="paper",
+                summary="the planner answers from what it found instead of giving up, as the paper's trained one does"),
+        replace(published, name="other limits and answers", whose="paper", search=other.search,
+                summary="both"),
         replace(published, name="listed", whose="ours", source={},
                 summary="16 listed candidates, three quarters of which serve the needs"),
         replace(published, name="reliable", whose="ours", failures="reliable",
@@ -127,7 +172,8 @@ def main() -> None:
     agents = None if args.agents is None else args.agents.split(",")
     found: Found = {}
     for variation in chosen:
-        earlier = patch(*_PATCHES[variation.name]) if variation.name in _PATCHES else nullcontext()
+        patched = next((found for name, found in _PATCHES.items() if name in variation.name), None)
+        earlier = nullcontext() if patched is None else patch(*patched)
         with tempfile.TemporaryDirectory() as folder, earlier:
             rows = play_protocol(args.paper, variation, args.seed, args.episodes, args.jobs, Path(folder), agents=agents)
         effects = counted(rows["effects"])

@@ -42,12 +42,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--presets", default=",".join(("default", *PRESETS)), help="which to train, with commas between")
     parser.add_argument("--out", type=Path, default=Path("runs/presets"))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = []
     for kind in KINDS:
-        policies: dict[str, list[str]] = {"default": [], **{preset: [] for preset in PRESETS}}
+        policies: dict[str, list[str]] = {name: [] for name in given.presets.split(",")}
         for seed in range(given.seeds):
             for name, runs in policies.items():
                 folder = given.out / f"{kind}-{name}-{seed}-{given.steps}"

@@ -1,6 +1,6 @@
-"""Candidate toolsets, which stand beside the right tool: drawn at random, from one cluster, or from several clusters.
+"""Candidate toolsets, which stand beside the right tool: drawn at random, from one or several clusters, or the nearest ones.
 
-Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1.
+Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1, but for the nearest tools, which are ours.
 """
 
 import re
@@ -13,8 +13,8 @@ from ..marketplace.tasks import Luck
 from ..retrieval.embedding import TextEmbedding, centres_of, k_means, squared_distances
 from ..tools import Tool, ToolText
 
-RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
-STRATEGIES = (RANDOM, INTRA, INTER)
+RANDOM, INTRA, INTER, NEAREST = "random", "intra-class", "inter-class", "nearest"
+STRATEGIES = (RANDOM, INTRA, INTER, NEAREST)
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}  # Parts of the best mixture. Source: DEER, Section 5.1.
 
@@ -48,7 +48,7 @@ class CandidateSampler:
         if len(self.pool) <= size:
             raise ConfigError("candidate sets", f"expected a pool of more than {size} tools, got {len(self.pool)}")
         descriptions = [what_it_does(tool) for tool in self.pool]
-        vectors = TextEmbedding(descriptions)(descriptions)
+        self._vectors = vectors = TextEmbedding(descriptions)(descriptions)
         self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
         count = max(self.labels) + 1
         self.members: list[list[int]] = [[] for _ in range(count)]
@@ -93,6 +93,8 @@ class CandidateSampler:
             others = self._from_one_cluster(right, home, wanted, luck)
         elif strategy == INTER:
             others = self._from_many_clusters(right, home if with_gold else -1, wanted, luck)
+        elif strategy == NEAREST:
+            others = self._nearest_tools(right, wanted)
         else:
             raise UnknownName("sampling strategy", strategy, STRATEGIES)
         return tuple(luck.order([*others, right] if with_gold else others))
@@ -123,6 +125,17 @@ class CandidateSampler:
             if len(found) == wanted:
                 return found
         raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+
+    def _nearest_tools(self, right: Tool, wanted: int) -> list[Tool]:
+        """Return the tools whose descriptions are most like the right one's, one of each capability."""
+        likeness = (self._vectors @ self._vectors[self._index[right.name]]).round(9)  # free of the noise of a sum's order
+        nearest: dict[str, Tool] = {}
+        for tool in self._unfit(right, np.argsort(-likeness, kind="stable").tolist()):
+            nearest.setdefault(tool.capability or tool.name, tool)
+        found = list(nearest.values())[:wanted]
+        if len(found) < wanted:
+            raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+        return found
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
         found: list[Tool] = []

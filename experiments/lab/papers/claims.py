@@ -192,7 +192,7 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate") if grading == "judge" else None
             follows, levels = two_sided(*ends, margin=ALIKE) == "same", _levels(table[base], table[f"{base}+btp"], passes)
             found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper, levels=levels))
-        for base in bases:
+        for base in (name for name in bases if f"{name}+prompt" in results):
             text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
             claim = f"{base}: +Prompt changes PBC by under 3 points"
             found.append(effect(claim, text, abs(gain) < 3.0, grading, "Table 2", by=ATTENDS_COSTS))

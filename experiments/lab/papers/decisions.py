@@ -4,6 +4,7 @@ Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separ
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -54,15 +55,18 @@ def _right(record: DecisionRecord, place: int) -> bool:
     return record.right_call is True
 
 
-def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None = None) -> list[Row]:
+def decision_rows(
+    episodes: int | None = None, seed: int = 0, data: str | None = None, samples: dict[str, Any] | None = None
+) -> list[Row]:
     """Score the rule, the simulated deciders and the trained one on seen (`valid`) and unseen tools (`test`).
 
     Args:
         episodes: number of samples from the start of each split; None for all.
         data: a ToolDEER folder, used instead of generated samples. If it has no training samples, the rule is fitted on one
             half of the validation samples and scored on the other half.
+        samples: fields of `DecisionSettings`, for generated samples.
     """
-    env = DecisionAwareEnv(data=data, split="valid")
+    env = DecisionAwareEnv(data=data, split="valid", samples=samples)
     world = env.world
     splits = {"valid": examples(world, "valid", episodes), "test": examples(world, "test", episodes)}
     if "train" in world.tasks.splits:

@@ -13,12 +13,13 @@ from typing import Any
 
 from ....agents.btp.plan import BtpSettings
 from ....agents.strategies import SearchSettings
+from ....simulators.decision.toolsets import NEAREST
 from ....simulators.errors import UnknownName
 from ....simulators.marketplace.sources import MarketplaceSource
 from ....simulators.scenario import Scenario, parse_scenario
 from ...play.experience import ExperienceSettings
 
-PUBLISHED, BOARD = "published", "board"
+PUBLISHED, BOARD, NEAR = "published", "board", "near"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Protocol:
     """The terms under which a paper's systems are played.
 
     Attributes:
-        name: "published" or "board".
+        name: "published" or "board"; "near" for DEER, which is on no board of papers.
         summary: what is particular to it, in words.
         candidates: tools on offer in a task by group of rows; None for as many as the world has.
         search: fields of `SearchSettings`, by strategy or for all, as `SearchSettings.chosen` reads them.
@@ -34,7 +35,7 @@ class Protocol:
         experience: what BTP plans from; None for a paper without past uses.
         grading: grading of the paper's own table.
         source: further fields of the world's source, such as `needs`; `candidates` that are retrieved are as many as the group
-            has at most.
+            has at most. For DEER, fields of `DecisionSettings`.
         failures: how tools fail, by the name of a preset; "" for the world's own.
         judge: fields of the judge that differ from the world's.
         model: name of the simulated model, with rates of its own where the paper's setting gives them.
@@ -115,6 +116,17 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
             "up to 40 candidates; chains of 24 steps",
             {"up to 10": (5, 10), "11 to 20": (11, 20), "more than 20": (21, 40)},
             {"depth": 24},
+        ),
+    ),
+    "deer": (
+        Protocol(
+            PUBLISHED,
+            "candidates drawn at random, within and across clusters, in the paper's mixture; for unseen tools at random",
+        ),
+        Protocol(
+            NEAR,
+            "the candidates whose descriptions are most like the right tool's, each for another fact",
+            source={"mixture": {NEAREST: 1}, "test_mixture": {NEAREST: 1}},
         ),
     ),
     "toolplanner": (

@@ -127,8 +127,11 @@ def reproduce(
     count = DEFAULT_EPISODES[name] if episodes is None else episodes
     found: dict[str, list[Row]]
     if name == "deer":
-        rows = [{**row, "protocol": PUBLISHED} for row in decision_rows(count or None, seed, data)]
-        found = {"ours": rows, "effects": [{**row, "protocol": PUBLISHED} for row in deer_effects(rows)]}
+        found = {"ours": [], "effects": []}
+        for protocol in protocols(name)[: 1 if data else None]:
+            rows = decision_rows(count or None, seed, data, dict(protocol.source) or None)
+            for side, own in (("ours", rows), ("effects", deer_effects(rows))):
+                found[side] += [{**row, "protocol": protocol.name} for row in own]
     else:
         with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
             if name == "catp":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costgym import ConfigError, UnknownName
 from costgym.simulators.decision.conversation import general_query
 from costgym.simulators.decision.samples import CALL, COUNTS, NO_CALL, NO_SEARCH, SampleWriter, decision_world, split_tools
-from costgym.simulators.decision.toolsets import INTER, INTRA, RANDOM, CandidateSampler, mixture_cycle
+from costgym.simulators.decision.toolsets import INTER, INTRA, NEAREST, RANDOM, STRATEGIES, CandidateSampler, mixture_cycle
 from costgym.simulators.marketplace.tasks import Luck
 from costgym.simulators.retrieval.embedding import content_words, k_means
 from costgym.simulators.scenario import load_scenario
@@ -99,6 +99,14 @@ def test_a_cluster_that_is_too_small_ends_with_the_nearest_ones_and_never_loops(
         assert ("tool_0" in {t.name for t in drawn}) is with_gold
 
 
+def test_the_nearest_candidates_are_most_alike_and_of_different_facts() -> None:
+    pool = [tool(0, "rain in a city today"), tool(1, "rain in a city tomorrow"), tool(2, "rain in a city tomorrow", "later")]
+    pool += [tool(3, "rain in a city tomorrow", "later"), tool(4, "rain in a town"), tool(5, "price of a share")]
+    sampler = CandidateSampler(pool, size=3, clusters=2)
+    assert {t.name for t in sampler.draw(NEAREST, "tool_0", True, Luck("x", seed=0))} == {"tool_0", "tool_1", "tool_2"}
+    assert {t.name for t in sampler.draw(NEAREST, "tool_0", False, Luck("x", seed=0))} == {"tool_1", "tool_2", "tool_4"}
+
+
 def test_too_few_clusters_go_on_at_random() -> None:
     pool = [tool(i, f"share {i}") for i in range(8)]
     drawn = CandidateSampler(pool, size=5, clusters=2).draw(INTER, "tool_0", True, Luck("x", seed=0))
@@ -108,7 +116,7 @@ def test_too_few_clusters_go_on_at_random() -> None:
 def test_a_pool_in_which_too_much_fits_is_a_clear_error() -> None:
     pool = [tool(i, "rain", capability="rain") for i in range(6)] + [tool(6, "snow")]
     sampler = CandidateSampler(pool, size=3, clusters=2)
-    for strategy in (RANDOM, INTRA, INTER):
+    for strategy in STRATEGIES:
         with pytest.raises(ConfigError, match="tool_0"):
             sampler.draw(strategy, "tool_0", False, Luck("x", seed=0))
     with pytest.raises(ConfigError, match="pool"):

@@ -1,0 +1,65 @@
+"""ToolPlanner's Table 5 on small models: trained with both kinds of feedback, without each of them, and without both.
+
+    python benchmarks/papers/feedback.py --out runs/feedback --episodes 60 --json benchmarks/results/feedback.json
+
+The four share one first stage, which is the row without both, and one set of solution trees. They are played under the
+published protocol, beside plain tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.report import write_report
+from costgym.experiments.lab.papers.instructions import follow_all, instruction_rows
+from costgym.experiments.lab.papers.protocols import protocols
+from costgym.experiments.lab.papers.reproduce import enlarged
+from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
+from costgym.simulators.scenario import load_scenario
+
+LENGTHS = {"steps": 1000, "rank_tasks": 400, "rank_steps": 150}
+LEFT_OUT: dict[str, dict[str, Any]] = {"without-completion": {"completion": False}, "without-following": {"following": False}}
+BASE, BOTH, NEITHER = "dfsdt", "both-feedbacks", "without-both"
+FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
+    parser.add_argument("--episodes", type=int, default=60, help="tasks at each of the five instruction levels")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    report = given.json and given.json.absolute()
+    given.out.mkdir(parents=True, exist_ok=True)
+    os.chdir(given.out)  # an agent's name holds its run, and names files
+    train_toolplanner(BOTH, seed=given.seed, **LENGTHS)
+    for name, change in LEFT_OUT.items():
+        train_toolplanner(name, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS, **change)
+    if not Path(NEITHER).exists():
+        Path(NEITHER).symlink_to(Path(BOTH) / STAGE_ONE)
+    agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NEITHER))]
+    published = protocols("toolplanner")[0]
+    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
+    kept = follow_all(agents, given.episodes, given.seed, world, published.search, published.model, Path("played"), given.jobs)
+    rows = [
+        {"agent": row["agent"], "level": row["level"], "episodes": row["episodes"]}
+        | {
+            title: [round(100 * value, 1) for value in (row[key], *row["ci95"][key])]
+            for key, title in FIGURES.items()
+            if key in row
+        }
+        for row in instruction_rows(kept, given.seed)
+    ]
+    write_report({"command": "python benchmarks/papers/feedback.py", **LENGTHS, "rows": rows}, report)
+
+
+if __name__ == "__main__":
+    main()
