@@ -5,9 +5,8 @@ from functools import lru_cache
 
 from pydantic import Field, model_validator
 
-from ..bounds import StrictModel
+from ..bounds import StrictModel, is_none
 from ..failures import FailureModel
-from ..marketplace.sources import is_none
 from ..scenario import Scenario
 
 VALUES = (2, 20)
