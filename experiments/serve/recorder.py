@@ -1,39 +1,18 @@
 """Record the episodes that clients play as a collection of trajectories, which `costgym verify` replays like any other."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 
-from ...envs.base import NO_OPTIONS, Instance, base_env
+from ...envs.base import NO_OPTIONS, base_env
 from ...simulators.bounds import unreadable
 from ...simulators.errors import ConfigError
 from ..play.trajectories.collect import open_collection
 from ..play.trajectories.format import Header, Trajectory
 from ..play.trajectories.record import digest, trajectory_of
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The episode that a recorder hands out next: its index in a run, and its task and seed."""
-
-    index: int
-    instance: Instance
-
-
-class Records(Protocol):
-    """A recorder of a service's episodes."""
-
-    def assign(self) -> Assignment | None:
-        """The next episode to play; None if the client chooses. Raises Refused if none is left."""
-        ...
-
-    def add(self, env: gym.Env[Any, Any], tape: "Tape", truncated: bool) -> None:
-        """Write the episode that has just ended in an environment; raises DataError if it cannot be written."""
-        ...
 
 
 class Recorder:
@@ -61,10 +40,6 @@ class Recorder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def assign(self) -> Assignment | None:
-        """Return None: the client chooses the next episode."""
-        return None
-
     def add(self, env: gym.Env[Any, Any], tape: "Tape", truncated: bool) -> None:
         """Write the episode that has just ended in an environment."""
         trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
@@ -77,14 +52,9 @@ class Recorder:
 
 
 class Tape:
-    """The actions, rewards and digests of observations of an episode in progress.
+    """The actions, rewards and digests of observations of an episode in progress."""
 
-    Args:
-        assigned: what the episode has to be, if its recorder says so.
-    """
-
-    def __init__(self, observation: Any, assigned: Assignment | None = None) -> None:
-        self.assigned = assigned
+    def __init__(self, observation: Any) -> None:
         self.actions: list[Any] = []
         self.rewards: list[float] = []
         self.digests = [digest(observation)]
@@ -96,6 +66,5 @@ class Tape:
 
     def trajectory(self, env: gym.Env[Any, Any], agent: str, index: int, truncated: bool) -> Trajectory:
         """The record of the episode, which has just ended in an environment."""
-        options = NO_OPTIONS if self.assigned is None else self.assigned.instance.options
         played = self.actions, self.rewards, self.digests, truncated
-        return trajectory_of(base_env(env), agent, "", index, options, *played)[0]
+        return trajectory_of(base_env(env), agent, "", index, NO_OPTIONS, *played)[0]

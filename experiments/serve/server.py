@@ -23,7 +23,7 @@ from ...simulators.errors import ConfigError
 from .connections import Gate, protocols
 from .limits import LOOPBACK, Limits
 from .openenv import OpenEnv
-from .recorder import Records
+from .recorder import Recorder
 from .sessions import Sessions
 
 LONGEST_HEAD = 16 * 1024
@@ -51,7 +51,7 @@ class Service:
         seed: int = 0,
         hosts: frozenset[str] | None = LOOPBACK,
         clock: Callable[[], float] = time.monotonic,
-        recorder: Records | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.sessions = Sessions(make, self.limits, seed, clock, recorder)

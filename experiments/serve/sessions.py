@@ -14,7 +14,7 @@ import gymnasium as gym
 from ...envs.base import base_env
 from ...simulators.errors import CostGymError, DataError
 from .limits import Bucket, Limits, Refused
-from .recorder import Records, Tape
+from .recorder import Recorder, Tape
 from .wire import encode_info, encode_observation, read_action, read_reset
 
 
@@ -39,7 +39,7 @@ class Session:
         bucket: Bucket,
         now: float,
         client: str = "",
-        recorder: Records | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
         self._recorder = recorder
@@ -66,12 +66,6 @@ class Session:
         if task is None and asked.index is not None:
             task = number_at(task_numbers(self.env, asked.split), asked.index)
         options: dict[str, Any] = {} if task is None else {"task": task}
-        assigned = None if self._recorder is None else self._recorder.assign()
-        if assigned is not None:
-            if seed is not None or options:
-                raise Refused("this server hands out the episodes of a leaderboard one by one; reset without a seed or a task")
-            seed = assigned.instance.seed
-            options = {"task": assigned.instance.number, **assigned.instance.options}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
         try:
@@ -81,7 +75,7 @@ class Session:
         self._next_seed = None
         self.steps, self._done = 0, False
         self._episode_id = asked.episode_id or secrets.token_hex(8)
-        self._tape = None if self._recorder is None else Tape(observation, assigned)
+        self._tape = None if self._recorder is None else Tape(observation)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
         return answer
@@ -194,7 +188,7 @@ class Sessions:
         limits: Limits,
         seed: int,
         clock: Callable[[], float],
-        recorder: Records | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # builds the world once, and has the spaces
