@@ -49,12 +49,7 @@ def run(
 
 
 def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
-    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack.
-
-    Args:
-        config: of the run.
-        folder: of the run.
-    """
+    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack."""
     alone = config.model_copy(update={"tracks": config.tracks[:1]})
     episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
     return board.summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
@@ -78,11 +73,8 @@ def add_shipped(folder: Path, config: RunConfig, engine: Engine | None = None) -
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:
-    """Write the pages of a leaderboard that are missing or differ from its data; returns the names of their files.
-
-    Args:
-        folder: a run that has ended and whose `leaderboard.json` was verified.
-    """
+    """Write the pages of an ended, verified leaderboard that are missing or differ from its data; returns the names of their
+    files."""
     place = Path(folder)
     with sole_writer(place):
         document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))

@@ -43,10 +43,8 @@ from .tools.warm import warm
 
 
 class Reporting(TyperGroup):
-    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2.
-
-    A run that stopped at its spend limit has exit status 3.
-    """
+    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2; a run that
+    stopped at its spend limit has exit status 3."""
 
     def invoke(self, ctx: Any) -> Any:
         before, threading.excepthook = threading.excepthook, _report_thread

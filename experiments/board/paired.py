@@ -22,16 +22,8 @@ Pair = tuple[int, int]
 
 
 def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[int, int] | None]:
-    """The best and the worst rank that each row may have.
-
-    Args:
-        metric: the figure that ranks, which is better if higher.
-        seeds: episodes of one task in a row; they are one trial.
-
-    Returns:
-        For each row one more than the number of rows that are significantly better, and the number of those that are not
-        significantly worse; None for a row without its figures by episode.
-    """
+    """The best and the worst rank that each row may have, by a figure that is better if higher: one more than the number of
+    rows that are significantly better, and the number of those not significantly worse; None without figures by episode."""
     pairs = list(combinations(range(len(rows)), 2))
     best, worst = [1] * len(rows), [len(rows)] * len(rows)
     for (a, b), lead in zip(pairs, _leads(rows, metric, pairs, seeds), strict=True):

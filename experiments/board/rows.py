@@ -12,18 +12,16 @@ from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from ..play.metrics import JUDGE_FIGURES
 from ..play.results import EpisodeResult
 from .conditions import PASS_RATE
-from .run_config import SERVED, RowConfig, RunConfig
+from .run_config import RowConfig
 from .tracks import charges_tokens
 
 SHIPPED_NAMES = ("replayed", "recorded")
 """Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
 MAX_REASONS = 3  # of void episodes, on a board
-BY_EPISODE = "by_episode"
-"""The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
+BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
 """Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
-_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
-"""Numbers of episodes that went wrong, shown where one did."""
+_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)  # numbers of episodes that went wrong, shown where one did
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
@@ -102,13 +100,12 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return [(name, own) for name, own in found if own]
 
 
-def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
+def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
-    if not charges_tokens(row.track.name):
+    if not charges_tokens(row.track.name) or not is_custom(row.agent):
         return True
-    if is_custom(row.agent):  # in this process it has models of its own; in a rerun ours counts what it is asked for
-        return all(result.replies.get(REQUESTS) for result in results if not result.void)
-    return config.model != SERVED
+    # in this process it has models of its own; in a rerun ours counts what it is asked for
+    return all(result.replies.get(REQUESTS) for result in results if not result.void)
 
 
 def is_ranked(row: Row) -> bool:

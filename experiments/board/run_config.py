@@ -29,35 +29,27 @@ from .tracks import TRACKS, has_own_limits
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
-SERVED = "served"
-"""The model of a run that clients of `costgym serve` play."""
 
 
 class TrackConfig(BaseModel):
     """The part of a run that one track plays.
 
     Attributes:
-        name: of the track, see `tracks.TRACKS`.
-        env: the environment in which agents' names are looked up first; an agent may play in another view of the track.
         scenario, digest: the world, whole, and its short name.
-        agents: names, in order.
-        conditions: what each agent is played under.
-        split: of the tasks.
         seeds: episodes of one task in a row, each under the next seed, so that it shows how often all of them pass.
-        ranked_by: the figure of a row that ranks it.
         settings: further arguments of the environments, by id; those of `*` are for all views.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str
-    env: str
+    name: str  # of the track, see `tracks.TRACKS`
+    env: str  # the environment in which agents' names are looked up first; an agent may play in another view of the track
     scenario: dict[str, Any]
     digest: str
-    agents: tuple[str, ...]
-    conditions: tuple[Condition, ...]
-    split: str
+    agents: tuple[str, ...]  # names, in order
+    conditions: tuple[Condition, ...]  # what each agent is played under
+    split: str  # of the tasks
     seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
-    ranked_by: str = PASS_RATE
+    ranked_by: str = PASS_RATE  # the figure of a row that ranks it
     settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
@@ -117,13 +109,8 @@ class RunConfig(BaseModel):
     """The configuration of a leaderboard run.
 
     Attributes:
-        suite: its name.
-        tracks: what is played, each track with its own world.
         grading, seed: as `costgym leaderboard` takes them.
-        model: behind agents that need one.
         search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
-        btp: fields of `BtpSettings` that differ from the default.
-        weights: hashes of the weights of trained agents; other weights make another run.
         experience: how the past uses were collected that agents with BTP plan from; None where none do.
         documents: of the tools, full or short, where that was chosen.
         batch: episodes at a time that a local model replied to together, on which its replies may depend; None for one.
@@ -133,14 +120,14 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str = FORMAT
     version: str = __version__
-    suite: str
-    tracks: tuple[TrackConfig, ...] = Field(min_length=1)
+    suite: str  # its name
+    tracks: tuple[TrackConfig, ...] = Field(min_length=1)  # what is played, each track with its own world
     grading: str
     seed: int
-    model: str
+    model: str  # behind agents that need one
     search: dict[str, Any] = {}
-    btp: dict[str, Any] = {}
-    weights: dict[str, str] = {}
+    btp: dict[str, Any] = {}  # fields of `BtpSettings` that differ from the default
+    weights: dict[str, str] = {}  # hashes of the weights of trained agents; other weights make another run
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
     batch: int | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -181,13 +168,8 @@ class RunConfig(BaseModel):
 
 
 def make_run_config(*choices: Any, **named: Any) -> RunConfig:
-    """The configuration of a run, checked before anything runs. The arguments are the fields of `RunOptions`, or such options.
-
-    Raises:
-        UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
-        ConfigError: a number is out of range, or the suite's world does not have the option.
-        DataError: the scenario or its data cannot be read.
-    """
+    """The configuration of a run from `RunOptions` or their fields, checked before anything runs; raises UnknownName,
+    ConfigError or DataError for a name, a number or a file that it cannot use."""
     asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
     asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
     chosen = suite_named(asked.suite)
@@ -228,12 +210,8 @@ def read_run_config(folder: Path) -> RunConfig:
 
 
 def entry_of(name: str, track: str) -> AgentEntry:
-    """Return the registry's entry of an agent in a track: the agent plays in one of its environments.
-
-    Raises:
-        UnknownName: there is no such agent in the track; lists its agents.
-        CostGymError: a user's own agent cannot be read.
-    """
+    """The registry's entry of an agent, which plays in one of the track's environments; raises UnknownName where there is none,
+    CostGymError where a user's own agent cannot be read."""
     views = TRACKS[track].views
     if is_custom(name):
         found = find_agent(name)
@@ -249,11 +227,8 @@ def entry_of(name: str, track: str) -> AgentEntry:
 
 
 def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
-    """The worlds that are played, and by whom.
-
-    Named agents play in the first world that has them. Without names, an option that replaces something of a world leaves the
-    first world that knows it, alone.
-    """
+    """The worlds that are played, and by whom. Named agents play in the first world that has them. Without names, an option
+    that replaces something of a world leaves the first world that knows it, alone."""
     agents = asked.agents
     if agents is None:
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]

@@ -19,11 +19,8 @@ def is_trained(agent: str) -> bool:
 
 
 def weights_of(agents: Iterable[str]) -> dict[str, str]:
-    """Hash the weights of trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...), by the agent's name.
-
-    A hash covers the newest checkpoint and its configuration, but not learning curves or the state of the optimiser. An agent
-    whose folder has no weights is left out.
-    """
+    """Hash the newest checkpoint and its configuration of trained agents (`sb3:RUN`, `toolplanner:RUN`, ...), by the agent's
+    name; one whose folder has no weights is left out."""
     found = {}
     for agent in agents:
         if is_trained(agent):

@@ -30,12 +30,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SINGLE = ("scalar", "default", "compiled")
 """Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
 ROUNDS = 5
-SIZES = (1, 64, 1024, 8192)
-"""Numbers of environments in a vector."""
-ACTIONS = 64
-"""Number of action arrays drawn in advance."""
-SHORTEST_S = 0.05
-"""Shortest duration of a round, seconds; below it the clock's resolution would matter."""
+SIZES = (1, 64, 1024, 8192)  # numbers of environments in a vector
+ACTIONS = 64  # number of action arrays drawn in advance
+SHORTEST_S = 0.05  # shortest duration of a round, seconds; below it the clock's resolution would matter
 
 
 @dataclass
@@ -45,31 +42,21 @@ class Entry:
     Attributes:
         kind: "scalar", "default" (as `make` makes it), "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop
             over scalar ones), "native", or "in place" (native, with ``copy=False``).
-        envs: number of environments that step at once.
-        actions: actions to play in turn, each an integer or an array of one integer per environment.
-        rates: steps per second of each round.
-        resets: resets per second.
     """
 
     name: str
     kind: str
-    envs: int
+    envs: int  # number of environments that step at once
     env: Any
-    actions: list[Any]
-    rates: list[float] = field(default_factory=list)
-    resets: float = 0.0
+    actions: list[Any]  # actions to play in turn, each an integer or an array of one integer per environment
+    rates: list[float] = field(default_factory=list)  # steps per second of each round
+    resets: float = 0.0  # resets per second
 
 
 def measure(steps: int, seed: int) -> dict[str, Any]:
-    """Measure steps per second of each environment, as medians over alternating rounds.
-
-    Args:
-        steps: smallest number of steps of each environment; fast ones and large batches take more.
-
-    Returns:
-        A JSON-able report without a date: machine, and one row per environment with its ratio to CartPole of the same kind and
-        size. Native rows are missing where Numba is not installed.
-    """
+    """Measure steps per second of each environment, as medians over alternating rounds of at least `steps` steps. Returns a
+    JSON-able report: machine, and a row per environment with its ratio to CartPole of the same kind and size; native rows need
+    Numba."""
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
     native = _has_numba()

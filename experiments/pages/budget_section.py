@@ -19,10 +19,8 @@ from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain,
 from ..play.metrics import GRADINGS
 from .html import part
 
-COSTS = {"price": "average_cost", "seconds": "average_seconds"}
-"""The figure of a row that a budget of each resource limits."""
-BOUND = "bound"
-"""A kind of row beside the blocks in which rows are ranked."""
+COSTS = {"price": "average_cost", "seconds": "average_seconds"}  # the figure of a row that a budget of each resource limits
+BOUND = "bound"  # a kind of row beside the blocks in which rows are ranked
 MIN_LOG_RATIO = 15  # of the highest to the lowest cost, from which on an axis is logarithmic
 MAX_TICKS = 6
 WEST = 0.12  # of the width: names there stand below their marks, or they would cover the axis
@@ -33,10 +31,8 @@ _NICE = (1.0, 2.0, 5.0, 10.0)
 
 
 class Step(NamedTuple):
-    """The row that leads from a budget on, and the other agents.
-
-    A rival is the budget from which on it is there, its name, and whether it is as good as the leader; None if not known.
-    """
+    """The row that leads from a budget on, and the other agents: the budget from which on each is there, its name, and whether
+    it is as good as the leader, or None."""
 
     budget: float
     row: int
@@ -67,16 +63,8 @@ def steps(
     score: Callable[[Row], float | None],
     tied: Callable[[Row, Sequence[Row]], Sequence[bool | None]],
 ) -> list[Step]:
-    """Find which row leads within each budget.
-
-    Args:
-        cost: the figure that the budget limits.
-        score: of a row; the highest leads. A row without one never does.
-        tied: says of a leader and other rows which of them are as good.
-
-    Returns:
-        In the order of their budgets, each holding up to the next.
-    """
+    """Find which row leads within each budget of the figure `cost`, by the highest score, in the order of the budgets; a row
+    without a score never does. `tied` says which other rows are as good as a leader."""
     entering = sorted((_upper(row, cost), number) for number, row in rows.items() if score(row) is not None)
     entering = [each for each in entering if math.isfinite(each[0])]
     found: list[tuple[float, int]] = []
@@ -139,23 +127,14 @@ def kind_of(row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSection:
-    """The first screen of a page.
+    """The first screen of a page."""
 
-    Attributes:
-        html: as it stands before the script moves anything.
-        data: what the script needs: `places` of the rows, and `advice` by world, kind, grading and resource.
-    """
-
-    html: Markup
-    data: dict[str, Any]
+    html: Markup  # as it stands before the script moves anything
+    data: dict[str, Any]  # what the script needs: `places` of the rows, and `advice` by world, kind, grading and resource
 
 
 def budget_section(rows: Sequence[Row], leaderboard: Mapping[str, Any], first: Row, grading: str) -> BudgetSection:
-    """Make the first screen of a track's page.
-
-    Args:
-        first: a row of the world that is shown first.
-    """
+    """Make the first screen of a track's page, of the world of a row that is shown first."""
     view = _View(rows, leaderboard)
     start: dict[str, Any] = {
         "world": view.worlds.index(world_of(first, leaderboard)),

@@ -77,11 +77,7 @@ def lines(
     ticks: Sequence[float] | None = None,
     bottom: float | None = None,
 ) -> Markup:
-    """Draw a line for each series, with its name at the right end.
-
-    Args:
-        bottom: of the y axis; lines that fall below leave the frame.
-    """
+    """Draw a line for each series, with its name at the right end; lines that fall below `bottom` leave the frame."""
     with _chart(x_label, y_label) as (figure, axes):
         for each in series:
             colour = _COLOURS[each.colour % SERIES]
@@ -102,12 +98,8 @@ def curve(
     name: str,
     limit: float | None = None,
 ) -> Markup:
-    """Draw a learning curve: every value faint, their running mean strong.
-
-    Args:
-        span: of the y axis; values beyond it lie on its edge.
-        limit: what the values must keep under; None for nothing.
-    """
+    """Draw a learning curve: every value faint, their running mean strong, and the limit that they must keep under. Values
+    beyond the span of the y axis lie on its edge."""
     low, high = span
     with _chart("step", "", 3.9, 2.2) as (figure, axes):
         if len(steps) == 1:
@@ -135,11 +127,8 @@ class Estimate(NamedTuple):
 
 
 def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) -> Markup:
-    """The shares of values up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed.
-
-    Args:
-        curves: values, ascending and above 0.
-    """
+    """The shares of values up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed. Values are
+    ascending and above 0."""
     with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
         for index, values in enumerate(curves):
             shares = [(number + 1) / len(values) for number in range(len(values))]
@@ -174,11 +163,8 @@ class Dot(NamedTuple):
 
 
 def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
-    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits.
-
-    Args:
-        columns: the figures of all names, in the same order in each column; 0 or more.
-    """
+    """Draw several figures, 0 or more, of the same names in the same order side by side: one line a name, one chart a figure,
+    with its value in digits."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -233,11 +219,8 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
 
 
 def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[str, str]) -> str:
-    """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own.
-
-    Args:
-        rows: the figures, and the others; what lies far beyond the others leaves the frame, and stands there as a number.
-    """
+    """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own; what lies far
+    beyond the others leaves the frame, and stands there as a number."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -28,16 +28,11 @@ MAX_SUGGESTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReport:
-    """A recorded episode as text and chart.
-
-    Attributes:
-        chart: its calls in time.
-        world: the environment that stands in the episode, for the images of an OpenCATP episode; None shows none.
-    """
+    """A recorded episode as text and chart; with the environment that stands in it, an OpenCATP episode has images."""
 
     name: str
     text: str
-    chart: Chart
+    chart: Chart  # its calls in time
     world: BaseEnv[Any, Any] | None = None
 
     def png(self) -> NDArray[np.uint8]:
@@ -57,14 +52,9 @@ class EpisodeReport:
 def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
     """A recorded episode, replayed: a trajectory file holds neither observations nor what calls answered.
 
-    Args:
-        path: a trajectory file; or the folder of a collection, a leaderboard run or a submission.
-        key: the episode's index or its task's id; where there are several files, after the name of one, or of its agent and
-            parts of its condition, and a slash: ``react+btp.price=10/3``, ``oracle/nonsequential/3``. By default the first.
-
-    Raises:
-        UnknownName: there is no such episode; says which indices, tasks or files there are.
-        DataError: nothing is recorded there, or the record cannot be played again.
+    The key is the episode's index or its task's id; where a folder has several files, after the name of one, or of its agent
+    and parts of its condition, and a slash: `react+btp.price=10/3`, `oracle/nonsequential/3`. By default it is the first.
+    Raises UnknownName if there is no such episode, DataError if nothing is recorded there, or it cannot be played again.
     """
     place = Path(path)
     name, _, wanted = (key or "").rpartition("/")
@@ -97,8 +87,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
 
 
 def _fits(name: str, stem: str, file: Path) -> bool:
-    """Return whether a name is that of the file's agent, followed by values that the condition in the file's name
-    holds."""
+    """Return whether a name is that of the file's agent, followed by values that the condition in the file's name holds."""
     agent = _agent(file)
     if name != agent and not name.startswith(f"{agent}/"):
         return False

@@ -21,13 +21,8 @@ MARKS = {
 
 
 def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "", crash: str = "") -> str:
-    """Tell an episode in words, ended or not.
-
-    Args:
-        world: the environment, standing where the last step left it.
-        steps: what was done and seen, the reset first.
-        crash: the exception of the agent's code that ended it.
-    """
+    """Tell an episode in words, ended or not: the world where the last step left it, the steps from the reset on, and the
+    exception of the agent's code that ended it."""
     told, account = world.describe_episode(steps), world.account()
     head = "\n".join([told.task[0], *([wrapped("  ", settings)] if settings else []), *told.task[1:]])
     reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""

@@ -13,11 +13,7 @@ COLUMN, ROW, BOX, TALL = 250, 46, 190, 30  # units of the drawing: from one box 
 
 
 def world_page(document: Mapping[str, Any]) -> str:
-    """A world as a page that works from disk, has no script and asks nothing of the network.
-
-    Args:
-        document: The scenario, of the kind `forged`.
-    """
+    """A world of the kind `forged` as a page that works from disk, has no script and asks nothing of the network."""
     world = parse_scenario(dict(document)).build()
     source = document["source"]
     tasks = [world.tasks[number] for number in world.tasks.numbers("test")[:MAX_TASKS]]

@@ -64,8 +64,7 @@ SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     lambda track: curves_section(track.get("rows") or ()),
 )
 """What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
-COLUMNS = 4
-"""Figures that the table shows at first; a button shows all."""
+COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
 _GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _EXPLAINED = (
@@ -95,25 +94,18 @@ class PageContext:
 
     Attributes:
         policy: the page's content security policy.
-        styles: addresses of further ones.
-        bar: navigation above the header.
-        sections: after the figures.
-        agent_page: address of the page of a row's agent.
     """
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    styles: tuple[str, ...] = ()
-    bar: Markup = NOTHING
-    sections: Markup = NOTHING
-    agent_page: Callable[[Row], str] | None = None
+    styles: tuple[str, ...] = ()  # addresses of further ones
+    bar: Markup = NOTHING  # navigation above the header
+    sections: Markup = NOTHING  # after the figures
+    agent_page: Callable[[Row], str] | None = None  # address of the page of a row's agent
 
 
 def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
     """Render the files beside a `leaderboard.json`, by their names: a page for each track, the first of which is `index.html`,
-    and all rows as a table for spreadsheets.
-
-    The pages show the learning curves of trained agents whose training runs are still there.
-    """
+    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets."""
     names, context = track_files(leaderboard), PageContext()
     return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
 
@@ -145,17 +137,8 @@ def _harmless(text: str) -> str:
 
 
 def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
-    """Render the page of a leaderboard's track.
-
-    Args:
-        leaderboard: the content of `leaderboard.json`; rows in any order. A `scenario` with name, description and currency, and
-            `verified` rows, are shown where they are there.
-        context: what the site adds; nothing by default.
-        track: its name; None for the first.
-
-    Returns:
-        A whole HTML document.
-    """
+    """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
+    be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     context = context or PageContext()
     files, views = track_files(leaderboard), track_documents(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
@@ -241,10 +224,8 @@ def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
 
 
 def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> dict[int, tuple[int, str, str]]:
-    """Return place in the whole order, rank, and band of ranks, by the identity of the row.
-
-    Rows of a simulated model are ranked among themselves.
-    """
+    """Return place in the whole order, rank, and band of ranks, by the identity of the row. Rows of a simulated model are
+    ranked among themselves."""
     found: dict[int, tuple[int, str, str]] = {}
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)

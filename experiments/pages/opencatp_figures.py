@@ -11,8 +11,7 @@ from .charts import Series, lines
 from .html import part
 
 KINDS = {"sequential": "Sequential tasks", "nonsequential": "Non-sequential tasks"}
-_NOT_DRAWN = ("random",)
-"""A random walk is so far below the others that it would flatten them; the table has it."""
+_NOT_DRAWN = ("random",)  # a random walk is so far below the others that it would flatten them; the table has it
 
 Row = Mapping[str, Any]
 

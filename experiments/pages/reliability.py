@@ -13,11 +13,7 @@ from .html import part
 
 
 def reliability_section(track: Mapping[str, Any]) -> Markup:
-    """The section of a track's page; empty where every task is played once.
-
-    Args:
-        track: a leaderboard's track (`tracks.track_documents`).
-    """
+    """The section of a track's page (`tracks.track_documents`); empty where every task is played once."""
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track)
     seeds = max((len(row.get("pass_hat_k") or ()) for group in groups for row in group), default=0)
     if seeds < 2:

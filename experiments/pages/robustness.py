@@ -1,5 +1,4 @@
-"""Show what faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress
-varies."""
+"""Show what faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress varies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +15,7 @@ _TITLES = {"failures": "Failures", "rate_limits": "Rate limits", "latency": "Lat
 
 
 def robustness_section(track: Mapping[str, Any]) -> Markup:
-    """The section of a track's page; empty where no stress varies.
-
-    Args:
-        track: a leaderboard's track (`tracks.track_documents`).
-    """
+    """The section of a track's page (`tracks.track_documents`); empty where no stress varies."""
     rows = [row for row in track.get("rows") or () if row.keys() >= CALM.keys() and not is_void(row)]
     levels = {name: sorted({float(row[name]) for row in rows}) for name in CALM}
     if not rows or all(len(each) < 2 for each in levels.values()):

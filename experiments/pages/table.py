@@ -93,9 +93,7 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
 
 def found(track: Mapping[str, Any]) -> str:
     """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
-
-    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others.
-    """
+    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others."""
     grading = _grading(track.get("rows") or [])
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
     if not groups:
@@ -113,12 +111,8 @@ def found(track: Mapping[str, Any]) -> str:
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
-    """Print the figures of one agent, a metric a line, with their 95 % intervals.
-
-    Args:
-        row: as `play.metrics.summarise` makes it.
-        world: the world's document, for its name and currency.
-    """
+    """Print the figures of one agent (`play.metrics.summarise`), a metric a line, with their 95 % intervals, in the world's
+    currency."""
     currency = str(world.get("currency") or "USD")
     own_limits = not row["budget"] and class_of(row["env"]).computes_limits
     budget = OWN_LIMITS if own_limits else budget_label(row["budget"], currency)
@@ -134,14 +128,11 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
 
 
 def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
-    """Print the rows of one track, one block a condition, best first and the best figure of each column bold.
+    """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
+    bold.
 
     A wide terminal shows more columns. On a narrow one names are shortened; a number never is. A bound has no rank and is never
     bold.
-
-    Args:
-        leaderboard: the content of `leaderboard.json`, or one of its tracks as `track_documents` gives it.
-        console: the console to print to; its width determines the columns.
     """
     rows = leaderboard.get("rows") or []
     grading = _grading(rows)

@@ -15,11 +15,7 @@ LOST = "money_lost"
 
 
 def writes_section(track: Mapping[str, Any]) -> Markup:
-    """The section of a track's page, a picture for each condition; empty where no tool writes.
-
-    Args:
-        track: a leaderboard's track (`tracks.track_documents`).
-    """
+    """The section of a track's page (`tracks.track_documents`), a picture for each condition; empty where no tool writes."""
     rows = [row for row in track.get("rows") or () if figure(row, LOST) is not None and not is_void(row)]
     if not rows:
         return Markup("")

@@ -9,10 +9,8 @@ from ...agents.world_side import ModelHandle, model_of, wrap_model
 
 
 class ChainWatcher:
-    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply.
-
-    Of a tree search these are the calls on the branch that ended the search.
-    """
+    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply; of a tree search
+    these are the calls on the branch that ended it."""
 
     on_world_side = True  # it hears of every episode
 

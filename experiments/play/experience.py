@@ -36,30 +36,25 @@ from .execution.engine import Engine, Local
 from .files import write_atomically
 from .rollout import chunks, play
 
-SHIPPED = Path(__file__).parents[2] / "agents" / "btp" / "data"
-"""Past uses in worlds of the package."""
-PASSES = 4
-"""Most passes over the train tasks, each with another seed."""
+SHIPPED = Path(__file__).parents[2] / "agents" / "btp" / "data"  # past uses in worlds of the package
+PASSES = 4  # most passes over the train tasks, each with another seed
 
 
 class ExperienceSettings(BaseModel):
     """Settings of the collection of past uses.
 
     Attributes:
-        explorer: agent that plays the train tasks. BTP's experience comes from depth-first tree searches.
         uses: past uses to remember per tool of the catalog, on average. BTP's data holds about 150 of an API.
-        seed: seed of the worlds and of the explorer.
-        search: fields of `SearchSettings` that differ from the explorer's own.
         candidates: tools on offer in an explored task of a generated world; None for as many as in the world itself.
         remembered: "path" keeps the calls of the chain that ended in an answer, as ToolBench's training data do, and "all"
             those of every branch, given up or not.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    explorer: str = "dfsdt"
+    explorer: str = "dfsdt"  # agent that plays the train tasks. BTP's experience comes from depth-first tree searches.
     uses: float = Field(default=40.0, ge=0)
-    seed: int = Field(default=0, ge=0, lt=2**62)
-    search: dict[str, Any] = {}
+    seed: int = Field(default=0, ge=0, lt=2**62)  # seed of the worlds and of the explorer
+    search: dict[str, Any] = {}  # fields of `SearchSettings` that differ from the explorer's own
     candidates: int | None = Field(default=None, ge=1)
     remembered: Literal["path", "all"] = "path"
 
@@ -71,11 +66,8 @@ class ExperienceSettings(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> "ExperienceSettings":
-        """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough.
-
-        Raises:
-            ConfigError: the number of uses is not a number of at least 0.
-        """
+        """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough. Raises ConfigError if the number of uses
+        is not a number of at least 0."""
         explorer, colon, uses = text.partition(":")
         if not colon and text.replace(".", "", 1).isdigit():
             explorer, uses = "", text
@@ -91,14 +83,9 @@ class ExperienceSettings(BaseModel):
 def play_split(
     scenario: Scenario, split: str, episodes: Iterable[int], seed: int, key: tuple[str, ...], agent: Agent | None = None
 ) -> Iterator[MarketplaceChatEnv]:
-    """Play episodes on the tasks of a split in turn, in the text view, and yield the environment after each episode.
-
-    Args:
-        episodes: indices of the episodes; each pass over the tasks uses another seed.
-        seed: base seed of the world and of the agent; combined with `key`.
-        key: purpose of the episodes, which makes them differ from evaluation episodes with the same seed.
-        agent: the agent that plays; by default ReAct on the simulated model.
-    """
+    """Play episodes, by their indices, on the tasks of a split in turn, in the text view, and yield the environment after each.
+    Each pass over the tasks has another seed; `key` keeps them apart from episodes of another purpose under the same base
+    seed."""
     player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     for index in episodes:
@@ -114,13 +101,8 @@ def collect_experience(
     usefulness: Usefulness | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Experience:
-    """Play train tasks without a budget and collect the uses of tools, until each tool has as many as wanted on average.
-
-    Nothing is read from or written to the cache; `past_uses` does that.
-
-    Args:
-        usefulness: judges whether a result helped; by default rule-based.
-    """
+    """Play train tasks without a budget and collect the uses of tools, judged by a rule unless another judge is given, until
+    each tool has as many as wanted on average. Nothing is read from or written to the cache; `past_uses` does that."""
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
     return Experience.from_jsonl("".join(_collected(scenario, chosen, [], engine, usefulness, progress)))
@@ -135,11 +117,8 @@ def past_uses(
 ) -> str:
     """Return past uses of tools as JSON lines: those that come with the package, those of the cache, or newly collected ones.
 
-    The default world's come with the package. Others are collected once and kept in the folder ``costgym`` of the user's cache
-    (``XDG_CACHE_HOME``); collecting more continues from what is kept.
-
-    Args:
-        scenario: the world; what does not change which calls succeed, such as budgets or prices of tokens, does not matter.
+    Collected ones are kept in the folder `costgym` of the user's cache (`XDG_CACHE_HOME`); collecting more continues from
+    there. What does not change which calls succeed, such as budgets or prices of tokens, does not matter.
     """
     if worlds_of(scenario) is not None:
         raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")

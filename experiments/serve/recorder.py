@@ -16,16 +16,9 @@ from ..play.trajectories.record import digest, trajectory_of
 
 
 class Recorder:
-    """Appends each episode that ends to ``folder/trajectories.jsonl``; a folder of the same world is continued.
-
-    Episodes that a client leaves before their end are not recorded.
-
-    Args:
-        folder: where to write; locked until `close`.
-
-    Raises:
-        ConfigError: the folder holds a collection of another world, another process writes to it, or no file can hold the name.
-    """
+    """Appends each episode that ends to `folder/trajectories.jsonl`, locked until `close`; a folder of the same world is
+    continued. Episodes that a client leaves before their end are not recorded. Raises ConfigError if the folder is another
+    world's or in use."""
 
     def __init__(self, folder: Path, env: gym.Env[Any, Any], env_id: str, agent: str) -> None:
         if problem := unreadable(agent):

@@ -27,8 +27,7 @@ from .recorder import Recorder
 from .sessions import Sessions
 
 LONGEST_HEAD = 16 * 1024
-SHUTDOWN_S = 3
-"""Time for requests in progress to end at shutdown, seconds."""
+SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
 
 
 class Service:
@@ -142,15 +141,8 @@ def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) 
 
 
 def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Run a server until a signal.
-
-    Args:
-        host, port: address to listen on; port 0 takes a free one.
-        ready: called with the address once the server listens.
-
-    Raises:
-        ConfigError: nothing can listen at that address, for example because another program does.
-    """
+    """Run a server until a signal; `ready` gets its address once it listens, and port 0 takes a free one. Raises ConfigError if
+    nothing can listen there, for example because another program does."""
 
     async def run() -> None:
         with listen(host, port) as place:

@@ -69,8 +69,7 @@ _NO_REQUEST = {
     "id": None,
     "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
 }
-PREFIX = "tool_"
-"""Stands before the name of a candidate that has the name of one of `OURS`."""
+PREFIX = "tool_"  # stands before the name of a candidate that has the name of one of `OURS`
 
 
 class Tools:

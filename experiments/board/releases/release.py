@@ -24,8 +24,7 @@ from ..run_config import RunConfig, TrackConfig, make_run_config
 from ..submissions.replay import world_of
 
 FOLDER = Path(str(files(__package__ or "costgym.experiments.board.releases")))
-SUITES = ("quick", "robustness", "opencatp")
-"""Suites of a release: those that need no data of others."""
+SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
 SCRIPTED_EPISODES = 24
 
 
@@ -38,30 +37,18 @@ class FrozenTrack(BaseModel):
 
 
 class Release(BaseModel):
-    """A release of the benchmark.
-
-    Attributes:
-        name: such as ``costgym-2026.11``.
-        seed, grading, split: of every run.
-        suites: the tracks of each suite, by name.
-    """
+    """A release of the benchmark: the seed, grading and split of every run, and the tracks of its suites."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str
+    name: str  # such as `costgym-2026.11`
     seed: int
     grading: str
     split: str
-    suites: dict[str, dict[str, FrozenTrack]]
+    suites: dict[str, dict[str, FrozenTrack]]  # the tracks of each suite, by name
 
     def check(self, config: RunConfig) -> None:
-        """Raise an error for a run that is not played as this release says.
-
-        Args:
-            config: of the run; it may have fewer tracks, and other agents.
-
-        Raises:
-            ConfigError: names the first difference.
-        """
+        """Raise ConfigError, with the first difference, for a run that is not played as this release says; it may have fewer
+        tracks, and other agents."""
         tracks = self.suites.get(config.suite)
         if tracks is None:
             raise ConfigError("--release", f"{self.name} has no suite {config.suite}; it has {', '.join(self.suites)}")

@@ -19,10 +19,8 @@ from ..suites import ALL_VIEWS
 from ..tracks import track_of
 from .record import seed_of_text, world_seed_of_text
 
-WORLDS = 3
-"""Secret worlds of a rerun, where worlds are generated."""
-PLANS = "plans"
-"""The track whose samples ship with the package; other samples need a separate outcome table."""
+WORLDS = 3  # secret worlds of a rerun, where worlds are generated
+PLANS = "plans"  # the track whose samples ship with the package; other samples need a separate outcome table
 
 
 def rerun_config(
@@ -30,13 +28,8 @@ def rerun_config(
 ) -> RunConfig:
     """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind.
 
-    Generated worlds are generated again from the secret: tools, reliabilities, tasks and facts all differ. Worlds of recorded
-    data stay unchanged, and so does their digest.
-
-    Args:
-        episodes: number of episodes of every row and world, at most as many as it has; None for as many as were submitted.
-        outcomes: an outcome table that plans are run on, instead of the submission's.
-        worlds: how many worlds every row is played in, where worlds are generated.
+    Generated worlds are generated again from the secret, `worlds` of them: tools, reliabilities, tasks and facts all differ.
+    Worlds of recorded data stay, but for a given outcome table of plans. No row has more `episodes` than its world has.
     """
     tracks = []
     for track in manifest.run.tracks:

@@ -30,10 +30,8 @@ from .wire import MAX_ANSWER_BYTES, Patience, receive, send
 
 LONG = 100
 MAX_EXAMPLES = 10_000
-STARTS = 10
-"""Times that the process of an agent is started; each is lost at the latest after `REPLY_S`."""
-REPLY_S = 120.0
-"""Seconds in which an agent must have read what it was sent, and have sent each of its answers whole."""
+STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
+REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
 MAX_QUESTIONS = 10_000
 """Questions to its models in an episode, each of which takes the judge's time; our own agents ask at most some hundred."""
 _SET_DUMPABLE = 4  # prctl(2)
@@ -59,19 +57,8 @@ class ProcessAgent(Agent):
     """Plays as the agent of that name does, which lives in another process. Close it after use.
 
     An exception of the agent's, or a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is
-    started again at the next reset, `STARTS` times in all.
-
-    Args:
-        name: of a built-in agent, or ``FILE.py:CLASS``; the file is read in the other process alone.
-        env_id: the environment that it plays in.
-        code: the folder that it runs in, with the agent's files.
-        experience: past uses that BTP plans from, as JSON lines.
-        search, btp: fields of `SearchSettings` and `BtpSettings`.
-        model: the run's language model, which answers on this side whatever it is.
-        sandbox: `bubblewrap` or `none`, as `sandbox.choose` returns it.
-
-    Raises:
-        DataError: the agent cannot be made; says why.
+    started again at the next reset, `STARTS` times in all. A file `FILE.py:CLASS` is read in the other process alone, in the
+    folder `code`; the run's language model answers on this side, whatever it is. Raises DataError if the agent cannot be made.
     """
 
     brokered = True

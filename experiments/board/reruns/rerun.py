@@ -71,18 +71,10 @@ def rerun(
     The submission is replayed first: what it claims is what follows from its actions. Past uses of tools, which agents with BTP
     plan from, are collected again in the rerun's world.
 
-    Args:
-        secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
-        out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
-        commitment: the hash that was published before; the secret must fit it.
-        code: folder with the submission's agent files (``FILE.py:CLASS``).
-        episodes: number of episodes of every row and world, at most as many as it has; by default as many as were submitted.
-        outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
-        worlds: how many secret worlds every row is played in, where worlds are generated.
-
-    Raises:
-        ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
-        DataError: the submission differs from replay, or an agent cannot be made. One that crashes fails in that episode.
+    Seeds and worlds follow from the secret in a file (`-`: standard input), which must fit a published commitment. `code` is
+    the folder of the submission's agent files; `outcomes` is a secret outcome table for vision planners, whose samples are
+    public. `out` becomes a leaderboard run like any other. Raises ConfigError if the secret does not fit, nothing can be rerun
+    or `out` belongs to another run, DataError if the submission differs from replay or an agent cannot be made.
     """
     kind = choose(sandbox)
     text = read_secret(secret)

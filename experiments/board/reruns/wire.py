@@ -35,12 +35,8 @@ class Writable(Protocol):
 
 
 class Patience:
-    """Reads or writes a pipe, and waits for all of it until a deadline, however slow the other side is.
-
-    Args:
-        pipe: used by nobody else meanwhile; one that is written to does not block.
-        seconds: to wait in all.
-    """
+    """Reads or writes all of a pipe until a deadline in seconds, however slow the other side is; one that is written to does
+    not block."""
 
     def __init__(self, pipe: IO[bytes], seconds: float) -> None:
         self._file, self._deadline = pipe.fileno(), time.monotonic() + seconds

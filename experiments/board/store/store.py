@@ -25,23 +25,15 @@ from ...play.trajectories.replay import readable
 from .runs import Run, RunEntry, entry_of, read_run
 from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
-BATCH = 2000
-"""Number of rows sent at once."""
+BATCH = 2000  # number of rows sent at once
 _FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("void_reason", "crash", "replies")]
 """The others stand in a run's own files."""
 
 
 class Store:
-    """A database of results. Use it as a context manager, or close it.
-
-    Args:
-        url: `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`. A missing SQLite file and missing
-            tables are created.
-        create: False raises an error for a database without the tables instead.
-
-    Raises:
-        InfrastructureError: the database cannot be reached.
-    """
+    """A database of results, `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`; a context manager. A
+    missing SQLite file and missing tables are created, unless `create` is False. Raises InfrastructureError if it cannot be
+    reached."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._url = store_url(url)
@@ -86,15 +78,8 @@ class Store:
         self._engine.dispose()
 
     def save(self, run: Run, verified: bool = False) -> str:
-        """Save a run in one transaction. A run that is stored already is updated.
-
-        Args:
-            verified: whether replay confirmed every entry.
-
-        Raises:
-            InfrastructureError: the database failed; nothing of the run was changed.
-            DataError: an episode of the run cannot be read; nothing was changed.
-        """
+        """Save a run in one transaction, in place of the same one, all or nothing. `verified`: replay confirmed every entry.
+        Raises InfrastructureError if the database failed, DataError if an episode of the run cannot be read."""
         document = run.document
         scenario = document.get("scenario") or {}
         about: dict[str, Any] = {

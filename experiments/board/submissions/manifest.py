@@ -19,8 +19,7 @@ from .about import About
 
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
-CODE = "code"
-"""Folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else."""
+CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
 VERDICT = ".verdict.json"
 """How the names of verdicts end, which only whoever keeps a queue writes; no file of an entry has such a name."""
 MAX_MANIFEST_BYTES = 8 * 2**20

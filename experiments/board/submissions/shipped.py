@@ -41,17 +41,8 @@ def add_shipped(
     folder: Path = RECORDED,
     pages: PageMaker | None = None,
 ) -> list[str]:
-    """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names.
-
-    An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning.
-
-    Args:
-        board: the run's folder.
-        config: of the run.
-        engine: where episodes are replayed; by default here.
-        folder: folder of the entries.
-        pages: renders the leaderboard's pages.
-    """
+    """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names. An entry
+    that replay refuses, since the world has changed after it was recorded, is left out with a warning."""
     found = []
     for entry in shipped_entries(config, folder):
         try:

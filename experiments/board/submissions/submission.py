@@ -103,11 +103,8 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
 
 
 def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
-    """Say in which tracks a rerun can confirm no claim, because the tasks are too few, and how many are needed.
-
-    Args:
-        packed: the submission that was made of it.
-    """
+    """Say in which tracks of a run a rerun of the packed submission can confirm no claim, because the tasks are too few, and
+    how many are needed."""
     manifest, _ = read_manifest(Path(packed))
     files = () if manifest is None else manifest.files
     found: dict[str, str] = {}
@@ -153,29 +150,13 @@ def add(
     rerun: str | Path | None = None,
     pages: PageMaker | None = None,
 ) -> list[dict[str, Any]]:
-    """Verify a submission by replay and add its entries to a leaderboard run.
+    """Verify a submission by replay and add its entries to an ended leaderboard run; returns the added rows.
 
-    Its rows carry `"verified": "replayed"` and `"submission"` (who, and where to ask); their figures are those that replay
-    derived, in the leaderboard's own world. The submission is kept below the run's folder, so that anyone can check it again,
-    and a later `run` shows it too. A submission of the same name and contact is replaced. Files, table and page change together
-    or not at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
-
-    Args:
-        leaderboard: folder of a run that has ended.
-        submission: the submission's folder.
-        data: folder that the leaderboard's world is read from, where it lies elsewhere now; never the submitter's.
-        progress: called with the numbers of replayed and of all episodes.
-        engine: where episodes are replayed; by default here. The rows do not depend on it.
-        rerun: folder that `costgym submit rerun` wrote for this submission.
-        pages: renders the leaderboard's pages; without it they are left as they are.
-
-    Returns:
-        The added rows.
-
-    Raises:
-        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's, or its name is
-            that of somebody else's; raised before replay.
-        DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
+    Their figures are those that replay derived in the leaderboard's own world, read from `data` where it lies elsewhere now and
+    never from the submitter's folder; with the folder of a `rerun`, rows whose agents agreed are verified by it. The submission
+    is kept below the run's folder, so that anyone can check it again; one of the same name and contact is replaced. Files,
+    table and page change together or not at all. Raises ConfigError if a setting differs from the leaderboard's or the name is
+    somebody else's, DataError if the submission differs from replay.
     """
     board, source = Path(leaderboard), Path(submission)
     config = read_run_config(board)
@@ -215,11 +196,8 @@ def add(
 
 
 def check_name(board: Path, manifest: Submission) -> None:
-    """Refuse a submission that would take the place of somebody else's; a contact may replace its own.
-
-    Raises:
-        ConfigError: the leaderboard has an entry of this name, of another contact or one that cannot be read.
-    """
+    """Refuse a submission that would take the place of somebody else's; a contact may replace its own. Raises ConfigError if
+    the leaderboard has an entry of this name, of another contact or one that cannot be read."""
     kept = board / SUBMISSIONS / manifest.name
     if not kept.exists():
         return

@@ -12,8 +12,7 @@ from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.marketplace.tasks import LARGE_SPLIT
 from ...play.rollout import play
 
-Choose = Callable[[Any, dict[str, Any]], int]
-"""Takes an observation and its info, and returns an action."""
+Choose = Callable[[Any, dict[str, Any]], int]  # takes an observation and its info, and returns an action
 Figures = dict[str, float]
 
 
@@ -28,14 +27,8 @@ def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
 
 
 def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
-    """Choose the split whose tasks are learnt from.
-
-    Args:
-        wanted: name of the split; None for `train-large` where the world makes tasks on demand, else `train`.
-
-    Raises:
-        ConfigError: the environment has no such split at this level, or it is measured with.
-    """
+    """Choose the split whose tasks are learnt from: the wanted one, else `train-large` where the world makes tasks on demand,
+    else `train`. Raises ConfigError if the environment has no such split at this level, or it is measured with."""
     name = wanted or LARGE_SPLIT
     try:
         if name == "test":
@@ -62,15 +55,8 @@ class LearntPolicy(Agent):
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | None = None) -> Figures:
-    """Play the first test episodes with an agent.
-
-    Args:
-        episodes: how many; the same ones for every agent.
-        seed: of the agent's own chance; by default derived from the episode.
-
-    Returns:
-        Means over the episodes: `success` (passed within the budget), `return` (Quality of Plan), `cost` (price), `calls`.
-    """
+    """Play the first test episodes, the same for every agent; returns the means of `success` (passed within the budget),
+    `return` (Quality of Plan), `cost` (price) and `calls`. By default the agent's seed is derived from the episode."""
     world = base_env(env)
     sums = {"success": 0.0, "return": 0.0, "cost": 0.0, "calls": 0.0}
     for index in range(episodes):

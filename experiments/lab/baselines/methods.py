@@ -14,17 +14,14 @@ class Method:
     """A row of the table.
 
     Attributes:
-        name: as `--methods` takes it.
         kind: a rule learns nothing; online methods learn in the environment; constrained ones under a limit on the mean cost as
             well; offline ones from recorded episodes alone.
-        what: one line.
-        home: the only environment that has it; "" for one that others may have too.
     """
 
-    name: str
+    name: str  # as `--methods` takes it
     kind: Kind
-    what: str
-    home: str = ""
+    what: str  # one line
+    home: str = ""  # the only environment that has it; "" for one that others may have too
 
 
 _ALL = (
@@ -54,21 +51,14 @@ METHODS = {method.name: method for method in _ALL}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The rules and limits that an environment offers to the methods.
+    """The rules and limits that an environment offers to the methods."""
 
-    Attributes:
-        rules: agents that play the rules there, by method.
-        cost_limit: on the mean price of an episode, for constrained methods, in the environment's currency.
-        discrete: actions are discrete and masked, so that policies can be learnt.
-    """
-
-    rules: Mapping[str, str]
-    cost_limit: float
-    discrete: bool = True
+    rules: Mapping[str, str]  # agents that play the rules there, by method
+    cost_limit: float  # on the mean price of an episode, for constrained methods, in the environment's currency
+    discrete: bool = True  # actions are discrete and masked, so that policies can be learnt
 
 
-LIMIT_SHARE = 0.6
-"""Limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit."""
+LIMIT_SHARE = 0.6  # limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit
 _RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
 _PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
 OFFERS = {
@@ -100,19 +90,12 @@ def lacks(env: str, method: str) -> str | None:
 
 
 class Unit(NamedTuple):
-    """A run of a method.
+    """A run of a method."""
 
-    Attributes:
-        method: its name.
-        env: id of the environment.
-        level: the scenario; "" where the environment has none.
-        seed: of training; of the agent's own chance for a rule.
-    """
-
-    method: str
-    env: str
-    level: str
-    seed: int
+    method: str  # its name
+    env: str  # id of the environment
+    level: str  # the scenario; "" where the environment has none
+    seed: int  # of training; of the agent's own chance for a rule
 
     @property
     def file(self) -> str:

@@ -39,12 +39,8 @@ USUAL: dict[str, tuple[float, float]] = {
 
 
 class Writer:
-    """Writes random scenarios.
-
-    Args:
-        random: where every choice comes from.
-        border: the chance that a number lies on a border of its range instead of in its usual part.
-    """
+    """Writes random scenarios; `border` is the chance that a number lies on a border of its range instead of in its usual
+    part."""
 
     def __init__(self, random: Random, border: float = 0.04) -> None:
         self.random, self.border = random, border

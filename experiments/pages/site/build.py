@@ -28,8 +28,7 @@ from .pages import agent_file, agent_page, episode_page, episodes_page, meta, na
 from .tables import compare, significance
 
 FORMAT = "costgym.site/1"
-MARK = "site.json"
-"""A file that says: this folder is a site and may be replaced by a newer one."""
+MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one
 _ASSETS = {
     "site.css": ("page.css", "site.css"),
     "site.js": ("site.js",),
@@ -42,8 +41,7 @@ _BOARD_POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; scr
 MAX_QUERY_CHARS = 300  # of a query that the list of episodes shows
 
 Progress = Callable[[int, int], None]
-Count = Callable[[int], None]
-"""Called with the number of episodes that were written."""
+Count = Callable[[int], None]  # called with the number of episodes that were written
 
 
 def build(
@@ -53,18 +51,9 @@ def build(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Write the site of some runs. It takes the place of an older one at once, when it is whole.
-
-    Args:
-        runs: at least one; with several, the first page lists them.
-        most: episodes of every entry that can be looked into; all by default.
-
-    Returns:
-        The first page.
-
-    Raises:
-        ConfigError: there is no run, or `out` holds something else.
-    """
+    """Write the site of one or more runs and return its first page. It takes the place of an older one at once, when it is
+    whole; of every entry `most` episodes, by default all, can be looked into. Raises ConfigError if there is no run, or `out`
+    holds something else."""
     if not runs:
         raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")
     if most is not None and most < 0:
@@ -164,10 +153,8 @@ def _write_details(
     queries: dict[str, str],
     images: SceneImages,
 ) -> tuple[int, int]:
-    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed.
-
-    What the tasks ask for is added to `queries`, by the track and the task, and what OpenCATP's tools made to `images`.
-    """
+    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed. Adds the
+    tasks' requests to `queries`, by track and task, and what OpenCATP's tools made to `images`."""
     written = agreed = 0
     found: Iterator[dict[str, Any]] = iter(())
     if source is not None and entry.file:

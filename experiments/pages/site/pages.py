@@ -105,14 +105,8 @@ def agent_page(
     bar: Markup,
     assets: str,
 ) -> str:
-    """Render the page of one agent under all conditions.
-
-    Args:
-        group: its entries, in the order of their conditions.
-        compared: comparisons with other agents, by the ids of both entries.
-        replayed: of every entry, how many episodes were replayed for the site, and how many of them agreed with their record.
-        assets: where style and scripts lie.
-    """
+    """Render the page of one agent under all conditions, from its entries in their order, comparisons with other agents by the
+    ids of both entries, and how many of each entry's episodes were replayed for the site and agreed with their record."""
     row = group[0].row
     agent = shown_name(row)
     kind = "a bound, not ranked" if is_reference(row) else "simulated model" if is_simulated(row) else row.get("model") or ""

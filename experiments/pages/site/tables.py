@@ -26,20 +26,14 @@ Results = Mapping[str, Sequence[EpisodeResult]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The lead of one entry over another under the same budget.
-
-    Attributes:
-        ahead: pass rate within the budget of `a` less that of `b`.
-        ci95: paired bootstrap interval of it.
-        adjusted_p: p-value of the sign-flip test, adjusted for all pairs under the budget.
-    """
+    """The lead of one entry over another under the same budget."""
 
     a: RunEntry
     b: RunEntry
     episodes: int
-    ahead: float
-    ci95: tuple[float, float]
-    adjusted_p: float
+    ahead: float  # pass rate within the budget of `a` less that of `b`
+    ci95: tuple[float, float]  # paired bootstrap interval of it
+    adjusted_p: float  # p-value of the sign-flip test, adjusted for all pairs under the budget
 
     @property
     def significant(self) -> bool:
@@ -49,16 +43,9 @@ class Comparison:
 def compare(
     group: Sequence[RunEntry], results: Results, grading: str, seed: int, seeds: int = 1
 ) -> dict[tuple[str, str], Comparison]:
-    """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs.
-
-    Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
-
-    Args:
-        seeds: episodes of one task in a row; they are one trial.
-
-    Returns:
-        By the ids of both entries, in both orders.
-    """
+    """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs; by the ids of
+    both entries, in both orders. Compared are the episodes that every entry has and that are void for none; an entry that met
+    other worlds is left out."""
     rivals = [entry for entry in group if not is_reference(entry.row) and results.get(entry.id)]
     played = {entry.id: {r.episode: r for r in results[entry.id][:MAX_EPISODES] if not r.void} for entry in rivals}
     worlds = {r.episode: (r.task, r.seed) for r in played[rivals[0].id].values()} if rivals else {}

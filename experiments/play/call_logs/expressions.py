@@ -38,11 +38,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def parse_fields(given: Mapping[str, str]) -> dict[str, Expression]:
-    """Parse expressions by field.
-
-    Raises:
-        ConfigError: a field is unknown, or an expression cannot be read; names it.
-    """
+    """Parse expressions by field; raises ConfigError if a field is unknown, or an expression cannot be read; names it."""
     for name in given:
         if name not in FIELDS:
             raise ConfigError("--map", f"there is no field {name!r}; the fields are {', '.join(FIELDS)}")

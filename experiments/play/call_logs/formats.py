@@ -21,12 +21,9 @@ from ....simulators.errors import DataError
 from .expressions import number
 
 Record = Mapping[str, Any]
-Found = tuple[str, dict[str, Any] | None]
-"""The place of a record in its file, and its fields."""
-CALL_LOG = "costgym.calls/1"
-"""What a run's first record in a log of `experiments.proxy` says."""
-BETWEEN_RUNS_S = 86_400.0
-"""Time between two runs of a log, longer than any window of a rate limit."""
+Found = tuple[str, dict[str, Any] | None]  # the place of a record in its file, and its fields
+CALL_LOG = "costgym.calls/1"  # what a run's first record in a log of `experiments.proxy` says
+BETWEEN_RUNS_S = 86_400.0  # time between two runs of a log, longer than any window of a rate limit
 
 
 def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:

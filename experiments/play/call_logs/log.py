@@ -66,37 +66,23 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A call of a log; a field is None if the log does not have it.
-
-    Attributes:
-        started_s: when it began, seconds from any fixed time.
-        latency_s: how long it took.
-        status: how it ended.
-        tokens: input and output tokens.
-        cold: it began with a cold start.
-        about: capability, category and provider, where they are given.
-    """
+    """A call of a log; a field is None if the log does not have it."""
 
     tool: str
-    started_s: float
-    latency_s: float | None
-    status: Status
+    started_s: float  # when it began, seconds from any fixed time
+    latency_s: float | None  # how long it took
+    status: Status  # how it ended
     price: float | None = None
-    tokens: tuple[int, int] | None = None
-    cold: bool | None = None
+    tokens: tuple[int, int] | None = None  # input and output tokens
+    cold: bool | None = None  # it began with a cold start
     episode: str | None = None
-    about: tuple[tuple[str, str], ...] = ()
+    about: tuple[tuple[str, str], ...] = ()  # capability, category and provider, where they are given
 
 
 def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[LoggedCall]:
-    """Read the calls of a log or of a folder of answer trees, in the order in which they began.
-
-    Args:
-        fields: expressions by field, for logs of another shape; they come before what the record says itself.
-
-    Raises:
-        DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
-    """
+    """Read the calls of a log or of a folder of answer trees, in the order in which they began. Expressions by field, for logs
+    of another shape, come before what the record says itself. Raises DataError where there are no calls or an invalid line,
+    which it names."""
     expressions = parse_fields(fields or {})
     if path.is_dir():
         calls = list(_trees(path))

@@ -11,15 +11,11 @@ from .engine import Item, Shared, Task, Work
 
 
 class Batched:
-    """The engine of one language model on this machine. Every thread has its own copy of what the tasks share, in which a seat
-    of the batch stands in the model's place.
+    """The engine of one language model on this machine, the very object that the agents hold. Every thread has its own copy of
+    what the tasks share, in which a seat of the batch stands in the model's place.
 
-    Which requests meet in a batch follows from the tasks alone. In a batch a model pads and adds up in another order, so
-    single replies may differ from those that it gives alone.
-
-    Args:
-        model: replies to several requests at once, such as a greedy `LocalModel`; the very object that the agents hold.
-        size: greatest number of tasks at a time.
+    Which requests meet in a batch follows from the tasks alone. In a batch a model pads and adds up in another order, so single
+    replies may differ from those that it gives alone.
     """
 
     episodes_per_task: ClassVar[int] = 1

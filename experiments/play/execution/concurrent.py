@@ -11,17 +11,12 @@ from ....agents.models.named import read_model_name
 from .batched import Batched
 from .engine import TASKS_PER_WORKER, Engine, Item, Local, Shared, Task, Work, default_jobs
 
-CONCURRENCY = 8
-"""Requests in flight at once, where no number is given."""
+CONCURRENCY = 8  # requests in flight at once, where no number is given
 
 
 class Concurrent:
     """The engine of a model behind a server. An episode asks for one reply at a time, so the number of threads is the limit of
-    requests of the whole run. Every thread has its own copy of what the tasks share; results come in the order of the tasks.
-
-    Args:
-        size: greatest number of episodes, and so of requests, at a time.
-    """
+    requests of the whole run. Every thread has its own copy of what the tasks share; results come in the order of the tasks."""
 
     episodes_per_task: ClassVar[int] = 1
 

@@ -25,10 +25,8 @@ Messages = list[dict[str, Any]]
 
 
 def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file with a line for each.
-
-    Arguments and errors as for `to_jsonl`.
-    """
+    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file with a line for each; arguments and
+    errors as for `to_jsonl`."""
     place = Path(out)
     if place.suffix == ".jsonl":
         return write_lines(place, _documents(_atif, path, **options))
@@ -39,15 +37,9 @@ def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
 
 
 def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export chat messages with tools, budget and prices, a JSON line for each episode.
-
-    Args:
-        options: `only` (clean, passed, all; clean by default), `data` and `progress` as for `formats.export`.
-
-    Raises:
-        UnknownName: `only` is unknown.
-        DataError: the trajectories cannot be read or do not replay.
-    """
+    """Export chat messages with tools, budget and prices, a JSON line for each episode; options `only` (clean, passed, all;
+    clean by default), `data` and `progress`. Raises UnknownName if `only` is unknown, DataError if the trajectories do not
+    replay."""
     return write_lines(Path(out), _documents(_chat, path, **options))
 
 

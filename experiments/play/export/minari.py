@@ -37,8 +37,7 @@ from ..files import finished_folder, write_atomically
 from ..trajectories.format import Header
 from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
-BATCH_STEPS = 5_000
-"""Number of steps held in memory before they are written."""
+BATCH_STEPS = 5_000  # number of steps held in memory before they are written
 MAIN_FILE = "main_data.hdf5"
 ALIGNED = {"costs": "cost", **{f"costs_{name}": f"cost_{name}" for name in RESOURCES}}
 """Infos that are aligned with the rewards, and the entries of the environment's `info` that they hold."""
@@ -50,17 +49,14 @@ class Contents:
     """The parts of a Minari dataset besides the recorded episodes.
 
     Attributes:
-        flat: whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too.
-        infos: names of the infos that are kept; None keeps all.
         behaviours: the policies by the names of the recorded agents; with them the dataset has `log_probabilities`. One without
             a method `probabilities` is deterministic.
-        metadata: further entries of the dataset's metadata.
     """
 
-    flat: bool = False
-    infos: Collection[str] | None = None
+    flat: bool = False  # whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too
+    infos: Collection[str] | None = None  # names of the infos that are kept; None keeps all
     behaviours: Mapping[str, Agent] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # further entries of the dataset's metadata
 
 
 def to_minari(

@@ -20,8 +20,7 @@ from ....simulators.errors import ConfigError, CostGymError, require
 from ..files import finished_file, finished_folder
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replayed
 
-ROWS = 2048
-"""Number of steps per row group, which are held in memory at a time."""
+ROWS = 2048  # number of steps per row group, which are held in memory at a time
 MASK = "action_mask"
 
 
@@ -32,15 +31,9 @@ def to_parquet(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Export trajectories to a Parquet file.
-
-    Args:
-        next_observation: whether to add the observation after the action, for algorithms that need complete transitions.
-
-    Raises:
-        ConfigError: the file exists, or the episodes are of several views.
-        DataError: the trajectories cannot be read or do not replay.
-    """
+    """Export trajectories to a Parquet file, with the observation after each action for algorithms that need complete
+    transitions if wanted. Raises ConfigError if the file exists or the episodes are of several views, DataError if they do not
+    replay."""
     pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     episodes = replayed(path, data)
     first, rows = _begin(episodes, path, next_observation, progress)
@@ -71,11 +64,7 @@ def to_hf(
 
 
 def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
-    """Write a Hugging Face dataset to a folder.
-
-    Args:
-        load: function that creates the dataset, given a folder for its cache.
-    """
+    """Write the Hugging Face dataset that `load` makes, given a folder for its cache, to a folder."""
     datasets = require("datasets", "data")
     # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot
     with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft, prefix=".cache-") as cache:

@@ -17,7 +17,6 @@ class Agreement(NamedTuple):
     """The agreement of a judge with strict grading.
 
     Attributes:
-        answers: how many were compared.
         both_pass, judge_alone, strict_alone, both_fail: how many answers pass where.
         agreement, agreement_ci95: share on which both agree, with Wilson's interval.
         kappa, kappa_ci95: Cohen's kappa with the interval of a bootstrap over tasks; None where one of the two says the same of
@@ -26,7 +25,7 @@ class Agreement(NamedTuple):
     Source: Cohen (1960), A coefficient of agreement for nominal scales.
     """
 
-    answers: int
+    answers: int  # how many were compared
     both_pass: int
     judge_alone: int
     strict_alone: int
@@ -79,10 +78,8 @@ def _kappas(cells: FloatArray) -> FloatArray:
 
 def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) -> dict[str, Any]:
     """Describe a judge: its agreement, that of the seeded stand-in on the same answers, and the answers on which it disagrees.
-
-    Episodes without an answer fail under any grading, so they are counted and not compared; void verdicts are left out. An
-    unparsable one is no pass.
-    """
+    Episodes without an answer fail under any grading, so they are only counted; void verdicts are left out. An unparsable one
+    is no pass."""
     asked = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
     cases = [case for case, _ in asked]
 

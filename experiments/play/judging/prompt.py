@@ -44,12 +44,7 @@ _LAST_LINE = re.compile(r"[\s*_#>`\"']*(?:verdict)?[\s*_:`\"']*(pass|fail)(?:ed|
 
 
 def messages_for(request: str, needs: Sequence[Need], answer: str) -> list[Message]:
-    """The conversation that asks for a verdict on an answer.
-
-    Args:
-        needs: of the task; those that the answer must state are the reference facts.
-        answer: the agent's final text.
-    """
+    """The conversation that asks for a verdict on an answer; the needs that the answer must state are the reference facts."""
     asked = USER_PROMPT.format(request=_data("request", request), facts=_facts(needs), answer=_data("answer", answer))
     return [Message(SYSTEM, SYSTEM_PROMPT), Message(USER, asked)]
 

@@ -34,22 +34,14 @@ _TOKENS = ("input_tokens", "output_tokens")
 
 
 class Case(NamedTuple):
-    """A recorded answer to judge.
+    """A recorded answer to judge, with its grade and that of the seeded stand-in."""
 
-    Attributes:
-        key: names the episode in its run.
-        request: what the user asked.
-        needs: of the task as the episode ended, for a user may change their mind.
-        answer: the final text; None where there is none, or the agent gave up.
-        strict, judged: its grade, and that of the seeded stand-in.
-    """
-
-    key: str
+    key: str  # names the episode in its run
     task: str
     agent: str
-    request: str
-    needs: tuple[Need, ...]
-    answer: str | None
+    request: str  # what the user asked
+    needs: tuple[Need, ...]  # of the task as the episode ended, for a user may change their mind
+    answer: str | None  # the final text; None where there is none, or the agent gave up
     strict: bool
     judged: bool
 
@@ -60,40 +52,25 @@ class Case(NamedTuple):
 
 
 class Verdict(BaseModel):
-    """The verdict on one episode.
-
-    Attributes:
-        key: names the episode in its run.
-        verdict: what became of its answer.
-        asked: the judge was asked; an episode without an answer fails without.
-        input_tokens, output_tokens: of the request.
-        reply: how it ended, or what the infrastructure said.
-    """
+    """The verdict on one episode, and the tokens of the request for it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    key: str
-    verdict: Name
-    asked: bool = True
+    key: str  # names the episode in its run
+    verdict: Name  # what became of its answer
+    asked: bool = True  # the judge was asked; an episode without an answer fails without
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
-    reply: str = ""
+    reply: str = ""  # how it ended, or what the infrastructure said
 
 
 class Verdicts(BaseModel):
-    """The verdicts of one judge; without `found` the first line of their file.
-
-    Attributes:
-        judge: the model's name.
-        prompt: digest of the prompts.
-        prices: of its tokens, USD per million; None where they are not known.
-        found: the verdicts by the key of their episode.
-    """
+    """The verdicts of one judge by the key of their episode; without `found` the first line of their file."""
 
     model_config = ConfigDict(extra="forbid")
     format: Literal["costgym.verdicts/1"] = FORMAT
-    judge: str
-    prompt: str = PROMPT_DIGEST
-    prices: TokenPrices | None = None
+    judge: str  # the model's name
+    prompt: str = PROMPT_DIGEST  # digest of the prompts
+    prices: TokenPrices | None = None  # of its tokens, USD per million; None where they are not known
     found: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
 
     @classmethod
@@ -106,11 +83,8 @@ class Verdicts(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> "Verdicts | None":
-        """Read a file of verdicts; None where there is none. A half line at its end, left by a kill, is ignored.
-
-        Raises:
-            DataError: the file is something else, or a line is no verdict.
-        """
+        """Read a file of verdicts; None where there is none. A half line at its end, left by a kill, is ignored. Raises
+        DataError if the file is something else, or a line is no verdict."""
         if not path.is_file():
             return None
         lines = iter_lines(path)
@@ -163,11 +137,7 @@ class Recording(NamedTuple):
 
 
 class ModelJudge:
-    """A model that judges answers; a copy for another thread or process is made from its name.
-
-    Args:
-        model: name of a real model, as `costgym leaderboard --model` takes it.
-    """
+    """A real model, by its name, that judges answers; a copy for another thread or process is made from the name."""
 
     def __init__(self, model: str) -> None:
         if is_simulated(model):
@@ -207,14 +177,8 @@ class ModelJudge:
 
 
 def recordings_in(path: str | Path, episodes: int | None = None, data: str | None = None) -> Iterator[Recording]:
-    """The recorded episodes of chat agents in a trajectory file or in a folder, by file and line.
-
-    Args:
-        episodes: of each file, from its start; None for all.
-
-    Raises:
-        DataError: no file has any, or the header of one is not to be trusted.
-    """
+    """The recorded episodes of chat agents, the first so many of each file, in a trajectory file or in a folder. Raises
+    DataError if no file has any, or the header of one is not to be trusted."""
     found = False
     for file in trajectory_files(path):
         lines = iter_lines(file)
@@ -246,15 +210,8 @@ def ask(
     store: LineFile | None = None,
     limit_usd: float | None = None,
 ) -> Iterator[tuple[Case, Verdict]]:
-    """Ask for verdicts, and keep each in `verdicts` and in a file as it comes.
-
-    Args:
-        limit_usd: the most that the judge may cost in all.
-
-    Raises:
-        ConfigError: there is a limit, and the judge's tokens have no price.
-        SpendLimitReached: the next verdict may cost more than the limit leaves.
-    """
+    """Ask for verdicts, and keep each in `verdicts` and in a file as it comes. Raises ConfigError if there is a limit and the
+    judge's tokens have no price, SpendLimitReached if the next verdict may cost more than the limit leaves."""
     spent = verdicts.usd(*verdicts.found.values())
     if limit_usd is not None and spent is None:
         raise ConfigError(

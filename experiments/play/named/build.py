@@ -33,17 +33,11 @@ Progress = Callable[[str, int, int], None]
 
 
 class Reference(NamedTuple):
-    """The figures of a policy on the split `test`.
+    """The figures of a policy on the split `test`."""
 
-    Attributes:
-        score: mean return, which is the Quality of Plan.
-        cost: mean price of an episode.
-        success: share of episodes that succeed.
-    """
-
-    score: float
-    cost: float
-    success: float
+    score: float  # mean return, which is the Quality of Plan
+    cost: float  # mean price of an episode
+    success: float  # share of episodes that succeed
 
 
 def build(
@@ -54,14 +48,8 @@ def build(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Build a named dataset. The same name, seed and number of episodes give the same bytes.
-
-    Args:
-        dataset_id: a name, such as ``costgym/marketplace/expert-v0``.
-        root: Minari's folder of datasets; None for Minari's default.
-        episodes: only so many, for a trial; None for all.
-        seed: seed of the episodes. Published figures are of seed 0.
-    """
+    """Build a named dataset, such as `costgym/marketplace/expert-v0`, below `root` (by default Minari's own), or a trial of so
+    many episodes. The same name, seed and number of episodes give the same bytes; published figures are of seed 0."""
     recipe = recipe_of(dataset_id)
     target = folder_of(dataset_id, root)
     if target.exists():
@@ -90,11 +78,7 @@ def build(
 
 
 def folder_of(dataset_id: str, root: str | Path | None = None) -> Path:
-    """Folder of a dataset, which need not exist.
-
-    Args:
-        root: Minari's folder of datasets; None for Minari's default.
-    """
+    """Folder of a dataset, which need not exist, below `root`; by default Minari's own."""
     minari = require("minari", "data")
     with datasets_in(root):
         return Path(minari.storage.get_dataset_path(dataset_id))
@@ -134,13 +118,8 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def references(world: str) -> tuple[Reference, Reference]:
-    """Measure random actions and the expert on the split `test` of a world of the named datasets.
-
-    The mean return of random actions is the normalised score 0, the expert's 100. Both play `REFERENCE_EPISODES` episodes.
-
-    Args:
-        world: name of the world, such as ``marketplace``.
-    """
+    """Measure random actions and the expert on the split `test` of a world of the named datasets, over `REFERENCE_EPISODES`
+    episodes. The mean return of random actions is the normalised score 0, the expert's 100."""
     family = family_of(world)
     random, expert = recipe_of(f"costgym/{world}/random-v0").parts[0].make(), family.expert()
     env = evaluation_environment(family)
@@ -153,12 +132,8 @@ def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
-    """Measure an agent by the protocol of the reference scores.
-
-    Args:
-        env: the evaluation environment of a world of the named datasets, such as `recover_environment(eval_env=True)` gives.
-        episodes: their number; the tasks of the split in turn, each round under the next seed.
-    """
+    """Measure an agent by the protocol of the reference scores: the tasks of the split in turn, each round under the next
+    seed."""
     world = base_env(env)
     scores, costs, passes = [], [], []
     for index in range(episodes):

@@ -18,34 +18,25 @@ from ....simulators.errors import UnknownName
 NAMESPACE = "costgym"
 VERSION = "v0"
 FLAT = "-flat"
-EPISODES = 2_400
-"""Episodes of each named dataset."""
-COST_LIMIT = 10.0
-"""Mean price of an episode that policies of the constrained world must keep, in credits."""
+EPISODES = 2_400  # episodes of each named dataset
+COST_LIMIT = 10.0  # mean price of an episode that policies of the constrained world must keep, in credits
 EXPERT_MULTIPLIER = 0.035
 """What a credit costs the expert of the constrained world beyond its price: with it the mean price keeps `COST_LIMIT`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A world with its datasets.
-
-    Attributes:
-        env_id, arguments: the environment in which episodes are recorded; it is evaluated on the split `test`.
-        summary: one sentence about the world.
-        expert: makes the expert; its mean return on the test split is the normalised score 100.
-        medium: the stage of the world's training run that plays `medium`.
-        cost_limit: mean cost that policies must keep, or None where there is no constraint.
-    """
+    """A world with its datasets, whose episodes are recorded in `env_id` with its arguments and evaluated on the split
+    `test`."""
 
     name: str
     env_id: str
     arguments: Mapping[str, Any]
-    summary: str
-    expert: Callable[[], Agent]
+    summary: str  # one sentence about the world
+    expert: Callable[[], Agent]  # makes the expert; its mean return on the test split is the normalised score 100
     expert_text: str
-    medium: int
-    cost_limit: float | None = None
+    medium: int  # the stage of the world's training run that plays `medium`
+    cost_limit: float | None = None  # mean cost that policies must keep, or None where there is no constraint
 
     @property
     def constrained(self) -> bool:
@@ -63,19 +54,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The contents of a named dataset.
+    """The contents of a named dataset."""
 
-    Attributes:
-        dataset_id: the name, with namespace and version.
-        flat: whether observations are vectors.
-        summary: which policies played, in words.
-    """
-
-    dataset_id: str
+    dataset_id: str  # the name, with namespace and version
     family: Family
     kind: str
-    flat: bool
-    summary: str
+    flat: bool  # whether observations are vectors
+    summary: str  # which policies played, in words
     parts: tuple[Part, ...] = field(repr=False)
 
 
@@ -119,16 +104,11 @@ FAMILIES = (
         1,
     ),
 )
-KINDS = ("random", "medium", "expert", "mixed", "replay")
-"""Kinds of datasets that every world has."""
+KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets that every world has
 
 
 def family_of(name: str) -> Family:
-    """The world of this name.
-
-    Raises:
-        UnknownName: there is none; names the nearest.
-    """
+    """The world of this name; raises UnknownName if there is none; names the nearest."""
     for family in FAMILIES:
         if family.name == name:
             return family
@@ -142,11 +122,7 @@ def dataset_names(flat: bool = False) -> list[str]:
 
 
 def recipe_of(dataset_id: str) -> Recipe:
-    """Return the contents of the dataset of this name.
-
-    Raises:
-        UnknownName: there is no such dataset; names the nearest.
-    """
+    """Return the contents of the dataset of this name; raises UnknownName if there is no such dataset; names the nearest."""
     known = [*dataset_names(), *dataset_names(flat=True)]
     if dataset_id not in known:
         raise UnknownName("named dataset", dataset_id, known)

@@ -13,26 +13,16 @@ from .build import folder_of
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Figures of a dataset.
+    """Figures of a dataset, and the numbers of its episodes and steps."""
 
-    Attributes:
-        dataset: its id.
-        episodes, steps: their numbers.
-        mean_return: mean return of its episodes, on the train tasks.
-        normalised_score: the same where random actions have 0 and the expert has 100 on the test tasks.
-        success: share of its episodes that succeed.
-        mean_cost: mean cost of its episodes.
-        size_mb: size on disk, MB.
-    """
-
-    dataset: str
+    dataset: str  # its id
     episodes: int
     steps: int
-    mean_return: float
-    normalised_score: float
-    success: float
-    mean_cost: float
-    size_mb: float
+    mean_return: float  # mean return of its episodes, on the train tasks
+    normalised_score: float  # the same where random actions have 0 and the expert has 100 on the test tasks
+    success: float  # share of its episodes that succeed
+    mean_cost: float  # mean cost of its episodes
+    size_mb: float  # size on disk, MB
 
 
 def load(dataset_id: str, root: str | Path | None = None) -> Any:
@@ -46,11 +36,7 @@ def load(dataset_id: str, root: str | Path | None = None) -> Any:
 
 
 def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
-    """Compute the figures of a named dataset that was built.
-
-    Args:
-        root: Minari's folder of datasets; None for Minari's default.
-    """
+    """Compute the figures of a named dataset that was built below `root`, by default Minari's own."""
     minari = require("minari", "data")
     dataset = load(dataset_id, root)
     returns, costs, passed = [], [], []

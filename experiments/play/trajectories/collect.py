@@ -66,19 +66,9 @@ def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
 def open_collection(
     folder: Path, header: Header, option: str = "--out", by: tuple[str, int] | None = None, most: int = sys.maxsize
 ) -> Iterator[tuple[LineFile, int]]:
-    """Open a collection to append to, and lock its folder meanwhile; afterwards, what was written outlasts a power cut.
-
-    Args:
-        option: the command's option, named in errors.
-        by: agent and first seed of the whole collection; None where several play.
-        most: lines that are kept, the header among them.
-
-    Yields:
-        The file, and the number of its episodes.
-
-    Raises:
-        ConfigError: the folder holds another collection, or another process writes to it.
-    """
+    """Open a collection to append to, and yield its file and its number of episodes; its folder is locked meanwhile, and
+    afterwards what was written outlasts a power cut. `by` is its agent and first seed where one agent plays all, and at most
+    `most` lines are kept. Raises ConfigError if the folder holds another collection, or another process writes to it."""
     make_folder(folder, option)
     path = folder / "trajectories.jsonl"
     with sole_writer(folder):

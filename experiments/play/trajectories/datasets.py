@@ -28,7 +28,6 @@ class Dataset:
     Attributes:
         env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
         episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
-        size_mb: size on disk, MB.
     """
 
     path: Path
@@ -38,7 +37,7 @@ class Dataset:
     agents: str
     episodes: int | None
     steps: int | None
-    size_mb: float
+    size_mb: float  # size on disk, MB
 
 
 def list_datasets(folder: str | Path) -> list[Dataset]:
@@ -127,14 +126,8 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
 
 
 def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
-    """Replay every episode of a dataset and return the problems found, as text.
-
-    Args:
-        path: a file or folder returned by `list_datasets`.
-
-    Raises:
-        DataError: the path is not a dataset of this package.
-    """
+    """Replay every episode of a dataset and return the problems found, as text; raises DataError for a path that is none of
+    `list_datasets`."""
     place = Path(path)
     kind = kind_of(place)
     if kind is None:

@@ -46,11 +46,8 @@ def played(
     options: Mapping[str, Any] = NO_OPTIONS,
     crashes: Crashes = "raise",
 ) -> Iterator[Played]:
-    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up.
-
-    Raises:
-        AgentCrash: the agent's code failed and `crashes` is "count"; the episode is given up.
-    """
+    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up. Raises AgentCrash
+    if the agent's code failed and `crashes` is "count"; the episode is given up."""
     expect_five_values(env, "env")
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
@@ -128,17 +125,11 @@ def record(
     options: Mapping[str, Any] = NO_OPTIONS,
     crashes: Crashes = "raise",
 ) -> tuple[Trajectory, Episode]:
-    """Play an episode to its end and record it.
+    """Play an episode to its end and record it. Without a task the environment draws one; by default the agent's seed follows
+    from seed and task. With `crashes="count"` an exception of the agent's code ends the episode as a failure.
 
-    Args:
-        task: number or id of the task; None to let the environment draw one.
-        agent_seed: seed of the agent; by default derived from `seed` and the task.
-        options: further reset options.
-        crashes: "count" ends the episode as a failure where the agent's code raises; "raise" lets the exception pass.
-
-    Raises:
-        ConfigError: a `CostTuple` is around the environment.
-        InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
+    Raises ConfigError if a `CostTuple` is around the environment, InfrastructureError if a real back-end failed, so that the
+    episode is not a result of the agent.
     """
     steps = played(env, agent, task, seed, agent_seed, options, crashes)
     digests = [digest(next(steps).observation)]

@@ -24,12 +24,8 @@ ID = "costgym"
 
 
 class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
-    """An episode of the marketplace. Its reward is the Quality of Plan, of which each turn brings its part.
-
-    Args:
-        env_config: arguments of `ToolEpisode` besides `task` and `seed`, such as `budget: price=20`.
-        extras: the columns of the row: `task` and `seed`, and any argument that differs from `env_config`; `max_turns`.
-    """
+    """An episode of the marketplace; each turn brings its part of the reward, the Quality of Plan. `env_config` are arguments
+    of `ToolEpisode`, such as `budget: price=20`; `extras` are the row's columns, which come first, and `max_turns`."""
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
         super().__init__()

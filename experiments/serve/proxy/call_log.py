@@ -19,11 +19,7 @@ from ...play.files import has_tail, iter_lines, keep_lines
 
 
 class CallLog:
-    """Appends the records of one run to a file; each is in the file when `write` returns.
-
-    Args:
-        path: The log; it is created where it is not there, and other runs in it stay.
-    """
+    """Appends the records of one run to a file, which may hold other runs; each is in the file when `write` returns."""
 
     def __init__(self, path: Path, run: str) -> None:
         self.path, self.run = path, run
@@ -55,19 +51,13 @@ class CallLog:
 
 @dataclass(slots=True)
 class Run:
-    """A run of a log.
-
-    Attributes:
-        calls: The records of its calls, in their order.
-        success: Whether it succeeded; None without a verdict.
-        reason: Why it ended; None for a run that goes on, or whose proxy was killed.
-    """
+    """A run of a log."""
 
     name: str
     settings: Mapping[str, Any]
-    calls: list[Mapping[str, Any]] = field(default_factory=list)
-    success: bool | None = None
-    reason: str | None = None
+    calls: list[Mapping[str, Any]] = field(default_factory=list)  # The records of its calls, in their order
+    success: bool | None = None  # Whether it succeeded; None without a verdict
+    reason: str | None = None  # Why it ended; None for a run that goes on, or whose proxy was killed
 
     @property
     def price(self) -> float:

@@ -176,15 +176,8 @@ class Reply:
 
 
 class Session:
-    """One run: `begin` a call, ask the tool if the ticket says so, `end` it.
-
-    Calls may overlap and come from several threads.
-
-    Args:
-        log: Where each call is written; closed with the session.
-        server: Name of the tools' server in the log.
-        timer: Real seconds.
-    """
+    """One run: `begin` a call, ask the tool if the ticket says so, `end` it. Calls may overlap and come from several threads.
+    Each is written to `log`, which is closed with the session; `timer` gives real seconds."""
 
     def __init__(
         self,
@@ -277,11 +270,7 @@ class Session:
         return max(0.0, ticket.begun_s + ticket.hold_s - self._timer())
 
     def end(self, ticket: Ticket, real: Real | None = None) -> Reply:
-        """Settle a call and record it.
-
-        Args:
-            real: The tool's outcome, if the call reached it.
-        """
+        """Settle a call and record it, with the tool's outcome if the call reached it."""
         with self._lock:
             reply, took_s = self._reply(ticket, real)
             call = ticket.call

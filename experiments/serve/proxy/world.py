@@ -19,15 +19,12 @@ from ...play.call_logs.names import callable_names
 
 AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
 """The profile of a tool without imposed prices, latencies or faults."""
-KEPT = 64
-"""Greatest number of replies per tool that are kept, to be returned as irrelevant answers."""
+KEPT = 64  # greatest number of replies per tool that are kept, to be returned as irrelevant answers
 
 
 class RealAnswers:
-    """The replies of real tools so far, in one run.
-
-    The world asks for an answer when a call starts, and the real one comes later, so `answer` is a blank to be filled in.
-    """
+    """The replies of real tools so far, in one run. The world asks for an answer when a call starts, and the real one comes
+    later, so `answer` is a blank to be filled in."""
 
     def __init__(self) -> None:
         self._replies: dict[str, dict[str, str]] = {}
@@ -58,19 +55,12 @@ def tool_of(name: str, description: str = "", parameters: Mapping[str, Any] | No
 def world_around(
     tools: Sequence[Tool], scenario: Scenario | None, prices: Mapping[str, float] | None = None, faults: float | None = None
 ) -> World:
-    """The world of a scenario with real tools in place of its own.
+    """The world of a scenario (None imposes nothing) with real tools, in any order, in place of its own.
 
     A tool that the scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles
-    drawn from the scenario's seed and the tool's name, like the tools of a generated marketplace.
-
-    Args:
-        tools: The real tools. Their order does not matter.
-        scenario: The rules; None imposes nothing.
-        faults: Factor on the share of failing calls and on outages, as in `Stress`; 0 for none. None: as the scenario has it.
-
-    Raises:
-        ConfigError: There are no tools, or `faults` is out of range or has nothing to act on.
-        UnknownName: A price is given for a tool that there is not.
+    drawn from the scenario's seed and the tool's name, like the tools of a generated marketplace. `faults` is a factor on the
+    share of failing calls and on outages, as in `Stress`. Raises ConfigError or UnknownName for faults or prices that fit
+    nothing.
     """
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")

@@ -19,11 +19,9 @@ from ....simulators.errors import UnknownName
 from ....simulators.ledger import Budget
 from .shared import Run
 
-PARTS = ("completion", "following", "tags", "path")
-"""Parts of ToolPlanner that `--without` can leave out."""
+PARTS = ("completion", "following", "tags", "path")  # parts of ToolPlanner that `--without` can leave out
 _FEEDBACK = ("context", "intermediate_feedback", "cumulative", "gamma", "centred", "return_scale")
-_BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")
-"""Settings of CATP that its baselines do not have."""
+_BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")  # settings of CATP that its baselines do not have
 
 
 class World(Settings):
