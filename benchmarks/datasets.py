@@ -24,9 +24,8 @@ import numpy as np
 
 import costgym
 from costgym.experiments.play.files import write_atomically
-from costgym.experiments.play.named.build import REFERENCE_EPISODES, Reference, build, folder_of, measure, references
+from costgym.experiments.play.named.build import REFERENCE_EPISODES, Reference, build, folder_of, measure, references, summarise
 from costgym.experiments.play.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
-from costgym.experiments.play.named.summary import summarise
 
 RESULTS = Path(__file__).parent / "results"
 

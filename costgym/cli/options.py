@@ -164,8 +164,7 @@ class WorkerOptions(Settings):
         from contextlib import nullcontext
 
         from ..agents.models.named import many_at_once, variables_of
-        from ..experiments.play.execution.batched import Batched
-        from ..experiments.play.execution.concurrent import Concurrent, on_a_server
+        from ..experiments.play.execution.concurrent import Batched, Concurrent, on_a_server
         from ..experiments.play.execution.engine import open_engine
 
         if batch == 1 and on_a_server(model):

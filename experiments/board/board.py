@@ -27,8 +27,7 @@ from ...agents.strategies import SearchSettings
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
-from ..play.execution.batched import batch_of
-from ..play.execution.concurrent import CONCURRENCY, Concurrent, engine_for, for_replays
+from ..play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from ..play.execution.engine import Engine
 from ..play.files import (
     change_together,

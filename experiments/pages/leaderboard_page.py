@@ -50,11 +50,8 @@ from .agent_notes import describe, judge_note, papers_behind
 from .budget_section import budget_section
 from .html import asset, embedded, render
 from .learning_curves import curves_section
-from .opencatp_figures import plan_figures
-from .reliability import reliability_section
-from .robustness import robustness_section
+from .sections import plan_figures, reliability_section, robustness_section, writes_section
 from .table import ALWAYS_SHOWN
-from .writes_section import writes_section
 
 SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     plan_figures,

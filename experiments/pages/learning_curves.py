@@ -118,8 +118,7 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
 
 
 def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
-    """Draw the curves of all trained agents of a leaderboard as a section of its page, the style included; empty without any.
-    """
+    """Draw the curves of all trained agents of a leaderboard as a section of its page, with its style; empty without any."""
     agents = {str(row.get("agent")): row for row in rows}
     learnt = [(agent, figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]
     return (

@@ -23,8 +23,7 @@ from ...simulators.errors import ConfigError
 from .connections import Gate, protocols
 from .limits import LOOPBACK, Limits
 from .openenv import OpenEnv
-from .recorder import Recorder
-from .sessions import Sessions
+from .sessions import Recorder, Sessions
 
 LONGEST_HEAD = 16 * 1024
 SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds

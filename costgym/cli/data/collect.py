@@ -29,7 +29,7 @@ def collect(
 
     Example: `costgym collect --agent greedy --episodes 100 --out greedy`
     """
-    from ...experiments.play.execution.batched import batch_of
+    from ...experiments.play.execution.concurrent import batch_of
     from ...experiments.play.trajectories.collect import collect as record_episodes
 
     language.keep_replies()

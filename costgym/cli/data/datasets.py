@@ -73,8 +73,8 @@ def build(
     Example: `costgym datasets build costgym/marketplace/expert-v0`
     """
     from ...experiments.play.named.build import build as make_dataset
+    from ...experiments.play.named.build import summarise
     from ...experiments.play.named.catalogue import recipe_of
-    from ...experiments.play.named.summary import summarise
 
     for name in dataset:
         recipe_of(name)  # refuses a wrong name before the first dataset is built

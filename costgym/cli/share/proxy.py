@@ -68,8 +68,7 @@ def report(
 
     Example: `costgym proxy report calls.jsonl --json reliability.json`
     """
-    from ...experiments.serve.proxy.call_log import read_runs
-    from ...experiments.serve.proxy.reliability import reliability
+    from ...experiments.serve.proxy.call_log import read_runs, reliability
 
     found = reliability(read_runs(logs))
     if not found["runs"]:

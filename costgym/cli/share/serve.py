@@ -48,7 +48,7 @@ def serve(
     with ExitStack() as held:
         recorder: Any = None
         if recording.record is not None:
-            from ...experiments.serve.recorder import Recorder
+            from ...experiments.serve.sessions import Recorder
 
             recorder = held.enter_context(Recorder(recording.record, make_env(), env, recording.record_as))
         if stdio:

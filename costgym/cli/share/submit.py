@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.board.reruns.options import QueueOptions
-from ...experiments.board.submissions.about import About
+from ...experiments.board.reruns.configuration import QueueOptions
+from ...experiments.board.submissions.manifest import About
 from ...experiments.play.options import Data
 from ...simulators.bounds import Count, argument, option
 from ...simulators.errors import ConfigError

@@ -6,10 +6,11 @@ A world is a setting that varies (`envs.base.WORLD`), so that a rerun in several
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ....envs.base import WORLD, base_env
 from ....envs.registration import class_of
+from ....simulators.bounds import Count, Settings, option
 from ....simulators.errors import ConfigError
 from ...play.results import EpisodeResult
 from ..conditions import Condition, condition_key
@@ -117,3 +118,17 @@ def _with_episodes(track: TrackConfig, episodes: int) -> TrackConfig:
 
     conditions = tuple(each.model_copy(update={"episodes": min(episodes, most(each))}) for each in track.conditions)
     return track.model_copy(update={"conditions": conditions})
+
+
+class QueueOptions(Settings):
+    """The options of `costgym submit rerun --queue`."""
+
+    queue: Annotated[Path | None, option("Judge every waiting entry of a folder instead; needs --board.", "FOLDER")] = None
+    board: Annotated[Path | None, option("With --queue: the leaderboard that accepted entries are added to.", "DIR")] = None
+    verdicts: Annotated[
+        Path | None, option("With --queue: where verdicts are kept, outside of it; by default FOLDER.verdicts.", "DIR")
+    ] = None
+    site: Annotated[Path | None, option("With --queue: build the leaderboard's site here in the end.", "DIR")] = None
+    most: Annotated[Count, option("With --queue: entries that are judged at most; others wait for the next run.")] = 100
+    worlds: Annotated[Count, option("Secret worlds that every row is played in, where worlds are generated.")] = WORLDS
+    minutes: Annotated[Count, option("With --queue: minutes after which an entry is refused.")] = 120

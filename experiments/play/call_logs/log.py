@@ -21,7 +21,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -255,3 +255,16 @@ def _bare_error(response: Any) -> str | None:
 def failure_in_words(words: str) -> Status:
     """Classify an error message as a status; a server error where the words say nothing else."""
     return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)
+
+
+def callable_names(tools: Sequence[str]) -> dict[str, str]:
+    """Unique names that are valid as function names for a model."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
+        number = 2
+        base = name
+        while name in found.values():
+            name, number = f"{base}_{number}", number + 1
+        found[tool] = name
+    return found

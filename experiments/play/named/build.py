@@ -1,26 +1,27 @@
-"""Build the named datasets, and measure the reference scores that they hold."""
+"""Build the named datasets and their cards, measure the reference scores that they hold, and sum them up."""
 
 import statistics
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from ....agents.base import Agent
 from ....envs.base import base_env
 from ....envs.registration import make
 from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, require
+from ....simulators.errors import ConfigError, DataError, require
 from ....simulators.version import __version__
 from ..execution.engine import Engine
 from ..export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from ..trajectories.collect import collect
 from ..trajectories.record import record
-from .card import card
-from .catalogue import Family, Part, Recipe, family_of, recipe_of
+from .catalogue import EPISODES, Family, Part, Recipe, family_of, recipe_of
 
 REFERENCE_EPISODES = 2_000
 """Episodes behind each reference score: the tasks of the split `test` in turn, each round under the next seed, from seed 0."""
@@ -143,3 +144,76 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPIS
         costs.append(float(recorded.final["price"]))
         passes.append(world.succeeded)
     return Reference(statistics.fmean(scores), statistics.fmean(costs), statistics.fmean(passes))
+
+
+def card(recipe: Recipe, episodes: int, seed: int) -> str:
+    """The card of a dataset in Markdown; Minari's `description`."""
+    family = recipe.family
+    command = f"costgym datasets build {recipe.dataset_id}"
+    command += f" --episodes {episodes}" if episodes != EPISODES else ""
+    command += f" --seed {seed}" if seed else ""
+    shape = (
+        "one float32 vector, the environment's arrays one after the other" if recipe.flat else "a dictionary of float32 arrays"
+    )
+    lines = [
+        f"**World.** {family.summary}",
+        f"**Behaviour.** {recipe.summary}",
+        f"**Evaluation.** `recover_environment(eval_env=True)` is `{family.env_id}` on the split `test`, whose tasks are "
+        "not in the data. Normalised scores are 0 for random actions and 100 for the expert there.",
+        f"**Observations.** {shape[0].upper()}{shape[1:]}.",
+        "**Alignment.** `infos['costs'][t]`, `infos['log_probabilities'][t]` and `infos['action_mask'][t]` belong to "
+        "`actions[t]` and `rewards[t]`. Terminations are the ends of tasks; truncations those at the step limit.",
+        f"**Made by** `{command}` with costgym {__version__}; the same command makes the same bytes.",
+    ]
+    if family.cost_limit is not None:
+        lines.insert(
+            1, f"**Constraint.** A mean price of at most {family.cost_limit:g} credits an episode; `costs` are prices."
+        )
+    return "\n\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Figures of a dataset, and the numbers of its episodes and steps."""
+
+    dataset: str  # its id
+    episodes: int
+    steps: int
+    mean_return: float  # mean return of its episodes, on the train tasks
+    normalised_score: float  # the same where random actions have 0 and the expert has 100 on the test tasks
+    success: float  # share of its episodes that succeed
+    mean_cost: float  # mean cost of its episodes
+    size_mb: float  # size on disk, MB
+
+
+def load(dataset_id: str, root: str | Path | None = None) -> Any:
+    """Load a Minari dataset from a folder of datasets."""
+    minari = require("minari", "data")
+    with datasets_in(root):
+        try:
+            return minari.load_dataset(dataset_id)
+        except FileNotFoundError:
+            raise DataError(folder_of(dataset_id, root), f"holds no dataset {dataset_id}; build it first") from None
+
+
+def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
+    """Compute the figures of a named dataset that was built below `root`, by default Minari's own."""
+    minari = require("minari", "data")
+    dataset = load(dataset_id, root)
+    returns, costs, passed = [], [], []
+    for episode in dataset.iterate_episodes():
+        returns.append(float(np.sum(episode.rewards)))
+        costs.append(float(np.sum(episode.infos["costs"])))
+        passed.append(bool(episode.infos["is_success"][-1]))
+    scores = 100.0 * minari.get_normalized_score(dataset, np.asarray(returns))
+    files = folder_of(dataset_id, root).rglob("*")
+    return Summary(
+        dataset=dataset_id,
+        episodes=len(returns),
+        steps=int(dataset.total_steps),
+        mean_return=float(np.mean(returns)),
+        normalised_score=float(np.mean(scores)),
+        success=float(np.mean(passed)),
+        mean_cost=float(np.mean(costs)),
+        size_mb=sum(file.stat().st_size for file in files if file.is_file()) / 1e6,
+    )

@@ -15,7 +15,7 @@ from ....simulators.scenario import Scenario, world_of
 from ....simulators.tasks import Task, TaskSet, normalise
 from ....simulators.tools import Catalog, Tool, ToolProfile
 from ....simulators.world import World
-from ...play.call_logs.names import callable_names
+from ...play.call_logs.log import callable_names
 
 AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
 """The profile of a tool without imposed prices, latencies or faults."""

@@ -17,9 +17,8 @@ import costgym
 from costgym.agents.stages.policy import StageAgent, drawn, run_of
 from costgym.experiments.play.export.transitions import transitions
 from costgym.experiments.play.named import build as building
-from costgym.experiments.play.named.build import Reference, build, evaluation_environment, measure, references
+from costgym.experiments.play.named.build import Reference, build, evaluation_environment, load, measure, references, summarise
 from costgym.experiments.play.named.catalogue import EPISODES, FAMILIES, KINDS, dataset_names, family_of, recipe_of
-from costgym.experiments.play.named.summary import load, summarise
 from costgym.experiments.play.trajectories.datasets import check_dataset
 
 minari = pytest.importorskip("minari")
