@@ -249,7 +249,8 @@ def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str
             tracks = [track for world in suite.worlds for track in world.tracks]
             if len(tracks) == 1:
                 entry_of(name, tracks[0])
-            raise UnknownName("agent of the suite's tracks", name, _agents_of(tracks))
+            names = dict.fromkeys(n for track in tracks for view in TRACKS[track].views for n in agent_names(view))
+            raise UnknownName("agent of the suite's tracks", name, list(names))
         found.setdefault(at, []).append(name)
     named = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
     if asked.about_a_world and all(asked.refused_by(world) for world, _ in named):
@@ -259,10 +260,6 @@ def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str
 
 def _refuse(suite: Suite, world: SuiteWorld, asked: RunOptions) -> None:
     raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
-
-
-def _agents_of(tracks: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name for track in tracks for view in TRACKS[track].views for name in agent_names(view)))
 
 
 def _tracks_with(world: SuiteWorld, name: str) -> list[str]:

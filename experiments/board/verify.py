@@ -10,10 +10,7 @@ from .submissions.submission import validate, validate_run
 
 
 def verify(
-    path: str | Path,
-    data: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    engine: Engine | None = None,
+    path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
 ) -> Verdict:
     """Replay every episode of a trajectory file, or of the folder of a collection, an ended run or a submission, and compare
     every figure; raises DataError where nothing is recorded, or what describes it cannot be read."""

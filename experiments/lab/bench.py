@@ -10,13 +10,13 @@ import platform
 import statistics
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from ...envs.registration import make
-from ...simulators.errors import MissingExtra
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SESSION_ID = "costgym/MarketplaceSession-v0"
@@ -59,7 +59,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
     Numba."""
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
-    native = _has_numba()
+    native = find_spec("numba") is not None
     for kind, compiled in (("default", "auto"), ("compiled", True)) if native else ():
         entries += [_scalar(name, generator, seed, kind, compiled=compiled) for name in (ENV_ID, SESSION_ID)]
     for envs in SIZES:
@@ -90,14 +90,6 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
             statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
         )
     return report
-
-
-def _has_numba() -> bool:
-    try:
-        from ...envs.vector import marketplace as vector  # noqa: F401
-    except MissingExtra:
-        return False
-    return True
 
 
 def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "scalar", **settings: Any) -> Entry:

@@ -231,7 +231,10 @@ class _View:
         def tied(leader: Row, others: Sequence[Row]) -> list[bool | None]:
             return as_good(leader, others, key, self.seeds)
 
-        cheap = steps(own, self.costs[by], lambda row: None if (value := figure(row, thrift)) is None else -value, _never)
+        def thrifty(row: Row) -> float | None:
+            return None if (value := figure(row, thrift)) is None else -value
+
+        cheap = steps(own, self.costs[by], thrifty, lambda _, others: [None] * len(others))
         return {"best": steps(own, self.costs[by], passes, tied), "cheap": cheap}
 
     def place(self, row: Row) -> dict[str, Any]:
@@ -260,10 +263,6 @@ class _View:
 
 def _cheap_key(grading: str) -> str:
     return REGISTRY["cost_per_success"].key_under(grading)
-
-
-def _never(_: Row, others: Sequence[Row]) -> list[bool | None]:
-    return [None] * len(others)
 
 
 def _said(row: Row, key: str, unit: str) -> list[str]:

@@ -312,14 +312,8 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
         places.append(max(y, places[-1] + step) if places else y)
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for (_, name, colour), place in zip(wanted, places, strict=True):
-        _annotate(axes, name, colour, (1.02, place - overflow), xycoords=("axes fraction", "data"), annotation_clip=False)
-
-
-Point = tuple[float, float]
-
-
-def _annotate(axes: Axes, name: str, colour: int, at: Point, offset: Point | None = None, **style: Any) -> Any:
-    return axes.annotate(_short_name(name), at, offset, va="center", color=_COLOURS[colour % SERIES], **style)
+        at, style = (1.02, place - overflow), {"va": "center", "color": _COLOURS[colour % SERIES], "annotation_clip": False}
+        axes.annotate(_short_name(name), at, xycoords=("axes fraction", "data"), **style)
 
 
 def _svg(figure: Figure, name: str) -> Markup:

@@ -242,7 +242,6 @@ def with_fault_robustness(
     *,
     seed: int = 0,
     seeds: int = 1,
-    resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
     """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds.
 
@@ -261,7 +260,7 @@ def with_fault_robustness(
     )
     found, ends = dict[str, float | None](), dict[str, list[float | None]]()
     if common:
-        lows, highs = intervals(with_faults, without, common, seed, resamples, group=seeds)
+        lows, highs = intervals(with_faults, without, common, seed, RESAMPLES, group=seeds)
         for place, name in enumerate(grades):
             above, below = with_faults[:, place], without[:, place]
             found[name] = kept = _tidy(_ratio(above, below))

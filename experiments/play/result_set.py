@@ -276,10 +276,7 @@ class Results(Sequence[EpisodeResult]):
         if not self:
             return "Results(no episodes)"
         agents, envs = (dict.fromkeys(getattr(group, name) for group in self._groups) for name in ("agent", "env"))
-        said = [
-            f"{len(self)} episode{'s' if len(self) > 1 else ''}",
-            f"split {self.split or 'unknown'}",
-        ]
+        said = [f"{len(self)} episode{'s' if len(self) > 1 else ''}", f"split {self.split or 'unknown'}"]
         if len(self._groups) == 1:
             episodes, own = next(iter(self._groups.values())), next(iter(self.conditions.values()))
             row = summarise(episodes, own.grading, resamples=0)

@@ -36,7 +36,6 @@ class Service:
         make: makes an environment; called once for every session.
         description: description of the environment in one line.
         hosts: host names of the server; None allows any.
-        clock: a monotonic clock, seconds.
         recorder: where episodes that end are recorded; None for nowhere.
     """
 
@@ -48,11 +47,10 @@ class Service:
         limits: Limits | None = None,
         seed: int = 0,
         hosts: frozenset[str] | None = LOOPBACK,
-        clock: Callable[[], float] = time.monotonic,
         recorder: Recorder | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.sessions = Sessions(make, self.limits, seed, clock, recorder)
+        self.sessions = Sessions(make, self.limits, seed, time.monotonic, recorder)
         self.speaks_mcp = base_env(self.sessions.example).calls_by_name
         routes: list[BaseRoute] = []
         self._mcp: Any = None

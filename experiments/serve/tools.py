@@ -56,10 +56,7 @@ OURS = (
     _own("budget", "What was spent, what is left, and what a call of each tool costs now. Costs nothing."),
     _own("wait", "Let simulated time pass, for example until a rate limit is over.", {"seconds": _SECONDS}, "seconds"),
     _own(
-        "finish",
-        "Submit the final answer and end the episode.",
-        {"answer": _ANSWER, "give_up": {"type": "boolean"}},
-        "answer",
+        "finish", "Submit the final answer and end the episode.", {"answer": _ANSWER, "give_up": {"type": "boolean"}}, "answer"
     ),
 )
 """Tools besides the candidates."""

@@ -44,12 +44,8 @@ def collect(
     if format != "jsonl":
         from ...experiments.play.export.formats import export as write
 
-        name = f"costgym/{_as_id(agent)}-v0" if format == "minari" else out / format
+        allowed = re.sub(r"[^A-Za-z0-9_]+", "-", agent).strip("-")  # in the id of a dataset of Minari
+        name = f"costgym/{allowed}-v0" if format == "minari" else out / format
         written = write(path, format, name)
         if not quiet:
             typer.echo(str(written))
-
-
-def _as_id(agent: str) -> str:
-    """An agent's name in the characters that Minari allows in a dataset's id."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", agent).strip("-")

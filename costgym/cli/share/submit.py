@@ -38,11 +38,7 @@ def pack(
 
 
 @submit.command()
-def validate(
-    folder: Annotated[Path, argument("Folder of the submission.")],
-    place: WorkerOptions,
-    data: Data = None,
-) -> None:
+def validate(folder: Annotated[Path, argument("Folder of the submission.")], place: WorkerOptions, data: Data = None) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims.
 
     Example: `costgym submit validate mine`

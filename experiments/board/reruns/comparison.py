@@ -146,7 +146,9 @@ def compare(
         for condition in track.conditions:
             asked = next(each for each in public.conditions if each.key == condition.key)
             places = [(public, asked, run.seed)]
-            places += [(inside, each, rerun.seed) for each in inside.conditions if _plain_key(each) == condition.key]
+            for each in inside.conditions:
+                if condition_key(each.budget, without_world(each.settings)) == condition.key:
+                    places.append((inside, each, rerun.seed))
             references: list[list[list[EpisodeResult]]] = []
             for agent in track.agents:
                 key = agent, condition_key(condition.budget, condition.settings, track.name)
@@ -161,10 +163,6 @@ def compare(
         lead, lead_p_value = leads.get((each.track, each.agent), (None, 1.0))
         found.append(replace(each, rows=len(rows), lead=lead, lead_p_value=min(1.0, lead_p_value * max(1, len(leads)))))
     return found
-
-
-def _plain_key(condition: Condition) -> str:
-    return condition_key(condition.budget, without_world(condition.settings))
 
 
 def _compared(

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -127,12 +127,7 @@ def _readable() -> list[str]:
     system = [Path(path) for path in ("/usr", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")]
     found = {path for path in (*map(Path, (sys.prefix, sys.base_prefix)), *parts, *system) if path.exists()}
     found |= {path.resolve() for path in found}
-    return sorted(map(str, _outermost(found)))
-
-
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    among = set(paths)
-    return [path for path in among if not among.intersection(path.parents)]
+    return sorted(str(path) for path in found if not found.intersection(path.parents))
 
 
 def _links() -> list[str]:

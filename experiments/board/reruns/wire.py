@@ -91,13 +91,7 @@ def _exactly(pipe: Readable, count: int) -> bytes:
 def message_document(message: Any) -> dict[str, Any]:
     """A message of a conversation as JSON."""
     calls = [{"name": str(call.name), "arguments": call.arguments, "id": call.id} for call in message.calls]
-    return {
-        "role": message.role,
-        "content": message.content,
-        "calls": calls,
-        "name": message.name,
-        "call_id": message.call_id,
-    }
+    return {"role": message.role, "content": message.content, "calls": calls, "name": message.name, "call_id": message.call_id}
 
 
 def encoded(document: Any) -> bytes:

@@ -35,11 +35,7 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
 
 
 def add_shipped(
-    board: Path,
-    config: RunConfig,
-    engine: Engine | None = None,
-    folder: Path = RECORDED,
-    pages: PageMaker | None = None,
+    board: Path, config: RunConfig, engine: Engine | None = None, folder: Path = RECORDED, pages: PageMaker | None = None
 ) -> list[str]:
     """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names. An entry
     that replay refuses, since the world has changed after it was recorded, is left out with a warning."""

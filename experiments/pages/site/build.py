@@ -45,11 +45,7 @@ Count = Callable[[int], None]  # called with the number of episodes that were wr
 
 
 def build(
-    runs: Sequence[Run],
-    out: str | Path,
-    data: str | None = None,
-    most: int | None = None,
-    progress: Progress | None = None,
+    runs: Sequence[Run], out: str | Path, data: str | None = None, most: int | None = None, progress: Progress | None = None
 ) -> Path:
     """Write the site of one or more runs and return its first page. It takes the place of an older one at once, when it is
     whole; of every entry `most` episodes, by default all, can be looked into. Raises ConfigError if there is no run, or `out`

@@ -100,7 +100,7 @@ def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
             [
                 _cut(call[0]),
                 str(call[1]),
-                _meaning(str(call[1])),
+                {"ok": "ok", "cancelled": "cut off"}.get(str(call[1]), "failed"),
                 *map(_time, (call[2], call[3], call[3], call[4])),
                 call[6],
                 "",
@@ -113,10 +113,6 @@ def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
         "events": [],
         "outages": [],
     }
-
-
-def _meaning(label: str) -> str:
-    return "ok" if label == "ok" else "cut off" if label == "cancelled" else "failed"
 
 
 def _about(recorded: Trajectory) -> dict[str, Any]:

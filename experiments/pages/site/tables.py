@@ -12,7 +12,7 @@ from ...board.rows import columns_of, is_reference, shown_name
 from ...board.store.runs import Run, RunEntry
 from ...board.tracks import track_documents
 from ...play.metric_registry import cell, written
-from ...play.results import EpisodeResult
+from ...play.results import EpisodeResult, outcome
 from ...play.statistics import holm, intervals, sign_flip_p_values
 from ..html import part
 
@@ -57,7 +57,8 @@ def compare(
     pairs = list(combinations(range(len(rivals)), 2))
     if not pairs or not common:
         return {}
-    passed = np.array([[_passed(played[entry.id][i], grading) for entry in rivals] for i in common], dtype=np.float64)
+    outcomes = [[outcome(played[entry.id][i], grading) for entry in rivals] for i in common]
+    passed = (np.array(outcomes) == "passed").astype(np.float64)
     ahead = np.stack([passed[:, a] - passed[:, b] for a, b in pairs], axis=1)  # (n_episodes, n_pairs)
     lows, highs = intervals(ahead, np.ones_like(ahead), common, seed, RESAMPLES)
     found: dict[tuple[str, str], Comparison] = {}
@@ -69,10 +70,6 @@ def compare(
         found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
         found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
     return found
-
-
-def _passed(result: EpisodeResult, grading: str) -> bool:
-    return (result.strict if grading == "strict" else result.judged) and result.within_budget
 
 
 def points(value: float) -> str:

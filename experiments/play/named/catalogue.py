@@ -64,21 +64,13 @@ class Recipe:
     parts: tuple[Part, ...] = field(repr=False)
 
 
-def _random(env_id: str) -> Agent:
-    return make_agent("random", env_id)
-
-
-def _informed(env_id: str) -> Agent:
-    return make_agent("oracle-informed", env_id)
-
-
 FAMILIES = (
     Family(
         "marketplace",
         NUMERIC,
         {"split": "train", "budget": {"price": 20.0}},
         "The default marketplace: buy the facts of a query from priced, failing tools with at most 20 credits.",
-        partial(_informed, NUMERIC),
+        partial(make_agent, "oracle-informed", NUMERIC),
         "`oracle-informed`, which knows every tool's true reliability, not the luck of the episode; privileged, deterministic",
         2,
     ),
@@ -99,7 +91,7 @@ FAMILIES = (
         PLAN_CALLS,
         {"split": "train", "tasks": "all"},
         "OpenCATP call by call: run vision tools on images and texts, priced by time and memory.",
-        partial(_informed, PLAN_CALLS),
+        partial(make_agent, "oracle-informed", PLAN_CALLS),
         "`oracle-informed`, the best fixed plan for each task and size level on the train samples; privileged, deterministic",
         1,
     ),
@@ -138,7 +130,7 @@ def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
     """The policies of a kind of dataset, in words and as parts."""
     stages = [partial(StageAgent, family.name, stage) for stage in range(len(run_of(family.name)["steps"]))]
     steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
-    random, medium, expert = partial(_random, family.env_id), stages[family.medium], family.expert
+    random, medium, expert = partial(make_agent, "random", family.env_id), stages[family.medium], family.expert
     after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
     chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
         "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),

@@ -39,10 +39,7 @@ CHUNK = 100  # number of episodes per task of an engine
 
 
 def verify_file(
-    path: str | Path,
-    data: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    engine: Engine | None = None,
+    path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
 ) -> Verdict:
     """Replay every episode of a trajectory file and compare every value; raises DataError if the file does not exist, or its
     header cannot be read."""

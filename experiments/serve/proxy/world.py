@@ -64,13 +64,17 @@ def world_around(
     """
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")
-    names = {tool.name for tool in tools}
+    names = [tool.name for tool in tools]
     for name, price in (prices or {}).items():
         if name not in names:
             raise UnknownName("tool", name, names)
         if not 0 <= price < float("inf"):
             raise ConfigError("price", f"expected a number of at least 0 for {name}, got {price}")
-    profiles = {tool.name: _profile(tool.name, scenario) for tool in tools} | _listed(tools, scenario)
+    if scenario is None:
+        profiles = dict.fromkeys(names, AS_IT_IS)
+    else:
+        profiles = {name: draw_profile(scenario.seed, name, scenario.failures, ProfileRules()) for name in names}
+        profiles |= _listed(tools, scenario)
     priced = {name: replace(profile, fee=(prices or {}).get(name, profile.fee)) for name, profile in profiles.items()}
     catalog = Catalog(
         (replace(tool, profile=priced[tool.name]) for tool in sorted(tools, key=lambda tool: tool.name)), "the real tools"
@@ -88,10 +92,6 @@ def world_around(
         stress = stress.model_copy(update={"failures": faults})
     world = world_of(scenario, market)
     return world if stress == Stress() else stress.applied(world, scenario.seed)
-
-
-def _profile(name: str, scenario: Scenario | None) -> ToolProfile:
-    return AS_IT_IS if scenario is None else draw_profile(scenario.seed, name, scenario.failures, ProfileRules())
 
 
 def _listed(tools: Sequence[Tool], scenario: Scenario | None) -> dict[str, ToolProfile]:
