@@ -37,10 +37,10 @@ LIMITS = Limits(sessions=64, request_bytes=4 * 2**20)
 class Proxy:
     """A proxy between MCP clients and an MCP server."""
 
-    target: tuple[str, ...]  # The command of the server, or its address alone
+    target: tuple[str, ...]  # the command of the server, or its address alone
     settings: Settings = field(default_factory=Settings)
-    timeout_s: float = 60.0  # Real seconds after which a call of the server counts as timed out
-    tells: bool = False  # Replies have a last line with the call's price and the rest of the budget
+    timeout_s: float = 60.0  # real seconds after which a call of the server counts as timed out
+    tells: bool = False  # replies have a last line with the call's price and the rest of the budget
 
     @property
     def address(self) -> str | None:
