@@ -81,10 +81,8 @@ class Plots:
                 whiskers = [[100 * (share - ends[0])], [100 * (ends[1] - share)]]
                 axes.errorbar([cost], [100 * share], whiskers, color=_colour(number), fmt=_marker(number), ms=5, elinewidth=0.8)
             frontier = _frontier([(cost, share) for cost, share, *_ in points])
-            line = [(cost, 100 * share) for cost, share in frontier]
-            (step,) = axes.step(
-                [x for x, _ in line], [y for _, y in line], where="post", color="#222222", lw=1, ls="--", zorder=1
-            )
+            costs, shares = [cost for cost, _ in frontier], [100 * share for _, share in frontier]
+            (step,) = axes.step(costs, shares, where="post", color="#222222", lw=1, ls="--", zorder=1)
             handles = {agent: _handle(number) for _, _, _, number, agent in points}
             _legend(axes, [*handles.items(), ("frontier", step)])
         return chart

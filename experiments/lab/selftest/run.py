@@ -127,7 +127,6 @@ def run(
     seed: int,
     scenario: Scenario | None = None,
     found: Path | None = None,
-    tell: Callable[[Report], None] | None = None,
     most: int = 10,
     worlds: int | None = None,
     first: int = 0,
@@ -137,7 +136,7 @@ def run(
 
     Cases in the folder `found` are played before world 0 and before the clock starts, and new ones are written there. The run
     ends after `most` findings, after so many `worlds`, or as soon as `full` says that no more are to be played here; `first` is
-    the number of the first world, and `tell` is called after every world. Raises DataError if a found case cannot be read.
+    the number of the first world. Raises DataError if a found case cannot be read.
     """
     report = Report()
     if found is not None:
@@ -163,8 +162,6 @@ def run(
                 write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
         report.tally.worlds += 1
         number += 1
-        if tell is not None:
-            tell(report)
         if full():
             report.left_s = max(0.0, until - time.monotonic())
             break

@@ -59,9 +59,9 @@ class Run:
 
     name: str
     settings: Mapping[str, Any]
-    calls: list[Mapping[str, Any]] = field(default_factory=list)  # The records of its calls, in their order
-    success: bool | None = None  # Whether it succeeded; None without a verdict
-    reason: str | None = None  # Why it ended; None for a run that goes on, or whose proxy was killed
+    calls: list[Mapping[str, Any]] = field(default_factory=list)  # the records of its calls, in their order
+    success: bool | None = None  # whether it succeeded; None without a verdict
+    reason: str | None = None  # why it ended; None for a run that goes on, or whose proxy was killed
 
     @property
     def price(self) -> float:
