@@ -13,7 +13,7 @@ from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
-from ...envs.base import base_env
+from ...envs.base import FILE_PLACES, base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
@@ -76,6 +76,11 @@ class TrackConfig(BaseModel):
         source = self.scenario.get("source")
         place = source.get("data") if isinstance(source, dict) else None
         return outcomes or place
+
+    @property
+    def portable_settings(self) -> dict[str, dict[str, Any]]:
+        """The settings without the places of files, which differ between machines."""
+        return {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in self.settings.items()}
 
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""

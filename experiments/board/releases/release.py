@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from ....envs.base import FILE_PLACES, base_env
+from ....envs.base import base_env
 from ....envs.sessions.base import SessionBase
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.sessions.episode import session_world
@@ -85,9 +85,8 @@ def load_release(name: str) -> Release:
 
 def freeze(track: TrackConfig) -> FrozenTrack:
     """The digests of a track and of its world."""
-    settings = {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in track.settings.items()}
     conditions = [condition.model_dump(mode="json") for condition in track.conditions]
-    terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, settings, conditions]
+    terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, track.portable_settings, conditions]
     state = hashlib.blake2b(json.dumps(world_of(track.scenario), sort_keys=True).encode(), digest_size=16)
     env = base_env(track.make_env(track.env, track.conditions[0]))
     world = env.world

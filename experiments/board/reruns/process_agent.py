@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 from ....agents.base import Agent
@@ -279,7 +280,7 @@ class ProcessAgent(Agent):
                 return bool(model.search(str(given[0])))
             if what == "choose":
                 query, names = given
-                return model.choose(str(query), [_Named(str(name)) for name in names])
+                return model.choose(str(query), [SimpleNamespace(name=str(name)) for name in names])
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
         raise AgentCrash(f"its process asked for {what!r:.80}")
@@ -306,13 +307,6 @@ class _OnceEach(pickle.Pickler):
             self._sent[id(value)] = value  # kept, so that no other object takes its number
             send(self._pipe, pickle.dumps(("define", id(value), value)))
         return id(value)
-
-
-class _Named:
-    """A candidate of which only the name counts."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def _message(document: dict[str, Any]) -> Message:

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from ....simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ....simulators.errors import ConfigError, DataError, InfrastructureError
 from ...play.files import reading
 from ...play.results import EpisodeResult, outcome
 from ...play.trajectories.replay import readable
@@ -108,10 +108,10 @@ class Store:
                 self._upsert(connection, episodes, ("run", "entry", "episode"), batch)
         return run.id
 
-    def save_folder(self, folder: str | Path, verified: bool = False) -> str:
+    def save_folder(self, folder: str | Path) -> str:
         """`save` of the run in a folder."""
         with reading(Path(folder)):
-            return self.save(read_run(folder), verified)
+            return self.save(read_run(folder))
 
     def runs(self) -> list[Run]:
         """All runs, in order of suite, scenario, seed and id."""
@@ -122,13 +122,6 @@ class Store:
         verified = {(run, entry) for run, entry, flag in flags if flag}
         # sorted here: databases differ in how they order texts
         return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
-
-    def run(self, run: str) -> Run:
-        """A run by its id; raises UnknownName where there is none."""
-        found = {each.id: each for each in self.runs()}
-        if run not in found:
-            raise UnknownName("run", run, found)
-        return found[run]
 
     def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
         """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
@@ -146,11 +139,6 @@ class Store:
             for table in (entries, episodes):
                 mine = (table.c.run == run) & (table.c.entry == entry)
                 connection.execute(sa.update(table).where(mine).values(verified=True))
-
-    def remove(self, run: str) -> None:
-        """Delete a run, its entries and episodes from the store; its folder remains."""
-        with self._errors(), self._writing() as connection:
-            connection.execute(sa.delete(runs).where(runs.c.run == run))
 
     def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None

@@ -76,22 +76,13 @@ class Found(NamedTuple):
 
 
 class CheckedFile:
-    """A file of a run or submission, as far as it is checked.
-
-    Attributes:
-        file: what it is to be.
-        episodes: how many it is to have.
-        problems: what is wrong with it, in words, at most so many as are listed.
-        results: of the episodes that agree.
-        signs: that they show of what the agent knew.
-        closed: nothing more of it counts.
-    """
+    """A file of a run or submission, as far as it is checked; once `closed`, nothing more of it counts."""
 
     def __init__(self, file: RecordedRow) -> None:
         self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
-        self.problems: list[str] = []
-        self.results: list[EpisodeResult] = []
-        self.signs: list[Signs] = []
+        self.problems: list[str] = []  # at most so many as are listed
+        self.results: list[EpisodeResult] = []  # of the episodes that agree
+        self.signs: list[Signs] = []  # that they show of what the agent knew
 
     def object_to(self, problem: str, last: bool = False) -> None:
         """Add a problem, unless the file is closed."""

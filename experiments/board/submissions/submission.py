@@ -233,15 +233,9 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
         different += [name for name in fields if getattr(own, name) != getattr(track, name)]
         if world_of(own.scenario) != world_of(track.scenario):
             different.append("scenario")
-        if _without_places(own.settings) != _without_places(track.settings):
+        if own.portable_settings != track.portable_settings:
             different.append("settings")
         wanted = {condition.key: condition.episodes for condition in own.conditions}
         if not {condition.key: condition.episodes for condition in track.conditions}.items() <= wanted.items():
             different.append("conditions")
     return list(dict.fromkeys(different))
-
-
-def _without_places(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    from ....envs.base import FILE_PLACES
-
-    return {env: {name: value for name, value in own.items() if name not in FILE_PLACES} for env, own in settings.items()}

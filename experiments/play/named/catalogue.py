@@ -38,11 +38,6 @@ class Family:
     medium: int  # the stage of the world's training run that plays `medium`
     cost_limit: float | None = None  # mean cost that policies must keep, or None where there is no constraint
 
-    @property
-    def constrained(self) -> bool:
-        """Return whether policies must keep a limit on the mean cost."""
-        return self.cost_limit is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -141,7 +141,7 @@ def test_metadata_are_complete(root: Path) -> None:
             "ref_min_score", "ref_max_score", "num_episodes_average_score",
         ):  # fmt: skip
             assert about[name], name
-        assert ("cost_limit" in about) == family_of(world).constrained
+        assert ("cost_limit" in about) == (family_of(world).cost_limit is not None)
 
 
 def test_a_summary_counts_what_is_there(root: Path) -> None:
