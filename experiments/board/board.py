@@ -259,7 +259,7 @@ def summarise_run(
 def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """A row of the leaderboard from its episodes."""
     figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures, **({} if tokens_counted(config, row, results) else {"metered": False})}
+    return {"track": row.track.name, **figures, **({} if tokens_counted(row, results) else {"metered": False})}
 
 
 def check_owner(manifest: str, folder: Path) -> None:
