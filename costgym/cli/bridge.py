@@ -26,11 +26,7 @@ LARGEST_SHOWN = 1e12  # upper bounds above this are of no interest to a reader
 
 
 class Option(NamedTuple):
-    """An option of the command line.
-
-    Attributes:
-        annotation, field: Its type, and the description of it.
-    """
+    """An option of the command line: its type, and the description of it."""
 
     name: str
     annotation: Any

@@ -32,25 +32,19 @@ FORMAT = "costgym.leaderboard/1"
 
 
 class TrackConfig(BaseModel):
-    """The part of a run that one track plays.
-
-    Attributes:
-        scenario, digest: the world, whole, and its short name.
-        seeds: episodes of one task in a row, each under the next seed, so that it shows how often all of them pass.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
-    """
+    """The part of a run that one track plays."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str  # of the track, see `tracks.TRACKS`
     env: str  # the environment in which agents' names are looked up first; an agent may play in another view of the track
-    scenario: dict[str, Any]
-    digest: str
+    scenario: dict[str, Any]  # the world, whole
+    digest: str  # its short name
     agents: tuple[str, ...]  # names, in order
     conditions: tuple[Condition, ...]  # what each agent is played under
     split: str  # of the tasks
-    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)  # episodes of one task in a row, each under the next seed
     ranked_by: str = PASS_RATE  # the figure of a row that ranks it
-    settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
+    settings: dict[str, dict[str, Any]] = {}  # further arguments, by environment; `*`: all; pydantic copies it
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition."""
@@ -111,16 +105,7 @@ class RowConfig(NamedTuple):
 
 
 class RunConfig(BaseModel):
-    """The configuration of a leaderboard run.
-
-    Attributes:
-        grading, seed: as `costgym leaderboard` takes them.
-        search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
-        experience: how the past uses were collected that agents with BTP plan from; None where none do.
-        documents: of the tools, full or short, where that was chosen.
-        batch: episodes at a time that a local model replied to together, on which its replies may depend; None for one.
-        release: of the benchmark, whose terms and worlds these are; None where none is claimed.
-    """
+    """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str = FORMAT
@@ -130,13 +115,13 @@ class RunConfig(BaseModel):
     grading: str
     seed: int
     model: str  # behind agents that need one
-    search: dict[str, Any] = {}
+    search: dict[str, Any] = {}  # of `SearchSettings`, where not the agents' own; by strategy where for one alone
     btp: dict[str, Any] = {}  # fields of `BtpSettings` that differ from the default
     weights: dict[str, str] = {}  # hashes of the weights of trained agents; other weights make another run
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)
-    release: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
 
     def to_json(self) -> str:
         """The content of `run.json`."""

@@ -40,14 +40,8 @@ _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
 @dataclass(frozen=True, slots=True)
 class SuiteWorld:
-    """A world of a suite, and who plays in it.
-
-    Attributes:
-        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
-            user's, agents of the zoo play only if asked for; see `submissions.shipped`.
-        tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
-    """
+    """A world of a suite, and who plays in it. Agents are looked up in its tracks in their order; those of the zoo play only if
+    asked for by name or option, see `submissions.shipped`."""
 
     agents: tuple[str, ...]
     budgets: str = ""  # in the text form of `--budgets`; empty for none
@@ -57,7 +51,7 @@ class SuiteWorld:
     prices: str = ""  # the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)  # arguments, by id; `*`: all views
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings that vary within the run, and their values
     ranked_by: str = PASS_RATE  # the figure of a row that ranks it
 

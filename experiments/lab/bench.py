@@ -37,12 +37,8 @@ SHORTEST_S = 0.05  # shortest duration of a round, seconds; below it the clock's
 
 @dataclass
 class Entry:
-    """A line of the table: an environment and its measurements.
-
-    Attributes:
-        kind: "scalar", "default" (as `make` makes it), "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop
-            over scalar ones), "native", or "in place" (native, with ``copy=False``).
-    """
+    """A line of the table. Its kind is "scalar", "default" (as `make` makes it), "compiled", "sync" (Gymnasium's loop over
+    scalar ones), "native", or "in place" (native, with `copy=False`)."""
 
     name: str
     kind: str

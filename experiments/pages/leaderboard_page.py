@@ -87,11 +87,7 @@ NOTHING = Markup("")
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The site around a page.
-
-    Attributes:
-        policy: the page's content security policy.
-    """
+    """The site around a page, and the page's content security policy."""
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     styles: tuple[str, ...] = ()  # addresses of further ones

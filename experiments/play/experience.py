@@ -41,22 +41,15 @@ PASSES = 4  # most passes over the train tasks, each with another seed
 
 
 class ExperienceSettings(BaseModel):
-    """Settings of the collection of past uses.
-
-    Attributes:
-        uses: past uses to remember per tool of the catalog, on average. BTP's data holds about 150 of an API.
-        candidates: tools on offer in an explored task of a generated world; None for as many as in the world itself.
-        remembered: "path" keeps the calls of the chain that ended in an answer, as ToolBench's training data do, and "all"
-            those of every branch, given up or not.
-    """
+    """Settings of the collection of past uses."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     explorer: str = "dfsdt"  # agent that plays the train tasks. BTP's experience comes from depth-first tree searches.
-    uses: float = Field(default=40.0, ge=0)
+    uses: float = Field(default=40.0, ge=0)  # per tool of the catalog, on average; BTP's data holds about 150 of an API
     seed: int = Field(default=0, ge=0, lt=2**62)  # seed of the worlds and of the explorer
     search: dict[str, Any] = {}  # fields of `SearchSettings` that differ from the explorer's own
-    candidates: int | None = Field(default=None, ge=1)
-    remembered: Literal["path", "all"] = "path"
+    candidates: int | None = Field(default=None, ge=1)  # of a generated world's task; None: the world's
+    remembered: Literal["path", "all"] = "path"  # calls of the chain that answered, or of every branch
 
     @field_validator("explorer")
     @classmethod

@@ -14,17 +14,12 @@ CURRENCY = "currency"  # the unit of a price; shown as the scenario's currency
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of a row.
-
-    Attributes:
-        kind: the number format: `rate` (a share from 0 to 1, shown in percent), `number` (two decimals, or three digits below
-            1), `signed` (three decimals) or `count` (whole).
-    """
+    """A figure of a row."""
 
     key: str  # its name in `leaderboard.json`
     name: str
     unit: str  # `%`, `s`, `CURRENCY`, or "" for a plain number
-    kind: str
+    kind: str  # `rate` (in percent), `number` (two decimals, or three digits below 1), `signed` (three decimals) or `count`
     meaning: str
     judge: str = ""  # the key of the same figure under the grading `judge`; "" where the grading does not matter
     higher_is_better: bool = False

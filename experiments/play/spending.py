@@ -111,11 +111,9 @@ class Spending:
         tasks: Iterable[tuple[Hashable, Task]],
         result_of: Callable[[Item], EpisodeResult],
     ) -> Iterator[Item]:
-        """Play episodes on an engine until the next one might pass the limit; `stopped_before` names its row then.
-
-        An episode begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its
-        row so far, be it forecast or played. The first episode of a row is played alone, since a forecast may be far off.
-        """
+        """Play episodes on an engine until the next one might pass the limit; `stopped_before` names its row then. An episode
+        begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its row so far,
+        be it forecast or played. The first episode of a row is played alone, since a forecast may be far off."""
         waiting = deque(tasks)
         under_way: deque[tuple[Hashable, float]] = deque()
 

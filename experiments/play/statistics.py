@@ -25,17 +25,9 @@ def intervals(
     difference: bool = False,
     group: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
-    """Percentile intervals at 95 % of column-wise ratios of sums.
-
-    Args:
-        numerators, denominators: (n_episodes, n_figures).
-        resamples: how many.
-        difference: with two columns, the interval of the first figure less the second.
-        group: consecutive episodes that are drawn together, since they are of one task.
-
-    Returns:
-        Lower and upper ends, (n_figures,) each; NaN for a figure whose denominator is always 0.
-    """
+    """Percentile intervals at 95 % of column-wise ratios of sums, (n_episodes, n_figures); the lower and upper ends,
+    (n_figures,) each, NaN for a figure whose denominator is always 0. `difference` takes the first figure less the second, and
+    `group` draws so many consecutive episodes, of one task, together."""
     weights = _weights(tuple(episodes), seed, resamples, group)
     # einsum without BLAS: the order of the additions must not depend on the number of threads
     above = np.einsum("re,ef->rf", weights, numerators)

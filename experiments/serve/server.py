@@ -30,14 +30,8 @@ SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
 
 
 class Service:
-    """The application of a server and its sessions.
-
-    Args:
-        make: makes an environment; called once for every session.
-        description: description of the environment in one line.
-        hosts: host names of the server; None allows any.
-        recorder: where episodes that end are recorded; None for nowhere.
-    """
+    """The application of a server and its sessions, for which `make` makes an environment each; `hosts` are its host names,
+    None allows any. Episodes that end are recorded where there is a recorder."""
 
     def __init__(
         self,

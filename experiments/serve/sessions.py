@@ -73,17 +73,8 @@ class Tape:
 
 
 class Session:
-    """A client's environment.
-
-    Attributes:
-        name: its id.
-        env: its environment.
-        steps: number of steps in the current episode.
-        used_at: time of its last use, on the clock of `Sessions`.
-        client: the address that opened it; empty if there is none.
-        asked: fields of the reset in the URL that opened it, over MCP.
-        hang_up: closes the connection that holds it, if there is one.
-    """
+    """A client's environment; `used_at` is the time of its last use on the clock of `Sessions`, and `client` the address that
+    opened it."""
 
     def __init__(
         self,
@@ -226,15 +217,8 @@ def number_at(numbers: list[int], index: int) -> int:
 
 
 class Sessions:
-    """All sessions of a server.
-
-    Args:
-        make: makes an environment.
-        limits: what clients may take.
-        seed: the n-th session that names none begins with the seed `seed + n`.
-        clock: seconds that never run back.
-        recorder: where episodes that end are recorded; None for nowhere.
-    """
+    """All sessions of a server; the n-th that names no seed begins with `seed + n`. The clock never runs back, in seconds;
+    episodes that end are recorded where there is a recorder."""
 
     def __init__(
         self,

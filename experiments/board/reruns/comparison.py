@@ -34,15 +34,7 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RerunRow:
-    """A row of a submission beside its rerun.
-
-    Attributes:
-        track, agent, budget, settings: which.
-        claimed, rerun: its values; that of the rerun is the mean of its worlds.
-        references: mean values of the reference agents in the claim's world and in those of the rerun, by name.
-        lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
-            the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
-    """
+    """A row of a submission beside its rerun; the rerun's value is the mean of its worlds."""
 
     track: str
     agent: str
@@ -53,13 +45,13 @@ class RerunRow:
     rerun: float
     gap: Gap  # between the two, and what the rerun comes to in the claim's world; see `equivalence`
     worlds: int  # how many secret worlds it was played in
-    references: dict[str, tuple[float, float]]
+    references: dict[str, tuple[float, float]]  # mean values of the reference agents in the claim's world and in the rerun's
     tasks: int  # how many tasks each world had
     needed: int | None  # how many are needed, at least, so that a claim can be confirmed; see `equivalence.tasks_needed`
     rows: int = 1  # how many rows were compared, by which p-values are multiplied
     unpublished: bool = True  # the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
     sandboxed: bool = True  # the agent's process could reach nothing but what it was sent, or ran code of costgym alone
-    lead: tuple[float, float] | None = None
+    lead: tuple[float, float] | None = None  # of the chosen tools, claimed and again; None where there are no such choices
     lead_p_value: float = 1.0  # of the difference in lead, times the number of agents and tracks compared
     figures: Mapping[str, Any] = field(default_factory=dict)  # the row as the rerun derives it
 

@@ -32,10 +32,8 @@ from .wire import MAX_ANSWER_BYTES, Patience, receive, send
 
 
 class Meter:
-    """The tokens that an agent's models used in an episode, less those that its actions have paid for.
-
-    An action that reports less than was used is charged for what was used; what it reports above that counts for later ones.
-    """
+    """The tokens that an agent's models used in an episode, less those that its actions have paid for. An action that reports
+    less than was used is charged for what was used; what it reports above that counts for later ones."""
 
     def __init__(self) -> None:
         self.requests = self._read = self._written = 0

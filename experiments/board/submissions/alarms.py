@@ -40,29 +40,20 @@ ROUNDING = 1e-6  # regret below this counts as 0
 
 
 class Signs(NamedTuple):
-    """The signs of foreknowledge in one episode, or in many.
-
-    Attributes:
-        worked, expected, variance: first calls of tools that worked; how many were to be expected of tools so reliable; and the
-            variance of that number, if calls are independent.
-        squares, episodes: squared luck of each episode, summed, and how many: that variance as it was met, since calls of an
-            episode may be alike.
-        lead: by how much the tools of those choices are more reliable than the others, on average over the others, summed.
-        tasks, flawed: the tasks, and those of them that in some episode were not played as well as the optimum would.
-    """
+    """The signs of foreknowledge in one episode, or in many."""
 
     better: int = 0  # episodes that came out better than the optimum
     unseen: int = 0  # facts in answers that nothing the agent had read held
-    worked: float = 0.0
-    expected: float = 0.0
-    variance: float = 0.0
-    squares: float = 0.0
+    worked: float = 0.0  # first calls of tools that worked
+    expected: float = 0.0  # how many were to be expected of tools so reliable
+    variance: float = 0.0  # of that number, if calls are independent
+    squares: float = 0.0  # squared luck of each episode, summed: that variance as it was met; calls of an episode may be alike
     episodes: int = 0
     calls: int = 0  # those first calls
     choices: int = 0  # those of them where other tools on offer would have served the same need
-    lead: float = 0.0
+    lead: float = 0.0  # by how much the tools chosen are more reliable than the others on average, summed
     tasks: frozenset[str] = frozenset()
-    flawed: frozenset[str] = frozenset()
+    flawed: frozenset[str] = frozenset()  # tasks that in some episode were not played as well as the optimum would
 
     @property
     def z(self) -> float:

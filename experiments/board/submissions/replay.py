@@ -43,24 +43,19 @@ class RecordedRow(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A batch of a file's lines to replay.
-
-    Attributes:
-        agent, model: who plays in all of it; None where its first episode cannot be read.
-        seed, seeds: of the run, and how many a task has.
-    """
+    """A batch of a file's lines to replay; agent, model and seed are those of all its episodes."""
 
     file: int  # its place in the list
     path: str  # where it lies; named in errors, read by nobody
     header: str  # its first line
     data: str | None  # folder or file that its world is read from
     agent: str
-    model: str | None
+    model: str | None  # None where the first episode cannot be read
     settings: dict[str, Any]  # of its condition
     episodes: int  # how many it is to have, void ones included
     void: frozenset[int]  # those that are void and have no line
     seed: int
-    seeds: int
+    seeds: int  # that a task has
     lines: list[Line]  # some of the others
 
 

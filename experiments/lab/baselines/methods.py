@@ -11,12 +11,8 @@ Kind = Literal["rule", "online", "constrained", "offline"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table.
-
-    Attributes:
-        kind: a rule learns nothing; online methods learn in the environment; constrained ones under a limit on the mean cost as
-            well; offline ones from recorded episodes alone.
-    """
+    """A row of the table. A rule learns nothing; online methods learn in the environment, constrained ones under a limit on the
+    mean cost as well, offline ones from recorded episodes alone."""
 
     name: str  # as `--methods` takes it
     kind: Kind

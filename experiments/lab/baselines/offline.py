@@ -164,9 +164,7 @@ def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
 
 def _implicit_q(policy: nn.Module, data: Transitions) -> Update:
     """Implicit Q-learning: values are an expectile of the recorded actions' values, so no other action is ever asked for.
-
-    Source: Kostrikov, Nair and Levine 2021, equations 5 to 7.
-    """
+    Source: Kostrikov, Nair and Levine 2021, equations 5 to 7."""
     quality, target, value = (_network(data, outputs) for outputs in (data.masks.shape[1], data.masks.shape[1], 1))
     target.load_state_dict(quality.state_dict())
     of_policy = torch.optim.Adam(policy.parameters(), LEARNING_RATE)

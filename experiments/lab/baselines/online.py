@@ -38,11 +38,8 @@ Watch = Callable[[int, float, Agent], None]
 
 @dataclass
 class Controller:
-    """The price of a unit of cost: an integral of the overspending, a proportional and a derivative term.
-
-
-    Source: Stooke, Achiam and Abbeel 2020, algorithm 2.
-    """
+    """The price of a unit of cost: an integral of the overspending, a proportional and a derivative term. Source: Stooke,
+    Achiam and Abbeel 2020, algorithm 2."""
 
     law: Lagrangian  # limit, rate of the integral, and gain of the proportional term; a gain of 0 is dual ascent
     damping: float = 0.0  # gain of the derivative term, on rising costs only

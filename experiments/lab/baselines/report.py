@@ -30,10 +30,8 @@ COLUMNS = (
 
 
 def iqm(values: Sequence[float]) -> float:
-    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values.
-
-    Source: Agarwal et al. 2021, Deep reinforcement learning at the edge of the statistical precipice.
-    """
+    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values. Source: Agarwal et al.
+    2021, Deep reinforcement learning at the edge of the statistical precipice."""
     ordered, cut = np.sort(np.asarray(values, dtype=np.float64)), len(values) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
 

@@ -46,16 +46,11 @@ LOG_PROBABILITIES = "log_probabilities"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a Minari dataset besides the recorded episodes.
-
-    Attributes:
-        behaviours: the policies by the names of the recorded agents; with them the dataset has `log_probabilities`. One without
-            a method `probabilities` is deterministic.
-    """
+    """The parts of a Minari dataset besides the recorded episodes."""
 
     flat: bool = False  # whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too
     infos: Collection[str] | None = None  # names of the infos that are kept; None keeps all
-    behaviours: Mapping[str, Agent] = field(default_factory=dict)
+    behaviours: Mapping[str, Agent] = field(default_factory=dict)  # policies by agent; they give log-probabilities
     metadata: Mapping[str, Any] = field(default_factory=dict)  # further entries of the dataset's metadata
 
 

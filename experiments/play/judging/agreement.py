@@ -14,16 +14,9 @@ RESAMPLES = 2000
 
 
 class Agreement(NamedTuple):
-    """The agreement of a judge with strict grading.
-
-    Attributes:
-        both_pass, judge_alone, strict_alone, both_fail: how many answers pass where.
-        agreement, agreement_ci95: share on which both agree, with Wilson's interval.
-        kappa, kappa_ci95: Cohen's kappa with the interval of a bootstrap over tasks; None where one of the two says the same of
-            every answer, so that no agreement beyond chance can be seen.
-
-    Source: Cohen (1960), A coefficient of agreement for nominal scales.
-    """
+    """The agreement of a judge with strict grading: in how many answers each cell holds, the share on which both agree with
+    Wilson's interval, and Cohen's kappa with that of a bootstrap over tasks; None where one of the two says the same of every
+    answer. Source: Cohen (1960), A coefficient of agreement for nominal scales."""
 
     answers: int  # how many were compared
     both_pass: int

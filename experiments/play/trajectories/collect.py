@@ -28,16 +28,8 @@ def collect(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> Path:
-    """Record episodes in ``out/trajectories.jsonl``. A killed run can be continued; the finished file has the same bytes.
-
-    Args:
-        env: an environment of costgym; its split, budget and grading are used.
-        episodes: number of episodes, at least 1.
-        out: output folder; created if it does not exist.
-        seed: seed of the run; the same seed gives the same bytes.
-        engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
-            episodes at a time, so killing this process loses the episodes in progress.
-    """
+    """Record episodes in `out/trajectories.jsonl`. A killed run can be continued; the finished file has the same bytes,
+    whatever the engine. Workers return several episodes at a time, so killing this process loses the episodes in progress."""
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
     context = RolloutContext(env, agent)

@@ -23,12 +23,7 @@ KINDS = ("trajectories", "minari", "parquet", "hf", "messages")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Description of a dataset.
-
-    Attributes:
-        env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
-        episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
-    """
+    """Description of a dataset; texts are "" and numbers None where only reading it all would tell."""
 
     path: Path
     kind: str

@@ -30,18 +30,12 @@ _ADDRESS = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*|\bat 0x[0-9a-fA-F]+
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a trajectory file, which applies to all its episodes.
-
-    Attributes:
-        format, version: versions of the file format and of costgym.
-        settings: the environment's other arguments: split, budget, and arguments that only some views have (enforcement,
-            grading, max_steps, `max_tools`, `level`, `alpha`, ...).
-    """
+    """The header of a trajectory file, which applies to all its episodes."""
 
     env: str  # id of the environment
     scenario: dict[str, Any]  # the complete scenario; `digest` is its hash. OpenCATP's outcome table has a separate digest.
     digest: str
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # the environment's other arguments: split, budget, and those of some views alone
     format: str = FORMAT
     version: str = __version__
     seal: str = ""  # hash of all fields above; it is an input of every episode's seal
@@ -79,16 +73,8 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The record of an episode.
-
-    Attributes:
-        agent, model: names of the agent and its language model.
-        task, number: id and number of the task.
-        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and the values of `BaseEnv.figures`.
-        replies: counts of a real model's replies by outcome and form (`agents.models.base`); left out where empty.
-        seal: hash of the header's seal and all fields above. Replay detects every changed value that follows from the actions;
-            the seal also detects changed names, which replay cannot check. A seal can be recomputed, so only replay is proof.
-    """
+    """The record of an episode. Its seal is a hash of the header's seal and all other fields: it detects changed names, which
+    replay cannot check, but can be recomputed, so only replay is proof."""
 
     agent: str
     model: str
@@ -103,9 +89,9 @@ class Trajectory:
     calls: list[list[Any]]  # [tool, status, submitted_s, started_s, finished_s, cold, price] for every call
     charges: list[list[Any]]  # [at_s, what, price, tokens, calls] for every entry of the ledger
     truncated: bool  # whether the episode was ended by its step limit
-    final: dict[str, Any]
+    final: dict[str, Any]  # strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and `BaseEnv.figures`
     crash: str = ""  # the exception of the agent's code that ended the episode; empty for others, and left out of their lines
-    replies: dict[str, int] = field(default_factory=dict)
+    replies: dict[str, int] = field(default_factory=dict)  # of a real model by outcome and form; left out where empty
     seal: str = ""
 
     def sealed(self, header: Header) -> "Trajectory":

@@ -62,13 +62,8 @@ def _wrap(message: Mapping[str, Any]) -> str:
 def write_data(
     folder: str | Path, tasks: int | None = None, rounds: int = 4, validation: int = 100, seed: int = 0, **settings: Any
 ) -> tuple[Path, Path]:
-    """Write the data set as SkyRL reads it: `train.parquet` and `validation.parquet`.
-
-    Args:
-        tasks, rounds, seed: of the training rows, as for `TextWorld`.
-        validation: number of tasks of the test split.
-        settings: arguments of `ToolEpisode` that go into the rows.
-    """
+    """Write the data set as SkyRL reads it: `train.parquet`, with rows as for `TextWorld`, and `validation.parquet`, so many
+    tasks of the test split; settings are arguments of `ToolEpisode` that go into the rows."""
     import datasets
 
     train, held_out = Path(folder) / "train.parquet", Path(folder) / "validation.parquet"
