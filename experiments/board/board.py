@@ -295,7 +295,7 @@ def _plans_from_experience(track: TrackConfig) -> bool:
     for agent in track.agents:
         if is_custom(agent):
             continue  # to look it up would run its code here, where runs of others are judged
-        with suppress(UnknownName):  # a client of `costgym serve` played it
+        with suppress(UnknownName):  # an entry of others may name an agent that is not here
             if entry_of(agent, track.name).needs_experience:
                 return True
     return False

@@ -29,6 +29,8 @@ NO_SUCCESS = "No agent has a success within this budget."
 NO_MORE = "No agent is better, whatever the budget."
 _NICE = (1.0, 2.0, 5.0, 10.0)
 
+Tied = Callable[[Row, Sequence[Row]], Sequence[bool | None]]  # which other rows are as good as a leader
+
 
 class Step(NamedTuple):
     """The row that leads from a budget on, and the other agents: the budget from which on each is there, its name, and whether
@@ -57,12 +59,7 @@ class Axis:
         return round(min(1.0, max(0.0, share)), 4)
 
 
-def steps(
-    rows: Mapping[int, Row],
-    cost: str,
-    score: Callable[[Row], float | None],
-    tied: Callable[[Row, Sequence[Row]], Sequence[bool | None]],
-) -> list[Step]:
+def steps(rows: Mapping[int, Row], cost: str, score: Callable[[Row], float | None], tied: Tied) -> list[Step]:
     """Find which row leads within each budget of the figure `cost`, by the highest score, in the order of the budgets; a row
     without a score never does. `tied` says which other rows are as good as a leader."""
     entering = sorted((_upper(row, cost), number) for number, row in rows.items() if score(row) is not None)
@@ -78,11 +75,7 @@ def steps(
 
 
 def _rivals(
-    rows: Mapping[int, Row],
-    entering: Sequence[tuple[float, int]],
-    leader: int,
-    end: float,
-    tied: Callable[[Row, Sequence[Row]], Sequence[bool | None]],
+    rows: Mapping[int, Row], entering: Sequence[tuple[float, int]], leader: int, end: float, tied: Tied
 ) -> tuple[tuple[float, str, bool | None], ...]:
     others = [(upper, n) for upper, n in entering if upper < end and rows[n].get("agent") != rows[leader].get("agent")]
     first: dict[tuple[str, bool | None], float] = {}
@@ -277,13 +270,7 @@ def within(found: Sequence[Step], budget: float) -> Step | None:
 
 
 def _cards(
-    chosen: Mapping[str, Sequence[Step]],
-    budget: float,
-    places: Sequence[Mapping[str, Any]],
-    grading: str,
-    by: str,
-    unit: str,
-    word: str,
+    chosen: Mapping[str, Sequence[Step]], budget: float, places: Sequence[Row], grading: str, by: str, unit: str, word: str
 ) -> dict[str, Any]:
     """Fill the three cards, as the page's script does."""
     best, cheap = within(chosen["best"], budget), within(chosen["cheap"], budget)
@@ -310,9 +297,7 @@ def _cost_text(row: Mapping[str, Any], by: str) -> str:
     return f"{value} an episode" + (f" ({ends})" if ends else "") + (f", {row['limit']}" if row["limit"] else "")
 
 
-def _dots(
-    places: Sequence[Mapping[str, Any]], start: Mapping[str, Any], best: Sequence[Step], budget: float
-) -> list[dict[str, Any]]:
+def _dots(places: Sequence[Row], start: Mapping[str, Any], best: Sequence[Step], budget: float) -> list[dict[str, Any]]:
     """Return the marks of the chart, one a row; the first of each agent on the frontier bears its name."""
     leads, now = {step.row for step in best}, within(best, budget)
     named = {places[step.row]["name"]: step.row for step in reversed(best)}.values()

@@ -70,19 +70,14 @@ class Panel(NamedTuple):
 
 
 def lines(
-    series: Sequence[Series],
-    name: str,
-    x_label: str,
-    y_label: str,
-    ticks: Sequence[float] | None = None,
-    bottom: float | None = None,
+    series: Sequence[Series], name: str, x_label: str, y_label: str, ticks: Sequence[float] = (), bottom: float | None = None
 ) -> Markup:
     """Draw a line for each series, with its name at the right end; lines that fall below `bottom` leave the frame."""
     with _chart(x_label, y_label) as (figure, axes):
         for each in series:
             colour = _COLOURS[each.colour % SERIES]
             axes.plot(each.xs, each.ys, color=colour, lw=1.4, marker=_marker(each.colour), ms=4.5)
-        if ticks is not None:
+        if ticks:
             axes.set_xticks(list(ticks))
         if bottom is not None:
             axes.set_ylim(bottom=bottom)

@@ -83,6 +83,7 @@ _CHECKED = (
     "this agent took them is the word of the leaderboard's maintainer."
 )
 NOTHING = Markup("")
+Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +217,10 @@ def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
     return [first, *sorted(said, key=lambda metric: metric.key not in early)]
 
 
-def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> dict[int, tuple[int, str, str]]:
+def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> Ranks:
     """Return place in the whole order, rank, and band of ranks, by the identity of the row. Rows of a simulated model are
     ranked among themselves."""
-    found: dict[int, tuple[int, str, str]] = {}
+    found: Ranks = {}
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
     for group in by_condition(rows, leaderboard, grading):
@@ -363,7 +364,7 @@ def _row(
     leaderboard: Mapping[str, Any],
     columns: Sequence[Metric],
     peers: Sequence[Row],
-    ranks: Mapping[str, Mapping[int, tuple[int, str, str]]],
+    ranks: Mapping[str, Ranks],
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
 ) -> dict[str, Any]:
@@ -396,9 +397,7 @@ def _row(
     }
 
 
-def _cell(
-    row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Mapping[int, tuple[int, str, str]]] | None
-) -> list[dict[str, Any]]:
+def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ranks] | None) -> list[dict[str, Any]]:
     """Write the figures of a cell: one, or one for each grading; `ranks` are those of the column that ranks."""
     found = []
     for grading in GRADINGS if metric.judge else ("",):
@@ -419,10 +418,7 @@ def _cell(
 
 
 def _sorted_by(
-    rows: Sequence[Row],
-    columns: Sequence[Metric],
-    ranks: Mapping[str, Mapping[int, tuple[int, str, str]]],
-    leaderboard: Mapping[str, Any],
+    rows: Sequence[Row], columns: Sequence[Metric], ranks: Mapping[str, Ranks], leaderboard: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return what the script sorts and filters the rows by."""
     places = condition_places({**leaderboard, "rows": rows})

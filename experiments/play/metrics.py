@@ -236,12 +236,7 @@ def _area(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def with_fault_robustness(
-    row: Mapping[str, Any],
-    faulty: Sequence[EpisodeResult],
-    calm: Sequence[EpisodeResult],
-    *,
-    seed: int = 0,
-    seeds: int = 1,
+    row: Mapping[str, Any], faulty: Sequence[EpisodeResult], calm: Sequence[EpisodeResult], *, seed: int = 0, seeds: int = 1
 ) -> dict[str, Any]:
     """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds.
 

@@ -23,13 +23,15 @@ from ..play.trajectories.record import digest, trajectory_of
 from .limits import Bucket, Limits, Refused
 from .wire import encode_info, encode_observation, read_action, read_reset
 
+Env = gym.Env[Any, Any]
+
 
 class Recorder:
     """Appends each episode that ends to `folder/trajectories.jsonl`, locked until `close`; a folder of the same world is
     continued. Episodes that a client leaves before their end are not recorded. Raises ConfigError if the folder is another
     world's or in use."""
 
-    def __init__(self, folder: Path, env: gym.Env[Any, Any], env_id: str, agent: str) -> None:
+    def __init__(self, folder: Path, env: Env, env_id: str, agent: str) -> None:
         if problem := unreadable(agent):
             raise ConfigError("--record-as", problem)
         self.agent, self._held = agent, ExitStack()
@@ -42,7 +44,7 @@ class Recorder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def add(self, env: gym.Env[Any, Any], tape: "Tape", truncated: bool) -> None:
+    def add(self, env: Env, tape: "Tape", truncated: bool) -> None:
         """Write the episode that has just ended in an environment."""
         trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
         self._store.append(trajectory.sealed_json(self._header))
@@ -66,7 +68,7 @@ class Tape:
         self.rewards.append(reward)
         self.digests.append(digest(observation))
 
-    def trajectory(self, env: gym.Env[Any, Any], agent: str, index: int, truncated: bool) -> Trajectory:
+    def trajectory(self, env: Env, agent: str, index: int, truncated: bool) -> Trajectory:
         """The record of the episode, which has just ended in an environment."""
         played = self.actions, self.rewards, self.digests, truncated
         return trajectory_of(base_env(env), agent, "", index, NO_OPTIONS, *played)[0]
@@ -77,14 +79,7 @@ class Session:
     opened it."""
 
     def __init__(
-        self,
-        name: str,
-        env: gym.Env[Any, Any],
-        seed: int,
-        bucket: Bucket,
-        now: float,
-        client: str = "",
-        recorder: Recorder | None = None,
+        self, name: str, env: Env, seed: int, bucket: Bucket, now: float, client: str = "", recorder: Recorder | None = None
     ) -> None:
         self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
         self._recorder = recorder
@@ -195,7 +190,7 @@ class Session:
         return state
 
 
-def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
+def task_numbers(env: Env, split: object = None) -> list[int]:
     """The numbers of a split's tasks; by default of the environment's own split."""
     world: Any = env.unwrapped
     if hasattr(world, "numbers"):
@@ -221,12 +216,7 @@ class Sessions:
     episodes that end are recorded where there is a recorder."""
 
     def __init__(
-        self,
-        make: Callable[[], gym.Env[Any, Any]],
-        limits: Limits,
-        seed: int,
-        clock: Callable[[], float],
-        recorder: Recorder | None = None,
+        self, make: Callable[[], Env], limits: Limits, seed: int, clock: Callable[[], float], recorder: Recorder | None = None
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # builds the world once, and has the spaces

@@ -5,7 +5,7 @@ bytes.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..leaderboard_page import CSV, PageContext, csv_of, page_of
 from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
-from .tables import compare, significance
+from .tables import Pairs, compare, significance
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one
@@ -185,13 +185,7 @@ def _by_agent(run: Run) -> list[list[RunEntry]]:
     return list(groups.values())
 
 
-def _board(
-    run: Run,
-    track: str,
-    conditions: Sequence[tuple[Sequence[RunEntry], Mapping[tuple[str, str], Any]]],
-    bar: Markup,
-    assets: str,
-) -> str:
+def _board(run: Run, track: str, conditions: Sequence[tuple[Sequence[RunEntry], Pairs]], bar: Markup, assets: str) -> str:
     """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}

@@ -20,7 +20,7 @@ from ...play.results import EpisodeResult, outcome
 from ..agent_notes import describe, papers_of
 from ..html import asset, part, render
 from ..learning_curves import CURVES_NOTE, curves_of_agent
-from .tables import Comparison, figures_table, p_text, points
+from .tables import Pairs, Results, figures_table, p_text, points
 
 POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file:"
 OUTCOMES = ("passed", "failed", "over budget", "void")
@@ -99,8 +99,8 @@ def episode_page(run: Run, bar: Markup, assets: str, images: bool = False) -> st
 def agent_page(
     run: Run,
     group: Sequence[RunEntry],
-    results: Mapping[str, Sequence[EpisodeResult]],
-    compared: Mapping[tuple[str, str], Comparison],
+    results: Results,
+    compared: Pairs,
     replayed: Mapping[str, tuple[int, int]],
     bar: Markup,
     assets: str,
@@ -159,7 +159,7 @@ def _outcomes(run: Run, entry: RunEntry, results: Sequence[EpisodeResult]) -> di
     }
 
 
-def _errors(group: Sequence[RunEntry], results: Mapping[str, Sequence[EpisodeResult]]) -> dict[str, Any] | None:
+def _errors(group: Sequence[RunEntry], results: Results) -> dict[str, Any] | None:
     """Count what went wrong with its calls, most frequent first."""
     counts: Counter[str] = Counter()
     attempts = 0
@@ -177,7 +177,7 @@ def _errors(group: Sequence[RunEntry], results: Mapping[str, Sequence[EpisodeRes
     return {"attempts": attempts, "rows": rows}
 
 
-def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, str], Comparison]) -> list[dict[str, Any]]:
+def _rivals(run: Run, group: Sequence[RunEntry], compared: Pairs) -> list[dict[str, Any]]:
     """Compare it with the others, a table for each condition."""
     tables = []
     for entry in group:

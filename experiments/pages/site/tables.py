@@ -40,6 +40,9 @@ class Comparison:
         return self.adjusted_p < LEVEL
 
 
+Pairs = Mapping[tuple[str, str], Comparison]  # by the ids of both entries
+
+
 def compare(
     group: Sequence[RunEntry], results: Results, grading: str, seed: int, seeds: int = 1
 ) -> dict[tuple[str, str], Comparison]:
@@ -83,9 +86,7 @@ def p_text(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def significance(
-    run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Mapping[tuple[str, str], Comparison]]
-) -> Markup:
+def significance(run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Pairs]) -> Markup:
     """Draw a matrix for each condition: by how many points the agent of the row is ahead of the agent of the column."""
     matrices = []
     for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
@@ -97,7 +98,7 @@ def significance(
     return part("site-significance.html", matrices=matrices) if matrices else Markup("")
 
 
-def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison]) -> dict[str, str]:
+def _pair(a: RunEntry, b: RunEntry, pairs: Pairs) -> dict[str, str]:
     if a is b:
         return {"kind": "self", "said": "", "shown": "·", "p": ""}
     pair = pairs.get((a.id, b.id))

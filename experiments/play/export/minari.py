@@ -106,12 +106,7 @@ def _lift(written: Path, draft: Path) -> None:
 
 
 def _write(
-    minari: Any,
-    path: str | Path,
-    dataset_id: str,
-    data: str | None,
-    progress: Callable[[int], None] | None,
-    contents: Contents,
+    minari: Any, path: str | Path, dataset_id: str, data: str | None, progress: Callable[[int], None] | None, contents: Contents
 ) -> None:
     dataset: Any = None
     first: Header | None = None
