@@ -73,8 +73,7 @@ def add_shipped(folder: Path, config: RunConfig, engine: Engine | None = None) -
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:
-    """Write the pages of an ended, verified leaderboard that are missing or differ from its data; returns the names of their
-    files."""
+    """Write the pages of a verified leaderboard that are missing or differ from its data; returns the names of their files."""
     place = Path(folder)
     with sole_writer(place):
         document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))

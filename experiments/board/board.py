@@ -280,8 +280,7 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 
 def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
-    """Return the past uses of tools that agents with BTP plan from, as JSON lines; None if no agent needs them. `keep` caches
-    what had to be collected."""
+    """The past uses of tools that agents with BTP plan from, as JSON lines; None if none needs them. `keep` caches new ones."""
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
         return None

@@ -120,8 +120,7 @@ def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
-    """The place, among the rows of each condition, of the one that tells most: where stress varies the world as it is,
-    otherwise the one in the middle."""
+    """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle."""
     as_it_is = [place for place, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
     return as_it_is[0] if as_it_is else len(groups) // 2
 

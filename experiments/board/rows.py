@@ -38,8 +38,7 @@ _SHOWN = {
 
 
 def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a leaderboard or of a track, the one that ranks first; those that say nothing about its rows are left
-    out."""
+    """The metrics of a leaderboard or of a track that say something about its rows, the one that ranks first."""
     rows = document.get("rows") or []
     ranks = str(document.get("ranked_by"))
     keys = _SHOWN.get(ranks, _SHOWN[PASS_RATE])

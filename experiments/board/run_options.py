@@ -25,8 +25,7 @@ def _experience(value: Any) -> Any:
 
 
 class RunOptions(Settings):
-    """What is run; an option that is None leaves the suite's own choice. Raises MissingExtra if the zoo is to be played, and
-    PyTorch is not installed."""
+    """What is run; an option that is None leaves the suite's own choice. Raises MissingExtra where the zoo lacks PyTorch."""
 
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None

@@ -84,8 +84,7 @@ def has_own_limits(track: str) -> bool:
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A leaderboard's tracks, each as a leaderboard of its own: its rows, world, conditions and ranking figure. A document that
-    names no tracks is one as it stands."""
+    """A leaderboard's tracks, each as a leaderboard of its own; a document that names no tracks is one as it stands."""
     named = document.get("tracks")
     if not named:
         return [dict(document)]

@@ -122,8 +122,7 @@ class Estimate(NamedTuple):
 
 
 def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) -> Markup:
-    """The shares of values up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed. Values are
-    ascending and above 0."""
+    """The shares of values above 0 up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed."""
     with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
         for index, values in enumerate(curves):
             shares = [(number + 1) / len(values) for number in range(len(values))]
@@ -158,8 +157,7 @@ class Dot(NamedTuple):
 
 
 def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
-    """Draw several figures, 0 or more, of the same names in the same order side by side: one line a name, one chart a figure,
-    with its value in digits."""
+    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -312,8 +310,7 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def _svg(figure: Figure, name: str) -> Markup:
-    """Turn a figure into an element of a page: no identifiers but those that are referred to, no fonts or colours of
-    its own."""
+    """Turn a figure into an element of a page, without unused identifiers, fonts or colours of its own."""
     import matplotlib as mpl
 
     store = io.StringIO()

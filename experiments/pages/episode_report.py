@@ -35,8 +35,7 @@ MARKS = {
 
 
 def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "", crash: str = "") -> str:
-    """Tell an episode in words, ended or not: the world where the last step left it, the steps from the reset on, and the
-    exception of the agent's code that ended it."""
+    """Tell an episode in words, ended or not, from the world where the last step left it and the steps from the reset on."""
     told, account = world.describe_episode(steps), world.account()
     head = "\n".join([told.task[0], *([wrapped("  ", settings)] if settings else []), *told.task[1:]])
     reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""

@@ -218,8 +218,7 @@ def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
 
 
 def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> Ranks:
-    """Return place in the whole order, rank, and band of ranks, by the identity of the row. Rows of a simulated model are
-    ranked among themselves."""
+    """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
     found: Ranks = {}
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)

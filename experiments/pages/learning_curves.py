@@ -133,8 +133,7 @@ CURVES_NOTE = (
 
 
 def write_curves(run: str | Path) -> Path:
-    """Draw a run's learning curves into `RUN/curves.html`; the same curve gives the same bytes. Raises DataError if there is no
-    curve, or it cannot be read."""
+    """Draw a run's learning curves into `RUN/curves.html`, the same bytes every time; raises DataError without a curve."""
     folder = Path(run)
     parts = [(place, f"Stage 1: {place.name}") for place in _earlier(folder)]
     parts += [(folder, "Stage 2" if parts else "")] if has_curve(folder) or not parts else []
@@ -153,8 +152,7 @@ def write_curves(run: str | Path) -> Path:
 
 
 def write_events(run: str | Path) -> Path | None:
-    """Write the curve as a TensorBoard event file in the run's folder, unless its trainer has written some; None if TensorBoard
-    is not installed."""
+    """Write the curve as a TensorBoard event file, unless the trainer has written some; None without TensorBoard."""
     folder = Path(run)
     mine = folder / "tensorboard"
     if any(folder.glob("events.out.tfevents.*")):

@@ -57,8 +57,7 @@ class Answer(NamedTuple):
 
 
 class Artefacts(NamedTuple):
-    """All images and texts of an episode: the input and what each tool made, in the order of the plan, and last the true image
-    where only texts are wanted."""
+    """All images and texts of an episode: the input, what each tool made, and last the true image where texts are wanted."""
 
     scene: str  # name of the scene whose images are shown; empty if none is
     note: str  # what cannot be shown and why; empty if all is

@@ -111,8 +111,7 @@ def found(track: Mapping[str, Any]) -> str:
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
-    """Print the figures of one agent (`play.metrics.summarise`), a metric a line, with their 95 % intervals, in the world's
-    currency."""
+    """Print the figures of one agent, a metric a line, with their 95 % intervals, in the world's currency."""
     currency = str(world.get("currency") or "USD")
     own_limits = not row["budget"] and class_of(row["env"]).computes_limits
     budget = OWN_LIMITS if own_limits else budget_label(row["budget"], currency)

@@ -59,8 +59,7 @@ class ExperienceSettings(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> "ExperienceSettings":
-        """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough. Raises ConfigError if the number of uses
-        is not a number of at least 0."""
+        """Read `EXPLORER:USES`, such as `dfsdt:100`, or either part alone; raises ConfigError if the uses are no number."""
         explorer, colon, uses = text.partition(":")
         if not colon and text.replace(".", "", 1).isdigit():
             explorer, uses = "", text

@@ -300,8 +300,7 @@ LOCK = ".lock"
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Lock a folder for one process. The system releases the lock when the process ends, even after a crash. Raises ConfigError
-    if another process reads or writes the folder."""
+    """Lock a folder until this process ends, even by a crash; raises ConfigError if another one reads or writes there."""
     try:
         handle = (folder / LOCK).open("a")
     except OSError as error:

@@ -163,8 +163,7 @@ def _reasons(name: str, messages: Iterable[str]) -> dict[str, dict[str, int]]:
 
 
 def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
-    """Numbers of episodes that crashed or met a filter, a refusal, a truncated or a malformed reply, and of calls by form;
-    without those that are 0."""
+    """Numbers, where not 0, of episodes that crashed or met a mishap with a reply, and of calls by form."""
     crashed = [record for record in records if record.crash]
     found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
     calls: Counter[str] = Counter()

@@ -240,8 +240,7 @@ def rollout(
 
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
-    """Forecast what a roll-out costs, and say so; raises ConfigError if there is a limit, but the tokens have no price of the
-    table."""
+    """Forecast what a roll-out costs, and say so; raises ConfigError if there is a limit and the tokens have no price."""
     usd_per_unit = spending.usd_per_unit(base_env(env).world_document())
     if usd_per_unit is None:
         spending.unpriced()

@@ -66,8 +66,7 @@ class Spending:
         return 1.0 / self._table.per_dollar[currency]
 
     def expect(self, row: Hashable, usd_per_unit: float, sample: Sequence[EpisodeResult], left: int) -> None:
-        """Add the episodes of a row that are left to the forecast, from a sample that the simulated model played and the worth
-        of its currency."""
+        """Add a row's episodes that are left to the forecast, from a sample that the simulated model played."""
         self._usd_per_unit[row] = usd_per_unit
         costs = [self._usd(row, result) for result in sample]
         self._dearest_usd[row] = max([self._dearest_usd.get(row, 0.0), *costs])

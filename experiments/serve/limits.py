@@ -19,8 +19,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Limits(Settings):
-    """Limits of clients: the options of `costgym serve` about them, and what no option changes; raises ConfigError if a limit
-    is not a positive finite number."""
+    """Limits of clients: the options of `costgym serve` about them, and what no option changes."""
 
     sessions: Annotated[int, option("Maximum number of open sessions.", gt=0)] = 256
     idle_s: Annotated[Seconds, option("Idle time after which a session is closed.", "SECONDS", "--idle")] = 600.0

@@ -75,8 +75,7 @@ class Tape:
 
 
 class Session:
-    """A client's environment; `used_at` is the time of its last use on the clock of `Sessions`, and `client` the address that
-    opened it."""
+    """A client's environment; `used_at` is the time of its last use, and `client` the address that opened it."""
 
     def __init__(
         self, name: str, env: Env, seed: int, bucket: Bucket, now: float, client: str = "", recorder: Recorder | None = None

@@ -106,8 +106,7 @@ class Tools:
     # -- OpenEnv's way of MCP --------------------------------------------------------------------------------------------
 
     def openenv(self, body: bytes, client: str = "") -> dict[str, Any] | None:
-        """The answer to a request of OpenEnv's tool clients, which name the session in the parameters; None for other requests.
-        Source: OpenEnv 0.10, MCP client."""
+        """The answer to a request of OpenEnv 0.10's tool clients, which name the session in the parameters; None for others."""
         try:
             request = read_json(body)
             if isinstance(request, dict) and not request.keys() & {"method", "result", "error"}:

@@ -47,8 +47,7 @@ class Release(BaseModel):
     suites: dict[str, dict[str, FrozenTrack]]  # the tracks of each suite, by name
 
     def check(self, config: RunConfig) -> None:
-        """Raise ConfigError, with the first difference, for a run that is not played as this release says; it may have fewer
-        tracks, and other agents."""
+        """Raise ConfigError, with the first difference, for a run of some tracks that is not played as this release says."""
         tracks = self.suites.get(config.suite)
         if tracks is None:
             raise ConfigError("--release", f"{self.name} has no suite {config.suite}; it has {', '.join(self.suites)}")

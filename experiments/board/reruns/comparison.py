@@ -247,8 +247,7 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
 def with_reruns(
     rows: Sequence[Mapping[str, Any]], reran: Sequence[RerunRow], keys: Sequence[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """Rows of a submission; those that were run again, found by their `RerunRow.key`, have the figures of their rerun, which
-    rank them."""
+    """Rows of a submission, those that were run again (by `RerunRow.key`) with the figures of their rerun, which rank them."""
     by_key = {each.key: each for each in reran}
     found = []
     for row, key in zip(rows, keys, strict=True):

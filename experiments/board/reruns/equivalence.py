@@ -93,8 +93,7 @@ def gap_of(claimed: WorldSide, rerun: Sequence[WorldSide], spread: float, share:
 
 
 def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: bool) -> tuple[list[float], list[float]]:
-    """The mean of each world after the adjustment, and its variance by its episodes; slopes are fitted over the worlds
-    `fitted`."""
+    """The mean of each world after the adjustment fitted over the worlds `fitted`, and its variance by its episodes."""
     centred = [side.values - side.values.mean() for side in fitted]
     others = [side.references - side.references.mean(axis=0) for side in fitted]
     slopes = np.zeros(sides[0].references.shape[1])

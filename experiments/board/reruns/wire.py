@@ -15,8 +15,7 @@ MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20
 
 
 class Patience:
-    """Reads or writes all of a pipe until a deadline in seconds, however slow the other side is; one that is written to does
-    not block."""
+    """Reads or writes all of a pipe until a deadline, however slow the other side is; one that is written to does not block."""
 
     def __init__(self, pipe: IO[bytes], seconds: float) -> None:
         self._file, self._deadline = pipe.fileno(), time.monotonic() + seconds

@@ -99,8 +99,7 @@ class Submission(BaseModel):
         return RowConfig(track, file.agent, file.condition, track.conditions[file.condition])
 
     def about(self) -> dict[str, str]:
-        """Describe the submitter, the contact and the manifest, as the leaderboard shows them; what was left empty is
-        left out."""
+        """Describe the submitter, the contact and the manifest, as the leaderboard shows them, without what was left empty."""
         names = ("description", "organisation", "date", "code", "commit", "cost", "model")
         optional = {**{name: getattr(self, name) for name in names}, "release": self.run.release or ""}
         known = {name: value for name, value in optional.items() if value}

@@ -60,8 +60,7 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong, after which the file
-    may end."""
+    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong."""
 
     file: int
     result: EpisodeResult | None

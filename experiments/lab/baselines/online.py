@@ -38,8 +38,7 @@ Watch = Callable[[int, float, Agent], None]
 
 @dataclass
 class Controller:
-    """The price of a unit of cost: an integral of the overspending, a proportional and a derivative term. Source: Stooke,
-    Achiam and Abbeel 2020, algorithm 2."""
+    """The price of a unit of cost under PID control. Source: Stooke, Achiam and Abbeel 2020, algorithm 2."""
 
     law: Lagrangian  # limit, rate of the integral, and gain of the proportional term; a gain of 0 is dual ascent
     damping: float = 0.0  # gain of the derivative term, on rising costs only
@@ -164,8 +163,7 @@ def _dqn(unit: Unit, split: str) -> tuple[Any, Choose]:
 
 
 class _Checkpoints(Callback):
-    """Measures the checkpoints of a training run, and stops it after `limit_s` seconds of processor time; measuring does not
-    count."""
+    """Measures the checkpoints of a training run, and stops it after `limit_s` seconds of processor time without measuring."""
 
     def __init__(self, run: Path, limit_s: float, watch: Watch) -> None:
         self._run, self._limit_s, self._watch = run, limit_s, watch

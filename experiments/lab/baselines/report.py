@@ -37,8 +37,7 @@ def iqm(values: Sequence[float]) -> float:
 
 
 def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for a single
-    one."""
+    """Return the percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for one seed."""
     if len(values) < 2:
         return None
     drawn = stable_generator(0, "baselines", name).choice(np.asarray(values), (RESAMPLES, len(values)))

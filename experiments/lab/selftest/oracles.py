@@ -365,8 +365,7 @@ COMPILED = ("batch", "views", "sessions")  # oracles that need Numba
 
 
 def check(name: str, scenario: Scenario, seed: int, tally: Tally, own: bool = False) -> str | None:
-    """Find the first problem of an oracle in a world; a crash is one, and so is a refusal. That a view cannot hold a user's
-    `own` world is only counted."""
+    """Find the first problem of an oracle in a world, be it a crash or a refusal; a user's `own` world may not fit a view."""
     try:
         return next(ORACLES[name](scenario, seed, tally), None)
     except ConfigError as error:

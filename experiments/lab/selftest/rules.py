@@ -23,8 +23,7 @@ _WHOLE = 1e-9  # relative tolerance where sums may be taken in another order
 
 
 def close(a: float, b: float, scale: float = 0.0) -> bool:
-    """Return whether two numbers are equal but for rounding; `scale` is the size of the numbers that they were computed
-    from."""
+    """Return whether two numbers are equal but for rounding; `scale` is the size of what they were computed from."""
     return abs(a - b) <= _WHOLE * max(1e-6, abs(a), abs(b), abs(scale))
 
 

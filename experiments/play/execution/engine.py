@@ -33,8 +33,7 @@ LOSSES = 5  # greatest number of workers lost in a row without a completed task
 
 
 class Engine(Protocol):
-    """An executor of tasks of some episodes each: enough to outweigh its dispatch, few enough to share evenly and to lose
-    little."""
+    """An executor of tasks of some episodes each: enough to outweigh its dispatch, few enough to share evenly."""
 
     episodes_per_task: ClassVar[int]
 

@@ -25,8 +25,7 @@ Messages = list[dict[str, Any]]
 
 
 def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file with a line for each; arguments and
-    errors as for `to_jsonl`."""
+    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file; the rest as for `to_jsonl`."""
     place = Path(out)
     if place.suffix == ".jsonl":
         return write_lines(place, _documents(_atif, path, **options))

@@ -133,8 +133,7 @@ def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
-    """Measure an agent by the protocol of the reference scores: the tasks of the split in turn, each round under the next
-    seed."""
+    """Measure an agent as the reference scores are: the tasks of the split in turn, each round under the next seed."""
     world = base_env(env)
     scores, costs, passes = [], [], []
     for index in range(episodes):

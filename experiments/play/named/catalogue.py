@@ -26,8 +26,7 @@ EXPERT_MULTIPLIER = 0.035
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A world with its datasets, whose episodes are recorded in `env_id` with its arguments and evaluated on the split
-    `test`."""
+    """A world with its datasets, recorded in `env_id` with its arguments and evaluated on the split `test`."""
 
     name: str
     env_id: str

@@ -121,8 +121,7 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
 
 
 def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
-    """Replay every episode of a dataset and return the problems found, as text; raises DataError for a path that is none of
-    `list_datasets`."""
+    """Replay every episode of a dataset and return the problems found, as text; raises DataError for other paths."""
     place = Path(path)
     kind = kind_of(place)
     if kind is None:

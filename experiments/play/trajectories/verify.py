@@ -41,8 +41,7 @@ CHUNK = 100  # number of episodes per task of an engine
 def verify_file(
     path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
 ) -> Verdict:
-    """Replay every episode of a trajectory file and compare every value; raises DataError if the file does not exist, or its
-    header cannot be read."""
+    """Replay every episode of a trajectory file and compare every value; raises DataError if there is no file or header."""
     file = Path(path)
     if file.is_dir():
         file = file / "trajectories.jsonl"
@@ -146,8 +145,7 @@ def checker_of(header: str, data: str | None) -> "Checker":
 
 
 class Checker:
-    """Checks the episodes of a file by replay; raises CostGymError, TypeError or ValueError if its environment cannot be
-    created."""
+    """Checks the episodes of a file by replay; raises an error if its environment cannot be created."""
 
     def __init__(self, header: Header, data: str | None = None) -> None:
         self.header = header
