@@ -305,8 +305,8 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
         places.append(max(y, places[-1] + step) if places else y)
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for (_, name, colour), place in zip(wanted, places, strict=True):
-        at, style = (1.02, place - overflow), {"va": "center", "color": _COLOURS[colour % SERIES], "annotation_clip": False}
-        axes.annotate(_short_name(name), at, xycoords=("axes fraction", "data"), **style)
+        style: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+        axes.annotate(_short_name(name), (1.02, place - overflow), color=_COLOURS[colour % SERIES], **style)
 
 
 def _svg(figure: Figure, name: str) -> Markup:

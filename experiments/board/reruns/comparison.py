@@ -138,9 +138,8 @@ def compare(
         for condition in track.conditions:
             asked = next(each for each in public.conditions if each.key == condition.key)
             places = [(public, asked, run.seed)]
-            for each in inside.conditions:
-                if condition_key(each.budget, without_world(each.settings)) == condition.key:
-                    places.append((inside, each, rerun.seed))
+            keys = [(condition_key(own.budget, without_world(own.settings)), own) for own in inside.conditions]
+            places += [(inside, own, rerun.seed) for key, own in keys if key == condition.key]
             references: list[list[list[EpisodeResult]]] = []
             for agent in track.agents:
                 key = agent, condition_key(condition.budget, condition.settings, track.name)
