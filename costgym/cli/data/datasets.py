@@ -87,7 +87,7 @@ def build(
                     bar.update(done, total)
 
                 make_dataset(name, root, episodes, seed, engine, told)
-            figures = asdict(summarise(name, root)).items()
+            figures = summarise(name, root).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if not quiet:
         print_list(rows, json_file)

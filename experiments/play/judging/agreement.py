@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,24 +13,10 @@ from .verdicts import Case, Verdict
 RESAMPLES = 2000
 
 
-class Agreement(NamedTuple):
-    """The agreement of a judge with strict grading: in how many answers each cell holds, the share on which both agree with
-    Wilson's interval, and Cohen's kappa with that of a bootstrap over tasks; None where one of the two says the same of every
-    answer. Source: Cohen (1960), A coefficient of agreement for nominal scales."""
-
-    answers: int  # how many were compared
-    both_pass: int
-    judge_alone: int
-    strict_alone: int
-    both_fail: int
-    agreement: float | None
-    agreement_ci95: tuple[float, float] | None
-    kappa: float | None
-    kappa_ci95: tuple[float, float] | None
-
-
-def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> Agreement:
-    """Compare a judge's passes with the strict grades of the same answers."""
+def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> dict[str, Any]:
+    """Compare a judge's passes with the strict grades of the same answers: the number of answers in each cell, the share on
+    which both agree with Wilson's interval, and Cohen's kappa with that of a bootstrap over tasks; None where one of the two
+    says the same of every answer. Source: Cohen (1960), A coefficient of agreement for nominal scales."""
     tasks = {task: place for place, task in enumerate(dict.fromkeys(case.task for case in cases))}
     counts = np.zeros((len(tasks), 4))  # (n_tasks, cells): both pass, judge alone, strict alone, both fail
     for case, passed in zip(cases, passes, strict=True):
@@ -44,17 +30,17 @@ def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> A
         weights = np.random.default_rng(seed).multinomial(len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES)
         low, high = np.nanpercentile(_kappas(weights @ counts), (2.5, 97.5))
         ends = float(low), float(high)
-    return Agreement(
-        answers=len(cases),
-        both_pass=both,
-        judge_alone=judge,
-        strict_alone=strict,
-        both_fail=neither,
-        agreement=share,
-        agreement_ci95=None if share is None else wilson(share, len(cases)),
-        kappa=None if ends is None else kappa,
-        kappa_ci95=ends,
-    )
+    return {
+        "answers": len(cases),
+        "both_pass": both,
+        "judge_alone": judge,
+        "strict_alone": strict,
+        "both_fail": neither,
+        "agreement": share,
+        "agreement_ci95": None if share is None else wilson(share, len(cases)),
+        "kappa": None if ends is None else kappa,
+        "kappa_ci95": ends,
+    }
 
 
 def _kappas(cells: FloatArray) -> FloatArray:
@@ -77,7 +63,7 @@ def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) ->
     cases = [case for case, _ in asked]
 
     def compared(passes: Callable[[Case, Verdict], bool]) -> dict[str, Any]:
-        return agreement(cases, [passes(*each) for each in asked], seed)._asdict()
+        return agreement(cases, [passes(*each) for each in asked], seed)
 
     return {
         "episodes": len(judged),

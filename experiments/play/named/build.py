@@ -3,7 +3,6 @@
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,20 +170,6 @@ def card(recipe: Recipe, episodes: int, seed: int) -> str:
     return "\n\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Figures of a dataset, and the numbers of its episodes and steps."""
-
-    dataset: str  # its id
-    episodes: int
-    steps: int
-    mean_return: float  # mean return of its episodes, on the train tasks
-    normalised_score: float  # the same where random actions have 0 and the expert has 100 on the test tasks
-    success: float  # share of its episodes that succeed
-    mean_cost: float  # mean cost of its episodes
-    size_mb: float  # size on disk, MB
-
-
 def load(dataset_id: str, root: str | Path | None = None) -> Any:
     """Load a Minari dataset from a folder of datasets."""
     minari = require("minari", "data")
@@ -195,8 +180,9 @@ def load(dataset_id: str, root: str | Path | None = None) -> Any:
             raise DataError(folder_of(dataset_id, root), f"holds no dataset {dataset_id}; build it first") from None
 
 
-def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
-    """Compute the figures of a named dataset that was built below `root`, by default Minari's own."""
+def summarise(dataset_id: str, root: str | Path | None = None) -> dict[str, Any]:
+    """Compute the figures of a named dataset that was built below `root`, by default Minari's own: its size, and the means of
+    return, normalised score (100 is the expert on the test tasks), success and cost of its episodes on the train tasks."""
     minari = require("minari", "data")
     dataset = load(dataset_id, root)
     returns, costs, passed = [], [], []
@@ -206,13 +192,13 @@ def summarise(dataset_id: str, root: str | Path | None = None) -> Summary:
         passed.append(bool(episode.infos["is_success"][-1]))
     scores = 100.0 * minari.get_normalized_score(dataset, np.asarray(returns))
     files = folder_of(dataset_id, root).rglob("*")
-    return Summary(
-        dataset=dataset_id,
-        episodes=len(returns),
-        steps=int(dataset.total_steps),
-        mean_return=float(np.mean(returns)),
-        normalised_score=float(np.mean(scores)),
-        success=float(np.mean(passed)),
-        mean_cost=float(np.mean(costs)),
-        size_mb=sum(file.stat().st_size for file in files if file.is_file()) / 1e6,
-    )
+    return {
+        "dataset": dataset_id,
+        "episodes": len(returns),
+        "steps": int(dataset.total_steps),
+        "mean_return": float(np.mean(returns)),
+        "normalised_score": float(np.mean(scores)),
+        "success": float(np.mean(passed)),
+        "mean_cost": float(np.mean(costs)),
+        "size_mb": sum(file.stat().st_size for file in files if file.is_file()) / 1e6,
+    }

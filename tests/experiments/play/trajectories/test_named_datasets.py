@@ -148,9 +148,9 @@ def test_a_summary_counts_what_is_there(root: Path) -> None:
     dataset = load("costgym/marketplace/mixed-v0", root)
     found = summarise("costgym/marketplace/mixed-v0", root)
     returns = [float(np.sum(episode.rewards)) for episode in dataset]
-    assert (found.episodes, found.steps) == (30, dataset.total_steps)
-    assert found.mean_return == pytest.approx(np.mean(returns))
-    assert found.normalised_score == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
+    assert (found["episodes"], found["steps"]) == (30, dataset.total_steps)
+    assert found["mean_return"] == pytest.approx(np.mean(returns))
+    assert found["normalised_score"] == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
 
 
 @pytest.mark.slow
