@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import time
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def main() -> None:
             began = time.process_time()
             build(name)
             seconds = round(time.process_time() - began, 1)
-        rows[name] = {**asdict(summarise(name)), "build_s": seconds, **check(name)}
+        rows[name] = {**summarise(name), "build_s": seconds, **check(name)}
         print(json.dumps(rows[name]), flush=True)
         worlds |= {family.name: world(family.name) for family in FAMILIES if built(family.name)}
         document = {
