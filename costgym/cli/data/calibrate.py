@@ -50,7 +50,7 @@ def calibrate(
     found = fit(log, name or out.stem, least_calls, gap, tokens, prices=price or {}, fields=mapped or {}, tasks=tasks)
     found.write(out, json_file)
     if page is not None:
-        from ...experiments.pages.calibration import calibration_page
+        from ...experiments.pages.world_pages import calibration_page
         from ...experiments.play.files import write_atomically
 
         write_atomically(page, calibration_page(found))
