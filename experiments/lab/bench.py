@@ -1,8 +1,7 @@
 """Measure how fast the environments step, compared with Gymnasium's CartPole in the same run.
 
-The speed of a host varies, so the rounds alternate between environments and the ratio is the result. Time is this process's own
-CPU time, because other processes run too; everything here uses one thread. Random actions are drawn before the clock starts:
-`Dict.sample()` and masked sampling are slower than the step itself.
+The speed of a host varies, so the rounds alternate between environments and the ratio is the result, of this process's own CPU
+time on one thread. Random actions are drawn before the clock starts: masked sampling is slower than the step itself.
 """
 
 import os

@@ -1,8 +1,7 @@
 """The first answer of a leaderboard's page: which agent for a budget, and at what cost.
 
-A row is within a budget if the upper end of its cost's 95 % interval is. The row with the best figure within the budget is
-recommended, and agents that the paired test cannot tell from it are named beside it. Everything is computed here: the script of
-the page looks up steps and moves what stands there.
+A row is within a budget if the upper end of its cost's 95 % interval is. The best one is recommended, beside agents that the
+paired test cannot tell from it. Everything is computed here: the script of the page looks up steps and moves what stands there.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""The leaderboard as self-contained pages, one a track.
+"""The leaderboard as self-contained pages, one a track, each a single HTML file that works from disk.
 
-Each is a single HTML file that works from disk and asks nothing of the network. Its first screen says which agent to take for a
-budget (`budget_section`), its table holds every figure. Both are complete without a script; the script follows the reader's
-choices, which stand in the address. Every name is escaped, and the same leaderboard gives the same bytes.
+Its first screen says which agent to take for a budget (`budget_section`), its table holds every figure; both are complete
+without a script, which follows the reader's choices in the address. Every name is escaped, and the same leaderboard gives the
+same bytes.
 """
 
 import csv

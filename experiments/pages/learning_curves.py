@@ -1,8 +1,7 @@
 """Draw the learning curves of training runs, as a page of their own and as figures for other pages.
 
-`write_curves` draws a run's `curve.jsonl` into `RUN/curves.html`, which works from disk, has no script and asks nothing of the
-network; `write_events` writes the same for TensorBoard. `curve_figures` gives the figures alone, for a leaderboard that shows
-how an agent learnt.
+`write_curves` draws a run's `curve.jsonl` into `RUN/curves.html`, which works from disk, without a script or the network;
+`write_events` writes the same for TensorBoard, and `curve_figures` gives the figures alone.
 """
 
 import json

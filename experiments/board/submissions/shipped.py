@@ -1,9 +1,8 @@
 """Recorded entries that come with the package, of agents that need an extra such as torch, or minutes.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it. `benchmarks/zoo.py record` makes
-those of the zoo, and docs/smallmodel.md says how those of a small language model were made. Where a run plays the same worlds
-under the same conditions, and none of an entry's agents itself, its episodes are replayed here, and their rows are shown as
-those of a submission, with the entry's name behind the agent's.
+An entry is a folder in `recorded/`, as `costgym submit pack` writes it (`benchmarks/zoo.py record`, docs/smallmodel.md). Where
+a run plays the same worlds under the same conditions, and none of an entry's agents itself, its episodes are replayed here, and
+their rows are shown as those of a submission.
 """
 
 import warnings

@@ -1,20 +1,9 @@
-"""Logs of real tool calls: JSON lines, one call each.
+"""Logs of real tool calls: JSON lines, one call each, with the fields of docs/reference/logs.md.
 
     {"tool": "weather", "started": "2026-03-01T09:00:00Z", "latency_s": 0.41, "status": "ok", "price": 0.002}
 
-| field | |
-| --- | --- |
-| `tool` | its name |
-| `started` | when the call began: ISO 8601 (with its zone; UTC without one), or seconds since any fixed time |
-| `latency_s` | how long it took, seconds, a cold start included |
-| `status` | an HTTP status, or a label of `simulators.status` (`ok`, `rate_limited`, ...); `error` is a server error |
-| `price` | what it cost; or `input_tokens` and `output_tokens`, with prices per token given apart |
-| `cold` | optional: whether it began with a cold start |
-| `episode` | optional: what it was called for (a run, a user's session); a tool's state lasts that long |
-| `capability`, `category`, `provider` | optional: tools of one capability can replace each other |
-
-Other fields are ignored. Logs of other programs are recognised (`formats`), expressions say where another shape has its fields
-(`expressions`), and a folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
+Logs of other programs are recognised (`formats`), expressions say where another shape has its fields (`expressions`), and a
+folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
 """
 
 import ast

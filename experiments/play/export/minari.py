@@ -4,12 +4,9 @@ The environment's spec contains the whole scenario, so `minari.load_dataset(id).
 environment. The episode buffers are built here rather than by Minari's data collector, which needs JAX and checks every text
 character by character.
 
-Minari's `infos` have one entry more than `rewards`, since they begin with the reset's. The environment's own entries are kept
-as they are: ``infos["action_mask"][t]`` is the mask of ``actions[t]``, while ``infos["cost_price"][t + 1]`` is what
-``actions[t]`` cost. What is named `costs` is aligned with the rewards, as in DSRL: ``infos["costs"][t]`` is the cost of
-``rewards[t]`` in the resource of the environment's argument `cost`, and ``infos["costs_price"][t]`` and so on the cost in each
-resource. ``infos["log_probabilities"][t]`` is the logarithm of the probability with which ``actions[t]`` was taken. The last
-entry of these is 0 and belongs to no action.
+Minari's `infos` have one entry more than `rewards`, since they begin with the reset's, and the environment's own are kept so:
+`infos["cost_price"][t + 1]` is what `actions[t]` cost. `costs`, `costs_price` and so on are aligned with the rewards, as in
+DSRL, and `log_probabilities` with the actions; their last entry is 0. See docs/reference/datasets.md.
 """
 
 import json

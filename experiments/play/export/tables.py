@@ -1,9 +1,8 @@
 """Export trajectories as tables with one row per step: Parquet files and Hugging Face datasets.
 
-The columns are `episode`, `step`, `agent`, `model`, `task`, `number` (of the task) and `seed`; the observation before the
-action (`observation`, or a flat `observation_<name>` for each array); `action_mask` before the action, if the view has one;
-`action`, `reward`, `terminated` and `truncated`; the other entries of the step's `info` under their own names, as JSON text if
-their structure varies; and `passed` for the whole episode. The schema's metadata contains the header and the arrays' shapes.
+A row has the episode's names and numbers, the observation before the action (a flat column for each array), the action mask,
+the action and what followed, and the other entries of `info`, as JSON text if their structure varies. The schema's metadata
+contains the header and the arrays' shapes.
 """
 
 import hashlib
