@@ -13,7 +13,7 @@ from .board.board import Leaderboard, Progress
 from .board.judged import JudgeOptions
 from .board.run_config import RunConfig, make_run_config
 from .board.run_log import read_episodes
-from .board.submissions import shipped, submission
+from .board.submissions import submission
 from .board.tracks import track_of
 from .pages.leaderboard_page import pages_of
 from .play.execution.concurrent import CONCURRENCY
@@ -68,8 +68,8 @@ def add(
 
 
 def add_shipped(folder: Path, config: RunConfig, engine: Engine | None = None) -> list[str]:
-    """Add the recorded entries that ship with the package; see `board.submissions.shipped.add_shipped`."""
-    return shipped.add_shipped(folder, config, engine, pages=pages_of)
+    """Add the recorded entries that ship with the package; see `board.submissions.submission.add_shipped`."""
+    return submission.add_shipped(folder, config, engine, pages=pages_of)
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:

@@ -1,7 +1,7 @@
 """The configuration of a leaderboard run, which determines its bytes."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...agents.checkpoints import FOLDER, checkpoints
 from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
-from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
 from ...envs.base import FILE_PLACES, base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -26,7 +27,54 @@ from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
 from .tracks import TRACKS, has_own_limits
-from .weights import weights_of
+
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
+"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
+"""Files, besides the weights, that determine how weights are used."""
+
+
+def is_trained(agent: str) -> bool:
+    """The name is that of a trained agent, whether its weights are here or not."""
+    return agent.startswith(LEARNT)
+
+
+def weights_of(agents: Iterable[str]) -> dict[str, str]:
+    """Hash the newest checkpoint and its configuration of trained agents (`sb3:RUN`, `toolplanner:RUN`, ...), by the agent's
+    name; one whose folder has no weights is left out."""
+    found = {}
+    for agent in agents:
+        if is_trained(agent):
+            folder = run_folder(agent)
+            files = _weight_files(folder)
+            if any(path.suffix == ".safetensors" for path in files):
+                state = hashlib.blake2b(digest_size=16)
+                for path in files:
+                    with path.open("rb") as file:
+                        content = hashlib.file_digest(file, "blake2b").digest()
+                    state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+                found[agent] = state.hexdigest()
+    return found
+
+
+def _weight_files(run: Path) -> list[Path]:
+    newest = checkpoints(run)[-1:]
+    stages = {
+        path.parent.resolve() for path in run.glob("*/*") if path.name == "config.json" and (path.parent / FOLDER).is_dir()
+    }
+    files = []
+    for path in sorted(run.rglob("*")):
+        inside = FOLDER in path.relative_to(run).parts
+        if not path.is_file() or any(stage in path.resolve().parents for stage in stages):
+            continue  # an earlier stage of the run plays under its own name
+        if path.suffix == ".safetensors":
+            played = not path.name.startswith(("optimizer", "training-"))
+            if played and (not inside or path.parent in newest):
+                files.append(path)
+        elif path.name in _WEIGH and not inside:
+            files.append(path)
+    return files
+
 
 FORMAT = "costgym.leaderboard/1"
 

@@ -41,7 +41,7 @@ _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 @dataclass(frozen=True, slots=True)
 class SuiteWorld:
     """A world of a suite, and who plays in it. Agents are looked up in its tracks in their order; those of the zoo play only if
-    asked for by name or option, see `submissions.shipped`."""
+    asked for by name or option, see `add_shipped`."""
 
     agents: tuple[str, ...]
     budgets: str = ""  # in the text form of `--budgets`; empty for none

@@ -12,8 +12,20 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
-from ..board.paired import ALONE, ONLY, as_good, rivals_text
-from ..board.rows import PLAYED, SIMULATED, UNMETERED, block_of, columns_of, is_reference, is_void, shown_name
+from ..board.rows import (
+    ALONE,
+    ONLY,
+    PLAYED,
+    SIMULATED,
+    UNMETERED,
+    as_good,
+    block_of,
+    columns_of,
+    is_reference,
+    is_void,
+    rivals_text,
+    shown_name,
+)
 from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part

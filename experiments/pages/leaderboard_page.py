@@ -25,7 +25,6 @@ from ..board.conditions import (
     settings_of,
     shown_first,
 )
-from ..board.paired import rank_bands
 from ..board.rows import (
     BLOCKS,
     MAX_REASONS,
@@ -40,6 +39,7 @@ from ..board.rows import (
     is_reference,
     is_simulated,
     is_void,
+    rank_bands,
     reasons,
     shown_name,
 )

@@ -19,11 +19,11 @@ from ..board.conditions import (
     ranking_metric,
     shown_first,
 )
-from ..board.paired import as_good, rivals_text
 from ..board.rows import (
     MAX_REASONS,
     SIMULATED,
     UNMETERED,
+    as_good,
     badge,
     best,
     blocks,
@@ -35,6 +35,7 @@ from ..board.rows import (
     is_void,
     metrics_of,
     reasons,
+    rivals_text,
     shown_name,
 )
 from ..board.tracks import TRACKS, track_documents

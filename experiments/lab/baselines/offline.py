@@ -16,8 +16,7 @@ from ....envs.base import base_env
 from ....envs.wrappers import DictLayout
 from ....simulators.draws import stable_generator
 from ...play.trajectories.record import record
-from .measure import LearntPolicy, open_env
-from .methods import OFFERS, Unit
+from .methods import OFFERS, LearntPolicy, Unit, open_env
 
 BEHAVIOUR = ("greedy", "random")  # rules that play the recorded episodes in turn: one good, one broad
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3

@@ -20,8 +20,7 @@ from ...train.run import Callback, TrainingStep
 from ...train.sb3.settings import Lagrangian, PpoSettings
 from ...train.sb3.train import train_ppo
 from ...train.sb3.vec_env import NativeVecEnv
-from .measure import Choose, LearntPolicy, open_env
-from .methods import Unit
+from .methods import Choose, LearntPolicy, Unit, open_env
 
 PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256

@@ -14,8 +14,7 @@ from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import make_folder, write_atomically
 from ...train.run import require_modules
-from .measure import learning_split, measure, open_env
-from .methods import METHODS, OFFERS, Unit, lacks
+from .methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
 from .settings import BaselineSettings
 
 RUNS = "runs"

@@ -17,8 +17,7 @@ import pytest
 from costgym.agents import registry
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import read_ended
-from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
-from costgym.experiments.board.submissions.submission import pack
+from costgym.experiments.board.submissions.submission import RECORDED, add_shipped, pack, shipped_entries
 from costgym.experiments.board.submissions.validation import validate
 from costgym.experiments.board.suites import SUITES
 from costgym.experiments.leaderboard import run
