@@ -29,13 +29,12 @@ from .share.proxy import proxy
 from .share.serve import serve
 from .share.site import site
 from .share.submit import submit
-from .tools.bench import bench
 from .tools.forge import forge
 from .tools.lists import agents, envs, scenarios
 from .tools.opencatp import opencatp
 from .tools.prices import prices
 from .tools.selftest import selftest
-from .tools.warm import warm
+from .tools.speed import bench, warm
 
 
 class Reporting(TyperGroup):

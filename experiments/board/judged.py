@@ -11,8 +11,7 @@ from ...agents.base import TEXT
 from ...simulators.errors import ConfigError
 from ..play.execution.concurrent import CONCURRENCY, engine_for
 from ..play.files import LineFile, iter_lines
-from ..play.judging.prompt import PROMPT_DIGEST, VOID
-from ..play.judging.verdicts import ModelJudge, Recording, Verdicts, ask
+from ..play.judging.verdicts import PROMPT_DIGEST, VOID, ModelJudge, Recording, Verdicts, ask
 from ..play.metrics import JUDGE_FIGURES
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_trajectory

@@ -24,8 +24,20 @@ from ..html import asset
 from ..leaderboard_page import CSV, PageContext, csv_of, page_of
 from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
-from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
-from .tables import Pairs, compare, significance
+from .pages import (
+    Pairs,
+    agent_file,
+    agent_page,
+    compare,
+    episode_page,
+    episodes_page,
+    meta,
+    navigation,
+    runs_page,
+    significance,
+    slug,
+    title_of,
+)
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..statistics import FloatArray, wilson
-from .prompt import PASS, UNPARSABLE, VOID
-from .verdicts import Case, Verdict
+from .verdicts import PASS, UNPARSABLE, VOID, Case, Verdict
 
 RESAMPLES = 2000
 

@@ -12,8 +12,7 @@ from costgym.agents.models.base import ASSISTANT, TRUNCATED, Message, Reply
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.play.judging.agreement import agreement
-from costgym.experiments.play.judging.prompt import SYSTEM_PROMPT, USER_PROMPT, messages_for, read_verdict
-from costgym.experiments.play.judging.verdicts import Case
+from costgym.experiments.play.judging.verdicts import SYSTEM_PROMPT, USER_PROMPT, Case, messages_for, read_verdict
 from costgym.simulators.calls import Usage
 from costgym.simulators.tasks import Need, fact_in, normalise
 from tests.helpers.command_line import invoke
