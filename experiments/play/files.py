@@ -67,20 +67,6 @@ def read_json(path: Path) -> Any:
 def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
     """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise; raises ConfigError if
     something stands there and is not to be replaced, or its folder cannot be made."""
-    with _finished(path, replace) as draft:
-        yield draft
-
-
-@contextmanager
-def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
-    """The same for a folder; the draft is created empty."""
-    with _finished(path, replace) as draft:
-        draft.mkdir()
-        yield draft
-
-
-@contextmanager
-def _finished(path: Path, replace: bool) -> Iterator[Path]:
     if not path.name:
         raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
     put_back(path)
@@ -88,6 +74,14 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     make_folder(path.parent)
     with replacing(path) as draft:
+        yield draft
+
+
+@contextmanager
+def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """The same for a folder; the draft is created empty."""
+    with finished_file(path, replace) as draft:
+        draft.mkdir()
         yield draft
 
 
