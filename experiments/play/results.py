@@ -113,7 +113,7 @@ class EpisodeResult:
 
     @classmethod
     def from_json(cls, line: str) -> "EpisodeResult":
-        """The record that `to_json` wrote; raises DataError for a line that is no JSON object, lacks a field, or has one too
+        """The record that `to_json` wrote; raises DataError for a line that is not a JSON object, lacks a field, or has one too
         many or a wrong value."""
         try:
             record = json.loads(line)
