@@ -166,8 +166,7 @@ def run(
     return Leaderboard(folder, document)
 
 
-PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]
-"""Renders the content of `leaderboard.json` as pages, by the names of their files."""
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
 class Addition(NamedTuple):

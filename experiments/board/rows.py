@@ -24,8 +24,7 @@ from .conditions import PASS_RATE
 from .run_config import RowConfig
 from .tracks import charges_tokens
 
-SHIPPED_NAMES = ("replayed", "recorded")
-"""Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
+SHIPPED_NAMES = ("replayed", "recorded")  # recorded entries of the zoo that come with the package, shown with a badge
 MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")

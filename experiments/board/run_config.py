@@ -30,8 +30,7 @@ from .tracks import TRACKS, has_own_limits
 
 LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
 """Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
-_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
-"""Files, besides the weights, that determine how weights are used."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
 
 
 def is_trained(agent: str) -> bool:

@@ -46,8 +46,7 @@ class RunOptions(Settings):
     btp: Mapping[str, Any] | None = None  # fields of `BtpSettings` that differ from the agents' own
     prices: Annotated[Path | str | None, PRICES] = None
     profile: Annotated[Path | str | None, option("Suite opencatp: prices of the tools; v100 by default.", "NAME|FILE")] = None
-    vary: Mapping[str, Sequence[Any]] | None = None
-    """Settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``."""
+    vary: Mapping[str, Sequence[Any]] | None = None  # settings that vary within the run, such as `{"alpha": [0.3, 0.5]}`
     experience: Annotated[Any, BeforeValidator(_experience), EXPERIENCE] = None
     seeds: Annotated[
         int | None,

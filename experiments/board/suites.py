@@ -15,8 +15,7 @@ from .tracks import TRACKS
 
 ALL_VIEWS = "*"
 
-STEP_LIMIT = 400
-"""Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
+STEP_LIMIT = 400  # steps after which an episode is cut: far above any need, so that the budget decides
 SHORT_STEP_LIMIT = 32  # the same for models that may call without end, of small contexts; `costgym train grpo` trains with it
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
 _ONE_DECISION: dict[str, Any] = {"concurrent": False}

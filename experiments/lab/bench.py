@@ -26,8 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}},
 }
 """The event-driven world; and fewer samples than DEER's 9,585, each of which is embedded at its first use, before any step."""
-SINGLE = ("scalar", "default", "compiled")
-"""Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
+SINGLE = ("scalar", "default", "compiled")  # beside CartPole of the kind `scalar`; others beside its native batch of their size
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)  # numbers of environments in a vector
 ACTIONS = 64  # number of action arrays drawn in advance

@@ -32,8 +32,7 @@ __all__ = [
     "remove_drafts", "snapshot", "sole_writer", "sync", "write_atomically", "write_lines", "writing",
 ]  # fmt: skip
 
-LONGEST_LINE = 64 * 2**20
-"""Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
+LONGEST_LINE = 64 * 2**20  # bytes: far above any record, and a bound on the memory that a hostile file can take
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:

@@ -70,8 +70,7 @@ _WORLD_FIGURES = {
     "void_verdicts": "judge_void",
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
-JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")
-"""Those that a model adds which judges answers; see `judging`."""
+JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")  # of a model that judges answers
 _LEVEL = "size_level"
 
 

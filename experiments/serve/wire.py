@@ -142,8 +142,7 @@ def _action_schema(space: gym.Space[Any]) -> dict[str, Any]:
     }
 
 
-OPENENV_STANDARD = "1.0.0"
-"""Version of OpenEnv's standard for environments over HTTP, which its tools read from the OpenAPI document."""
+OPENENV_STANDARD = "1.0.0"  # of OpenEnv's standard over HTTP, which its tools read from the OpenAPI document
 
 
 def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str, Any]:

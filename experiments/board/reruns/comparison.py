@@ -18,11 +18,9 @@ from .configuration import pooled, unpublished_tracks, without_world
 from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tasks_needed, tidy, too_few
 from .references import REFERENCES, columns, play_references, value_of
 
-RERUN = "rerun"
-"""What `verified` says of a row whose figures are those of its agent's run on secret seeds; also the folder that holds it."""
+RERUN = "rerun"  # `verified` of a row whose figures are from its agent's run on secret seeds; also the folder that holds it
 SHARES = frozenset({PASS_RATE, "value_share"})  # figures that rank and lie between 0 and 1
-LEAD_TRACKS = frozenset({"text", "numbers"})
-"""Tracks whose agents choose among tools for one need. An honest agent's lead does not vary between worlds beyond its error."""
+LEAD_TRACKS = frozenset({"text", "numbers"})  # agents choose among tools there; an honest lead does not vary between worlds
 
 
 class Played(NamedTuple):

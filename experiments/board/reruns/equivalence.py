@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 MARGIN = 0.05  # largest gap at which two figures count as the same: five points, or 0.05 of a plan score
 Z95 = 1.959963984540054
-Z90 = 1.6448536269514722
-"""Of the standard normal distribution, for an interval of 95 %, and of 90 %, as two one-sided tests at 5 % have it."""
+Z90 = 1.6448536269514722  # of the standard normal distribution, for intervals of 95 % and of 90 % (two one-sided tests at 5 %)
 LEVEL = 0.01  # of the honest submissions, at most this share has a row that is refuted, whatever the number of its rows
 WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.

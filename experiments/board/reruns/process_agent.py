@@ -70,11 +70,9 @@ LONG = 100
 MAX_EXAMPLES = 10_000
 STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
 REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
-MAX_QUESTIONS = 10_000
-"""Questions to its models in an episode, each of which takes the judge's time; our own agents ask at most some hundred."""
+MAX_QUESTIONS = 10_000  # to its models in an episode, which take the judge's time; ours ask some hundred
 _SET_DUMPABLE = 4  # prctl(2)
-_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
-"""Variables that the agent's process may see: no keys, no addresses."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")  # that the agent may see: no keys
 
 
 @contextlib.contextmanager

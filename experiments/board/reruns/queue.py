@@ -50,8 +50,7 @@ from .sandbox import NONE, choose
 
 WORK, BEGUN, VERDICTS = ".work", "begun.jsonl", ".verdicts"
 ENTRY, SECRET = "entry", "secret"
-TRIES = 10
-"""Times that an entry is begun. One that ends the queue each time is refused; one that did not is told from it nowhere else."""
+TRIES = 10  # times that an entry is begun; one that ends the queue each time is refused
 MEMORY_BYTES, FILE_BYTES = 8 * 2**30, 4 * 2**30  # bounds on the process that judges an entry, and on each file it writes
 LONGEST_WORDS = 2000
 

@@ -35,8 +35,7 @@ from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
 
 MAX_RECORDS_BYTES = 4 * 2**30
-PASSES = 4
-"""Processes, at least, that share the episodes of a row of own code, so that none meets a task twice or many of the others."""
+PASSES = 4  # processes, at least, that share a row of own code, so that none meets a task twice or many others
 
 
 def new_secret(path: Path) -> str:

@@ -10,8 +10,7 @@ import select
 import time
 from typing import IO, Any
 
-MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20
-"""Longest frames to an agent, and from it: its longest action takes 1.2 MB, and the rest is for questions to its models."""
+MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20  # longest frames to an agent and from it; an action takes 1.2 MB
 
 
 class Patience:

@@ -41,8 +41,7 @@ class About(Settings):
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
 CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
-VERDICT = ".verdict.json"
-"""How the names of verdicts end, which only whoever keeps a queue writes; no file of an entry has such a name."""
+VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 

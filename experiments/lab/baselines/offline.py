@@ -21,8 +21,7 @@ from .methods import OFFERS, LearntPolicy, Unit, open_env
 BEHAVIOUR = ("greedy", "random")  # rules that play the recorded episodes in turn: one good, one broad
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
 TARGET_RATE = 0.005  # share by which a target network moves with every update
-EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0
-"""Implicit Q-learning: expectile of the values, inverse temperature of the policy, largest weight of a decision."""
+EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0  # of values; inverse temperature of the policy; largest weight
 CONSERVATISM = 1.0  # conservative Q-learning: weight of the regulariser, which is d3rlpy's default for discrete actions
 _NEVER = -1e8  # score of actions that the mask forbids
 

@@ -23,16 +23,14 @@ from ...train.sb3.vec_env import NativeVecEnv
 from .methods import Choose, LearntPolicy, Unit, open_env
 
 PPO_ENVS, DQN_ENVS = 8, 4
-CONSTRAINED_STEPS = 256
-"""Decisions per environment between two updates of a constrained method: the price of costs moves once an update."""
+CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
 DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
 }  # fmt: skip
 """Compared on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
 update take turns, which is the library's default of an update for every four decisions."""
-Watch = Callable[[int, float, Agent], None]
-"""Told of decisions so far, seconds of processor time so far, and the policy at that point."""
+Watch = Callable[[int, float, Agent], None]  # told of decisions and seconds of processor time so far, and the policy
 
 
 @dataclass

@@ -26,8 +26,7 @@ from ..html import asset, part, render
 from ..learning_curves import CURVES_NOTE, curves_of_agent
 
 RESAMPLES = 4000
-MAX_EPISODES = 2000
-"""Pairs are compared on at most this many episodes, the first ones; more would take minutes and change little."""
+MAX_EPISODES = 2000  # on which pairs are compared; more would take minutes and change little
 LEVEL = 0.05
 
 Results = Mapping[str, Sequence[EpisodeResult]]

@@ -27,8 +27,7 @@ Work = Callable[[Shared, Task], Iterable[Item]]
 """A module-level function, which workers can import. It takes the shared argument and a task, and returns items."""
 
 ENGINES = ("local", "ray")
-TASKS_PER_WORKER = 4
-"""Tasks in flight per worker: enough that a worker never waits for the order of results, few enough to bound memory."""
+TASKS_PER_WORKER = 4  # in flight: enough that none waits for the order of results, few enough to bound memory
 LOSSES = 5  # greatest number of workers lost in a row without a completed task
 
 

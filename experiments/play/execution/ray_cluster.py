@@ -17,15 +17,13 @@ from ....simulators.errors import ConfigError, InfrastructureError, require
 from ....simulators.version import __version__
 
 LOSSES = 5  # number of times that a task is repeated after its worker or node was lost
-TASKS_PER_PROCESSOR = 4
-"""Tasks in flight per processor: enough that none waits for the order of results, few enough to bound memory."""
+TASKS_PER_PROCESSOR = 4  # in flight: enough that none waits for the order of results, few enough to bound memory
 COUNTED_S = 1.0  # interval between counts of the cluster's processors, seconds
 PATIENCE_S = 30.0  # time without any processor after which a message is printed, seconds
 AUTH_MODE, AUTH_TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 _NO_SUCH_MODULE = "The remote function failed to import on the worker"  # how Ray says that a node has no costgym
-_SLOW_START = "timed out during startup"
-"""What Ray says of a start that took more than half a minute, as it may on a busy machine."""
+_SLOW_START = "timed out during startup"  # what Ray says of a start of more than half a minute, on a busy machine
 
 Pinned = tuple[str, bytes]  # the version of costgym that sends the work, and the work with what its tasks share, pickled
 
@@ -127,8 +125,7 @@ def _unfit(ray: Any, problem: str) -> ConfigError:
     return ConfigError("--ray-address", f"the node {ray.util.get_node_ip_address()} {problem}")
 
 
-_kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []
-"""In a worker: the work that it does, and what its tasks share."""
+_kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []  # in a worker: its work, and what its tasks share
 
 
 def _unpacked(ray: Any, packed: bytes, environment: Mapping[str, str]) -> tuple[Any, Any]:

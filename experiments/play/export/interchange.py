@@ -19,8 +19,7 @@ from ..trajectories.replay import ReplayedEpisode, replayed
 from .messages import conversation, need_text
 
 ATIF = "ATIF-v1.7"
-ONLY = ("clean", "passed", "all")
-"""Episodes that passed within the budget without an error of the agent's; all that passed; all."""
+ONLY = ("clean", "passed", "all")  # clean: passed within the budget without an error of the agent's
 Messages = list[dict[str, Any]]
 
 

@@ -55,8 +55,7 @@ Name = Literal["pass", "fail", "unparsable", "void"]
 PASS: Name = "pass"
 FAIL: Name = "fail"
 UNPARSABLE: Name = "unparsable"
-VOID: Name = "void"
-"""What becomes of an answer; `unparsable`: the reply states no verdict, `void`: there was no reply."""
+VOID: Name = "void"  # `unparsable`: the reply states no verdict, `void`: there was no reply
 _THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 _LAST_LINE = re.compile(r"[\s*_#>`\"']*(?:verdict)?[\s*_:`\"']*(pass|fail)(?:ed|es|s)?[\s*_.!`\"']*", re.IGNORECASE)
 
@@ -96,8 +95,7 @@ def _data(name: str, text: str) -> str:
 
 FORMAT: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
 MAX_REPLY = 300  # characters of a reply that are kept
-JUDGED = "model_judge"
-"""Figure of a judged episode: 1 where the judge passes its answer, 0 where it does not; absent where it is void."""
+JUDGED = "model_judge"  # 1 where the judge passes an answer, 0 where it does not; absent where it is void
 _TOKENS = ("input_tokens", "output_tokens")
 
 

@@ -22,8 +22,7 @@ from ..trajectories.collect import collect
 from ..trajectories.record import record
 from .catalogue import EPISODES, Family, Part, Recipe, family_of, recipe_of
 
-REFERENCE_EPISODES = 2_000
-"""Episodes behind each reference score: the tasks of the split `test` in turn, each round under the next seed, from seed 0."""
+REFERENCE_EPISODES = 2_000  # of the split `test`: its tasks in turn, each round under the next seed, from seed 0
 INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
 """Infos of the named datasets; see `export.minari` for their alignment."""
 AUTHOR = "The costgym developers"

@@ -20,8 +20,7 @@ VERSION = "v0"
 FLAT = "-flat"
 EPISODES = 2_400  # episodes of each named dataset
 COST_LIMIT = 10.0  # mean price of an episode that policies of the constrained world must keep, in credits
-EXPERT_MULTIPLIER = 0.035
-"""What a credit costs the expert of the constrained world beyond its price: with it the mean price keeps `COST_LIMIT`."""
+EXPERT_MULTIPLIER = 0.035  # what a credit costs its expert beyond its price: with it the mean keeps `COST_LIMIT`
 
 
 @dataclass(frozen=True, slots=True)

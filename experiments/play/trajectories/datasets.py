@@ -17,8 +17,7 @@ from .format import Header, Trajectory, check_header, parse_header, parse_trajec
 from .replay import is_trajectory_file, replay_recorded
 from .verify import verify_file
 
-KINDS = ("trajectories", "minari", "parquet", "hf", "messages")
-"""Kinds of datasets; a Hugging Face dataset of steps is `hf`, one of conversations is `messages`."""
+KINDS = ("trajectories", "minari", "parquet", "hf", "messages")  # hf: rows of steps; messages: of conversations
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,5 +229,4 @@ def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-decode_once = json.JSONDecoder(object_pairs_hook=_once).decode
-"""Reads JSON; raises ValueError where a name stands twice in one object."""
+decode_once = json.JSONDecoder(object_pairs_hook=_once).decode  # raises ValueError where a name stands twice in one object

@@ -18,10 +18,8 @@ from ....simulators.episode import Episode
 from ....simulators.errors import CostGymError, InfrastructureError
 from .format import Trajectory, shown_crash
 
-Crashes = Literal["raise", "count"]
-"""What becomes of an exception of the agent's code: it is raised, or ends that episode as a failure."""
-MAX_EPISODE_CHARACTERS = 2_000_000
-"""Texts of an agent in one episode. JSON may need twelve bytes a character, and a line of a record has at most 64 MiB."""
+Crashes = Literal["raise", "count"]  # an exception of the agent's code is raised, or ends that episode as a failure
+MAX_EPISODE_CHARACTERS = 2_000_000  # of an agent's texts; JSON may need twelve bytes for each, and a line has 64 MiB
 
 
 class AgentCrash(Exception):

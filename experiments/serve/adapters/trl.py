@@ -28,8 +28,7 @@ _SECTION = re.compile(r"\b(Args|Arguments|Returns|Raises):")
 _RESERVED = ("reset", "get_reward", FINISH, "self")
 
 
-Begin = Callable[[str, int], Any]
-"""Begins the episode of a task and a seed: a `ToolEpisode`, or one on a server with the same attributes."""
+Begin = Callable[[str, int], Any]  # begins the episode of a task and a seed: a `ToolEpisode`, or the like on a server
 
 
 class TaskEnvironment:

@@ -37,8 +37,7 @@ from .call_log import CallLog, wall_time
 from .world import RealAnswers, world_around
 
 EARLY_S = 0.002  # how much too early a client may come back after an announced wait
-_REACHES = frozenset({Status.OK, *SILENT})
-"""Statuses of calls that reach the tool."""
+_REACHES = frozenset({Status.OK, *SILENT})  # statuses of calls that reach the tool
 
 
 class Settings(bounds.Settings):

@@ -17,8 +17,7 @@ from ....simulators.tools import Catalog, Tool, ToolProfile
 from ....simulators.world import World
 from ...play.call_logs.log import callable_names
 
-AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
-"""The profile of a tool without imposed prices, latencies or faults."""
+AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)  # no imposed prices, latencies or faults
 KEPT = 64  # greatest number of replies per tool that are kept, to be returned as irrelevant answers
 
 
