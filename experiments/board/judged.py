@@ -35,9 +35,8 @@ class JudgeOptions(NamedTuple):
 def judge_run(
     folder: Path, config: RunConfig, judge: JudgeOptions, progress: Callable[[int, int], None] | None = None
 ) -> Verdicts:
-    """Ask for the verdicts that a run lacks; void ones are asked for again. Raises ConfigError if another judge, or the same
-    with other prompts, has judged this run, or no chat agent has an answer, or SpendLimitReached if the limit was reached; what
-    was judged is kept."""
+    """Ask for the verdicts that a run lacks; void ones are asked for again. Raises ConfigError if another judge or other
+    prompts have judged it, or no chat agent has an answer, SpendLimitReached at the limit; what was judged is kept."""
     path = folder / VERDICTS
     fresh = Verdicts.of(judge.model, judge.prices)
     verdicts = Verdicts.read(path) or fresh

@@ -64,9 +64,8 @@ class Measurement:
     skipped: dict[tuple[str, int], str] = field(default_factory=dict)  # why there is no point, by tool and level
 
     def profile(self, scale: bool = False) -> Profile:
-        """The profile. With `scale`, figures of levels that were not measured follow from the nearest smaller one (else the
-        nearest larger) in proportion to the input's size, and the source says which. Raises InvalidProfile where figures are
-        missing."""
+        """The profile. With `scale`, figures of levels that were not measured follow from the nearest in proportion to the
+        input's size, and the source says which; without it, raises InvalidProfile where some are missing."""
         if self.skipped and not scale:
             raise InvalidProfile(f"{self.name} is incomplete: {self._missing()}; {_WAYS_OUT}")
         tools = {}
@@ -111,8 +110,7 @@ def measure(
     progress: Progress | None = None,
 ) -> Measurement:
     """Measure time, memory and loading of the ten tools on this machine, on inputs of four levels: images of (width, height)
-    px, texts of so many characters. Raises InfrastructureError if the device does not exist, or resident memory cannot be
-    read."""
+    px, texts of so many characters. Raises InfrastructureError if the device or a count of memory is missing."""
     _check(settings)
     backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
     torch = require("torch", "vision")

@@ -49,8 +49,7 @@ class Entry:
 
 def measure(steps: int, seed: int) -> dict[str, Any]:
     """Measure steps per second of each environment, as medians over alternating rounds of at least `steps` steps. Returns a
-    JSON-able report: machine, and a row per environment with its ratio to CartPole of the same kind and size; native rows need
-    Numba."""
+    JSON-able report: machine, and a row per environment with its ratio to CartPole of its kind and size."""
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
     native = find_spec("numba") is not None

@@ -164,12 +164,10 @@ class EpisodeReport:
 
 
 def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
-    """A recorded episode, replayed: a trajectory file holds neither observations nor what calls answered.
-
-    The key is the episode's index or its task's id; where a folder has several files, after the name of one, or of its agent
-    and parts of its condition, and a slash: `react+btp.price=10/3`, `oracle/nonsequential/3`. By default it is the first.
-    Raises UnknownName if there is no such episode, DataError if nothing is recorded there, or it cannot be played again.
-    """
+    """A recorded episode, replayed: a trajectory file holds neither observations nor what calls answered. The key is the
+    episode's index or its task's id; where a folder has several files, after the name of one, or of its agent and parts of its
+    condition, and a slash: `react+btp.price=10/3`, `oracle/nonsequential/3`. By default it is the first. Raises UnknownName if
+    there is no such episode, DataError if nothing is recorded there, or it cannot be played again."""
     place = Path(path)
     name, _, wanted = (key or "").rpartition("/")
     files = trajectory_files(place)

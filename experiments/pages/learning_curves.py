@@ -85,8 +85,7 @@ def series(lines: Sequence[Line]) -> list[Series]:
 
 def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
     """Draw a run's learning curves, or only those named, as HTML: a `<div class="curves">` with a `<figure>` each, for the
-    rules of `curves.css` and the colours of the leaderboard's page. Raises DataError if there is no curve, or it cannot be
-    read."""
+    rules of `curves.css`. Raises DataError if there is no curve, or it cannot be read."""
     wanted = [each for each in series(read_curve(run)) if only is None or each.name in only]
     return part("curve-figures.html", figures=[_figure(each) for each in wanted]) if wanted else Markup("")
 

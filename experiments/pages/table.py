@@ -129,8 +129,7 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
 
 def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
-    bold. A wide terminal shows more columns. On a narrow one names are shortened; a number never is. A bound has no rank and is
-    never bold."""
+    bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
     rows = leaderboard.get("rows") or []
     grading = _grading(rows)
     if said := found(leaderboard):

@@ -76,8 +76,7 @@ def play_split(
     scenario: Scenario, split: str, episodes: Iterable[int], seed: int, key: tuple[str, ...], agent: Agent | None = None
 ) -> Iterator[MarketplaceChatEnv]:
     """Play episodes, by their indices, on the tasks of a split in turn, in the text view, and yield the environment after each.
-    Each pass over the tasks has another seed; `key` keeps them apart from episodes of another purpose under the same base
-    seed."""
+    Each pass over the tasks has another seed; `key` keeps them apart from episodes of another purpose."""
     player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     for index in episodes:
@@ -108,10 +107,8 @@ def past_uses(
     keep: bool = True,
 ) -> str:
     """Return past uses of tools as JSON lines: those that come with the package, those of the cache, or newly collected ones.
-
     Collected ones are kept in the folder `costgym` of the user's cache (`XDG_CACHE_HOME`); collecting more continues from
-    there. What does not change which calls succeed, such as budgets or prices of tokens, does not matter.
-    """
+    there. What does not change which calls succeed, such as budgets or prices of tokens, does not matter."""
     if worlds_of(scenario) is not None:
         raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")
     chosen = settings or ExperienceSettings()

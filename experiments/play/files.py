@@ -99,9 +99,8 @@ NEXT = ".next"  # a change of several files that is decided and may not be in pl
 
 @contextmanager
 def change_together(folder: Path) -> Iterator[Path]:
-    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`: all or none.
-    Renaming the filled draft to `.next` decides; what a killed process has then not moved to its place, `finish_change`
-    moves."""
+    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`, all or none:
+    renaming it to `.next` decides, and `finish_change` moves what a killed process has not."""
     finish_change(folder)
     draft = folder / f"{NEXT}.{os.getpid()}.tmp"
     for left in folder.glob(f"{NEXT}.*.tmp"):
@@ -305,8 +304,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
 @contextmanager
 def reading(*folders: Path) -> Iterator[None]:
     """Keep writers out of folders, so that all that is read belongs together; a change that was decided is finished first.
-    Several processes may read at a time. A folder without a lock file is one that nobody writes to. Raises ConfigError if
-    another process writes to one of them."""
+    Several may read at a time; a folder without a lock file has no writer. Raises ConfigError if another process writes."""
     with ExitStack() as locks:
         for folder in folders:
             if (folder / NEXT).is_dir():

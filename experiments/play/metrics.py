@@ -186,9 +186,8 @@ def token_cost(result: EpisodeResult) -> float:
 
 
 def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str = "strict") -> list[float]:
-    """The share of tasks that pass in all of k episodes within the budget, for k from 1 to the number of episodes that each
-    task has, from all of them in a row (None: no record, a failure). Of a task that passes c of n times it is the share of the
-    ways to choose k of the n that choose only passes. Source: tau-bench (arXiv 2406.12045), section 4 (pass^k)."""
+    """The share of tasks that pass in all of k episodes within the budget, for k from 1 to `seeds`; a task that passes c of n
+    times counts as the share of ways to choose k passes. Source: tau-bench (arXiv 2406.12045), section 4 (pass^k)."""
     tasks = [results[start : start + seeds] for start in range(0, len(results), seeds)]
     whole = [task for task in tasks if len(task) == seeds and not any(r is not None and r.void for r in task)]
     if not whole:
@@ -236,12 +235,10 @@ def _area(points: Sequence[tuple[float, float]]) -> float | None:
 def with_fault_robustness(
     row: Mapping[str, Any], faulty: Sequence[EpisodeResult], calm: Sequence[EpisodeResult], *, seed: int = 0, seeds: int = 1
 ) -> dict[str, Any]:
-    """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds.
-
-    Both are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any
-    success in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share
-    of the successes without faults.
-    """
+    """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds. Both
+    are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any success
+    in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share of the
+    successes without faults."""
     left, right = _by_episode(faulty), _by_episode(calm)
     common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
     grades: dict[str, Callable[[EpisodeResult], float]] = {
@@ -269,11 +266,8 @@ def with_fault_robustness(
 
 def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int) -> str | list[float | None]:
     """A figure of each episode of a row, with which anyone can compare rows episode by episode; an episode without a record
-    counts 0.
-
-    Of a share it is a text with a `1` for each episode that counts, `0` for one that does not and `-` for a void one; of
-    another figure its values, None for a void episode.
-    """
+    counts 0. Of a share it is a text with a `1` for each episode that counts, `0` for one that does not and `-` for a void one;
+    of another figure its values, None for a void episode."""
     by_episode = _by_episode(results)
     measure = _PER_EPISODE.get(metric) or (lambda r: float(r.figures[_WORLD_FIGURES[metric]]))
     values: list[float | None] = []

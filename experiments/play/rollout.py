@@ -157,10 +157,8 @@ def play_many(
     crashes: Crashes = "raise",
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
-    paired.
-
-    Yields the result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
-    """
+    paired. Yields the result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the
+    episode."""
     world = base_env(env)
     for index in episodes:
         number, world_seed, options = instance_of(world, index, seed, seeds)

@@ -65,11 +65,9 @@ def all_of_k(passed: int, trials: int, k: int) -> float:
 
 def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
     """Estimate how many independent trials the trials of some groups are worth, from numerators and denominators, (n_groups,
-    n_trials).
-
-    Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The number of
-    trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or more.
-    """
+    n_trials). Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The
+    number of trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or
+    more."""
     total = float(counted.sum())
     if not total or counted.shape[1] == 1:
         return total
@@ -103,11 +101,9 @@ def swap_p_value(
 
 def sign_flip_p_values(differences: FloatArray) -> FloatArray:
     """Two-sided p-values, (n_pairs,), of the sign-flip test: whether the two of a pair could be swapped in any episode, from
-    their differences in every independent trial, (n_pairs, n_trials).
-
-    Under that hypothesis the sum of the differences has mean 0 and variance sum(d²). Its normal approximation needs no draws
-    and has no smallest value; the continuity correction is half a flip. For passes it is McNemar's test.
-    """
+    their differences in every independent trial, (n_pairs, n_trials). Under that hypothesis the sum of the differences has mean
+    0 and variance sum(d²). Its normal approximation needs no draws and has no smallest value; the continuity correction is half
+    a flip. For passes it is McNemar's test."""
     size = np.abs(differences)
     flip = size.sum(axis=1) / np.maximum(1, np.count_nonzero(size, axis=1))
     spread = np.sqrt((size * size).sum(axis=1))

@@ -27,9 +27,8 @@ Env = gym.Env[Any, Any]
 
 
 class Recorder:
-    """Appends each episode that ends to `folder/trajectories.jsonl`, locked until `close`; a folder of the same world is
-    continued. Episodes that a client leaves before their end are not recorded. Raises ConfigError if the folder is another
-    world's or in use."""
+    """Appends each episode that ends, not those that a client leaves, to `folder/trajectories.jsonl`, locked until `close`; a
+    folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
 
     def __init__(self, folder: Path, env: Env, env_id: str, agent: str) -> None:
         if problem := unreadable(agent):

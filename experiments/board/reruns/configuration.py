@@ -27,11 +27,9 @@ PLANS = "plans"  # the track whose samples ship with the package; other samples 
 def rerun_config(
     manifest: Submission, secret: str, episodes: int | None, outcomes: str | Path | None = None, worlds: int = 1
 ) -> RunConfig:
-    """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind.
-
-    Generated worlds are generated again from the secret, `worlds` of them: tools, reliabilities, tasks and facts all differ.
-    Worlds of recorded data stay, but for a given outcome table of plans. No row has more `episodes` than its world has.
-    """
+    """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind. Generated
+    worlds are generated again from the secret, `worlds` of them: tools, reliabilities, tasks and facts all differ. Worlds of
+    recorded data stay, but for a given outcome table of plans. No row has more `episodes` than its world has."""
     tracks = []
     for track in manifest.run.tracks:
         agents = tuple(dict.fromkeys(file.agent for file in manifest.files if file.track == track.name))

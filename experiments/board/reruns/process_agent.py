@@ -90,12 +90,10 @@ def unreadable_memory() -> Iterator[None]:
 
 
 class ProcessAgent(Agent):
-    """Plays as the agent of that name does, which lives in another process. Close it after use.
-
-    An exception of the agent's, or a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is
-    started again at the next reset, `STARTS` times in all. A file `FILE.py:CLASS` is read in the other process alone, in the
-    folder `code`; the run's language model answers on this side, whatever it is. Raises DataError if the agent cannot be made.
-    """
+    """Plays as the agent of that name does, which lives in another process. Close it after use. An exception of the agent's, or
+    a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is started again at the next reset,
+    `STARTS` times in all. A file `FILE.py:CLASS` is read in the other process alone, in the folder `code`; the run's language
+    model answers on this side, whatever it is. Raises DataError if the agent cannot be made."""
 
     brokered = True
 

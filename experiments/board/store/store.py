@@ -31,9 +31,8 @@ _FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("voi
 
 
 class Store:
-    """A database of results, `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`; a context manager. A
-    missing SQLite file and missing tables are created, unless `create` is False. Raises InfrastructureError if it cannot be
-    reached."""
+    """A database of results, `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`; a context manager.
+    Missing files and tables are created, unless `create` is False. Raises InfrastructureError if it cannot be reached."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._url = store_url(url)

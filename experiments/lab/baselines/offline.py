@@ -136,12 +136,9 @@ def _cloning(policy: nn.Module, data: Transitions) -> Update:
 
 
 def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
-    """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised.
-
-    The policy's scores are the values themselves. The next action is chosen by them and valued by the target network.
-
-    Source: Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016.
-    """
+    """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised. The
+    policy's scores are the values themselves. The next action is chosen by them and valued by the target network. Source:
+    Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016."""
     target = _network(data, data.masks.shape[1])
     target.load_state_dict(policy.state_dict())
     optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)

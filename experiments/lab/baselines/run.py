@@ -22,9 +22,8 @@ Record = dict[str, Any]
 
 
 def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | None, seeds: int) -> list[Unit]:
-    """List the runs of a table, cheap ones first; `left_out` says what is not among them. Without levels each environment has
-    its default scenario. Raises ConfigError if a name is given twice, there are no seeds, or an environment has no such
-    method."""
+    """List the runs of a table, cheap ones first, without those of `left_out`; by default each environment has its own
+    scenario. Raises ConfigError if a name is given twice, there are no seeds, or an environment has no such method."""
     for name in methods:
         if name not in METHODS:
             raise UnknownName("method", name, METHODS)
@@ -72,12 +71,10 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> list[Record]:
-    """Run the baselines that a folder does not hold yet, and return the records of all.
-
-    Each run is a file in `OUT/runs`, so that a killed command goes on where it was. Without levels each environment has its
-    default scenario; `say` is told, before anything is played, what an environment is played without. Raises UnknownName or
-    ConfigError for a wrong name, number or folder, MissingExtra without torch, Stable-Baselines3 or sb3-contrib.
-    """
+    """Run the baselines that a folder does not hold yet, and return the records of all. Each run is a file in `OUT/runs`, so
+    that a killed command goes on where it was. Without levels each environment has its default scenario; `say` is told, before
+    anything is played, what an environment is played without. Raises UnknownName or ConfigError for a wrong name, number or
+    folder, MissingExtra without torch, Stable-Baselines3 or sb3-contrib."""
     chosen = settings or BaselineSettings()
     wanted = units(methods, envs, levels, seeds)
     if any(METHODS[unit.method].kind != "rule" for unit in wanted):

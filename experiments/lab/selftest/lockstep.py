@@ -192,9 +192,8 @@ def run_views(
     threads: int = 1,
     **settings: Any,
 ) -> Counter[str]:
-    """Step the native vector environment beside `SyncVectorEnv` over the scalar one; `choose` picks the actions from a
-    generator, the observation and the mask. Returns how often each status and each way to end was met; raises Difference where
-    they differ."""
+    """Step the native vector environment beside `SyncVectorEnv` over the scalar one, with the actions that `choose` picks.
+    Returns how often each status and each way to end was met; raises Difference where they differ."""
     scalar = SyncVectorEnv([lambda: scalar_env(compiled=False, **settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)

@@ -133,11 +133,9 @@ def run(
     full: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Check a scenario, a folder of worlds in turn, or random worlds with all oracles, for so many seconds of the wall clock.
-
     Cases in the folder `found` are played before world 0 and before the clock starts, and new ones are written there. The run
     ends after `most` findings, after so many `worlds`, or as soon as `full` says that no more are to be played here; `first` is
-    the number of the first world. Raises DataError if a found case cannot be read.
-    """
+    the number of the first world. Raises DataError if a found case cannot be read."""
     report = Report()
     if found is not None:
         make_folder(found, "--found")  # a finding that cannot be kept is lost

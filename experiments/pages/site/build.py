@@ -59,9 +59,8 @@ Count = Callable[[int], None]  # called with the number of episodes that were wr
 def build(
     runs: Sequence[Run], out: str | Path, data: str | None = None, most: int | None = None, progress: Progress | None = None
 ) -> Path:
-    """Write the site of one or more runs and return its first page. It takes the place of an older one at once, when it is
-    whole; of every entry `most` episodes, by default all, can be looked into. Raises ConfigError if there is no run, or `out`
-    holds something else."""
+    """Write the site of one or more runs, in place of an older one, and return its first page; of every entry `most` episodes,
+    by default all, can be looked into. Raises ConfigError if there is no run, or `out` holds something else."""
     if not runs:
         raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")
     if most is not None and most < 0:

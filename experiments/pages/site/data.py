@@ -61,11 +61,8 @@ def details(
     path: Path, data: str | None = None, most: int | None = None, images: SceneImages | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the first episodes of a trajectory file in detail, replayed one by one, with OpenCATP's images if there is a place
-    for them.
-
-    Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is shown,
-    without messages. Where it does not agree with the record, the detail says so and shows the record.
-    """
+    for them. Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is
+    shown, without messages. Where it does not agree with the record, the detail says so and shows the record."""
     header, episodes = read_trajectories(path)
     env, problem = _env(header, data)
     try:

@@ -54,9 +54,8 @@ Pairs = Mapping[tuple[str, str], Comparison]  # by the ids of both entries
 def compare(
     group: Sequence[RunEntry], results: Results, grading: str, seed: int, seeds: int = 1
 ) -> dict[tuple[str, str], Comparison]:
-    """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs; by the ids of
-    both entries, in both orders. Compared are the episodes that every entry has and that are void for none; an entry that met
-    other worlds is left out."""
+    """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down; by the ids of both entries, in
+    both orders. Episodes count that every entry has and none has void; an entry that met other worlds is left out."""
     rivals = [entry for entry in group if not is_reference(entry.row) and results.get(entry.id)]
     played = {entry.id: {r.episode: r for r in results[entry.id][:MAX_EPISODES] if not r.void} for entry in rivals}
     worlds = {r.episode: (r.task, r.seed) for r in played[rivals[0].id].values()} if rivals else {}

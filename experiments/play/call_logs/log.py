@@ -69,9 +69,8 @@ class LoggedCall:
 
 
 def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[LoggedCall]:
-    """Read the calls of a log or of a folder of answer trees, in the order in which they began. Expressions by field, for logs
-    of another shape, come before what the record says itself. Raises DataError where there are no calls or an invalid line,
-    which it names."""
+    """Read the calls of a log or of a folder of answer trees, in the order in which they began; expressions by field come
+    before what the record says itself. Raises DataError where there are no calls, or with the line that is invalid."""
     expressions = parse_fields(fields or {})
     if path.is_dir():
         calls = list(_trees(path))

@@ -86,11 +86,9 @@ def on_a_server(model: str) -> bool:
 
 class Batched:
     """The engine of one language model on this machine, the very object that the agents hold. Every thread has its own copy of
-    what the tasks share, in which a seat of the batch stands in the model's place.
-
-    Which requests meet in a batch follows from the tasks alone. In a batch a model pads and adds up in another order, so single
-    replies may differ from those that it gives alone.
-    """
+    what the tasks share, in which a seat of the batch stands in the model's place. Which requests meet in a batch follows from
+    the tasks alone. In a batch a model pads and adds up in another order, so single replies may differ from those that it gives
+    alone."""
 
     episodes_per_task: ClassVar[int] = 1
 

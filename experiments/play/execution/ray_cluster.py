@@ -152,8 +152,7 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def connected(address: str | None, processors: int) -> Generator[Any, None, None]:
     """Connect Ray to a running cluster (`host:port`, "auto", "ray://..."), or to one of so many processors that is started
-    here, for the duration of a `with` block. An existing connection is used and kept. Raises InfrastructureError if no cluster
-    answers."""
+    here, for a `with` block; an existing connection is used and kept. Raises InfrastructureError without an answer."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports to its makers unless told not to
     ray = require("ray", "ray")
     ours = not ray.is_initialized()

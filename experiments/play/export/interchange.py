@@ -35,9 +35,8 @@ def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
 
 
 def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export chat messages with tools, budget and prices, a JSON line for each episode; options `only` (clean, passed, all;
-    clean by default), `data` and `progress`. Raises UnknownName if `only` is unknown, DataError if the trajectories do not
-    replay."""
+    """Export chat messages with tools, budget and prices, a JSON line for each episode; options `only` (clean by default,
+    passed, all), `data` and `progress`. Raises UnknownName or, if the trajectories do not replay, DataError."""
     return write_lines(Path(out), _documents(_chat, path, **options))
 
 

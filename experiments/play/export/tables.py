@@ -30,9 +30,8 @@ def to_parquet(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Export trajectories to a Parquet file, with the observation after each action for algorithms that need complete
-    transitions if wanted. Raises ConfigError if the file exists or the episodes are of several views, DataError if they do not
-    replay."""
+    """Export trajectories to a Parquet file, with the observation after each action too if wanted. Raises ConfigError if the
+    file exists or the episodes are of several views, DataError if they do not replay."""
     pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     episodes = replayed(path, data)
     first, rows = _begin(episodes, path, next_observation, progress)

@@ -56,8 +56,7 @@ def _kappas(cells: FloatArray) -> FloatArray:
 
 def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) -> dict[str, Any]:
     """Describe a judge: its agreement, that of the seeded stand-in on the same answers, and the answers on which it disagrees.
-    Episodes without an answer fail under any grading, so they are only counted; void verdicts are left out. An unparsable one
-    is no pass."""
+    Void verdicts are left out, episodes without an answer only counted, and an unparsable verdict is no pass."""
     asked = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
     cases = [case for case, _ in asked]
 

@@ -124,11 +124,9 @@ def record(
     crashes: Crashes = "raise",
 ) -> tuple[Trajectory, Episode]:
     """Play an episode to its end and record it. Without a task the environment draws one; by default the agent's seed follows
-    from seed and task. With `crashes="count"` an exception of the agent's code ends the episode as a failure.
-
-    Raises ConfigError if a `CostTuple` is around the environment, InfrastructureError if a real back-end failed, so that the
-    episode is not a result of the agent.
-    """
+    from seed and task. With `crashes="count"` an exception of the agent's code ends the episode as a failure. Raises
+    ConfigError if a `CostTuple` is around the environment, InfrastructureError if a real back-end failed, so that the episode
+    is not a result of the agent."""
     steps = played(env, agent, task, seed, agent_seed, options, crashes)
     digests = [digest(next(steps).observation)]
     actions: list[Any] = []

@@ -54,13 +54,10 @@ def tool_of(name: str, description: str = "", parameters: Mapping[str, Any] | No
 def world_around(
     tools: Sequence[Tool], scenario: Scenario | None, prices: Mapping[str, float] | None = None, faults: float | None = None
 ) -> World:
-    """The world of a scenario (None imposes nothing) with real tools, in any order, in place of its own.
-
-    A tool that the scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles
-    drawn from the scenario's seed and the tool's name, like the tools of a generated marketplace. `faults` is a factor on the
-    share of failing calls and on outages, as in `Stress`. Raises ConfigError or UnknownName for faults or prices that fit
-    nothing.
-    """
+    """The world of a scenario (None imposes nothing) with real tools, in any order, in place of its own. A tool that the
+    scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles drawn from the
+    scenario's seed and the tool's name, like the tools of a generated marketplace. `faults` is a factor on the share of failing
+    calls and on outages, as in `Stress`. Raises ConfigError or UnknownName for faults or prices that fit nothing."""
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")
     names = [tool.name for tool in tools]
