@@ -224,8 +224,7 @@ def summarise_run(
         groups.setdefault(key, []).append(result)
     rows = []
     for each in config.rows():
-        own = groups.get((each.track.name, each.agent, each.condition.key))
-        if own:
+        if own := groups.get((each.track.name, each.agent, each.condition.key)):
             row, calm = summarise_row(config, each, own), each.condition.calm
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
@@ -265,8 +264,7 @@ def check_owner(manifest: str, folder: Path) -> None:
     """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
     if not path.exists():
-        unexpected = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-        if unexpected:
+        if unexpected := sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".")):
             raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
         return
     found, wanted = read_json(path), json.loads(manifest)

@@ -179,8 +179,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
         raise UnknownName("recording", name, names)
     file, number, recorded = _find(chosen, wanted, key or "")
     header = parse_header(next(iter_lines(file)), file)
-    problems = check_header(header)
-    if problems:
+    if problems := check_header(header):
         raise DataError(file, problems[0], "line 1")
     env = header.make(data)
     try:

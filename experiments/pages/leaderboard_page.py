@@ -246,8 +246,7 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
     else:
         condition = f"({condition_label(rows[0], leaderboard)})"
     played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
-    simulated = sum(is_simulated(row) for row in rows)
-    if simulated:
+    if simulated := sum(is_simulated(row) for row in rows):
         whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
@@ -321,16 +320,14 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"Run again without a sandbox, so their own code could look around: {', '.join(loose)}. They count as replayed."
         )
-    broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
-    if broken:
+    if broken := list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row))):
         notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
-    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
-    if crashed:
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
         said = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
         notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{said}")
     if missing:

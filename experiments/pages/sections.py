@@ -244,8 +244,7 @@ def _quality_by_level(rows: Sequence[Row], colours: Mapping[str, int], title: st
 def _sweep(rows: Sequence[Row], alphas: Sequence[float], colours: Mapping[str, int], title: str) -> dict[str, Any]:
     series = []
     for agent in dict.fromkeys(row["agent"] for row in rows):
-        own = sorted((row for row in rows if row["agent"] == agent), key=lambda row: float(row["alpha"]))
-        if own:
+        if own := sorted((row for row in rows if row["agent"] == agent), key=lambda row: float(row["alpha"])):
             xs, ys = [row["alpha"] for row in own], [row["quality_of_plan"] for row in own]
             series.append(Series(_marked(own[0]), xs, ys, colours[agent]))
     name = f"{title}: plan score over α, one line a planner"

@@ -256,12 +256,10 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
     broken = [plain(row.get("agent")) for row in rows if is_void(row)]
     if broken:
         notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")
-    void = sum(int(row.get("void_episodes") or 0) for row in rows)
-    if void:
+    if void := sum(int(row.get("void_episodes") or 0) for row in rows):
         notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
         notes += [f"void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
-    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
-    if crashed:
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
         notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
         notes += [f"crash: {plain(reason)}" for reason in reasons(rows, "crash_reasons")[:1]]
     return notes

@@ -93,8 +93,7 @@ class Session:
     def use(self, now: float) -> None:
         """Record that the session is used; raises Refused if its requests are too frequent."""
         self.used_at = now
-        wait = self._bucket.take(now)
-        if wait:
+        if wait := self._bucket.take(now):
             raise Refused(f"too many requests; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
 
     def reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,8 +236,7 @@ class Sessions:
             raise Refused(f"all {most} sessions of this address are taken; close one", "CAPACITY_REACHED", 429, 1.0)
         if len(self._open) >= self.limits.sessions:
             raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
-        wait = self._bucket.take(now)
-        if wait:
+        if wait := self._bucket.take(now):
             raise Refused(f"too many new sessions; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
         number = next(self._opened)
         name = name or secrets.token_hex(16)

@@ -221,8 +221,7 @@ def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _O
         if manifest is None:
             return _Outcome(False, problems[:3])
         name = manifest.name
-        problems = _misfits(manifest, board, mine)
-        if problems:
+        if problems := _misfits(manifest, board, mine):
             return _Outcome(False, problems, name)
         code = entry / CODE
         own = code if code.is_dir() else None
@@ -242,8 +241,7 @@ def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _O
 
 def _misfits(manifest: Submission, board: Path, mine: bool) -> list[str]:
     """List why an entry cannot be on a leaderboard, as far as its manifest tells."""
-    different = differences(read_run_config(board), manifest.run)
-    if different:
+    if different := differences(read_run_config(board), manifest.run):
         return [f"was not played as the leaderboard is; different: {', '.join(different)}"]
     # a contact is public and can be copied, so only the folder that brought an entry may replace it
     if (board / SUBMISSIONS / manifest.name).exists() and not mine:

@@ -100,8 +100,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         _copy(source, manifest, draft)
         if code is not None:
             snapshot(code, draft / CODE)
-            problems = unexpected_files(draft, [f"{CODE}/"], CODE)
-            if problems:
+            if problems := unexpected_files(draft, [f"{CODE}/"], CODE):
                 raise ConfigError("--files", problems[0].removeprefix(f"{CODE}/"))
     return out
 
@@ -170,8 +169,7 @@ def add(
     with reading(board):
         read_ended(board)
         check_name(board, manifest)
-    different = differences(config, manifest.run)
-    if different:
+    if different := differences(config, manifest.run):
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
     verdict = validate(source, data, progress, engine, board=config)
     if not verdict.verified:

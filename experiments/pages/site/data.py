@@ -77,8 +77,7 @@ def details(
 
 
 def _env(header: Header, data: str | None) -> tuple[gym.Env[Any, Any] | None, str]:
-    problems = check_header(header, data)
-    if problems:
+    if problems := check_header(header, data):
         return None, f"It was not replayed: {problems[0]}"
     try:
         return header.make(data), ""

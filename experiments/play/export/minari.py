@@ -277,8 +277,7 @@ def check_minari(folder: Path) -> list[str]:
     for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
         options = {name: int(value) for name, value in record["options"].items()}
         steps = list(actions_replayed(env, int(record["seed"]), options, map(_native, episode.actions)))
-        problem = _differs(steps, episode)
-        if problem:
+        if problem := _differs(steps, episode):
             problems.append(f"episode {episode.id}: {problem}")
     return problems
 

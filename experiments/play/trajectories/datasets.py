@@ -146,8 +146,7 @@ def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
     except DataError:
         yield from _check_messages(path)
         return
-    problems = check_header(header)
-    if problems:
+    if problems := check_header(header):
         yield problems[0]
         return
     env = header.make(data)

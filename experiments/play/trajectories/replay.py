@@ -97,8 +97,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpis
     DataError if a file cannot be read, or the replay of an episode differs from its record."""
     for file in trajectory_files(path):
         header, episodes = read_trajectories(file)
-        problems = check_header(header, data)
-        if problems:
+        if problems := check_header(header, data):
             raise DataError(file, problems[0])
         env = header.make(data)
         for number, recorded in enumerate(episodes, 2):
