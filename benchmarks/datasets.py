@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import time
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ import numpy as np
 
 import costgym
 from costgym.experiments.play.files import write_atomically
-from costgym.experiments.play.named.build import REFERENCE_EPISODES, Reference, build, folder_of, measure, references
+from costgym.experiments.play.named.build import REFERENCE_EPISODES, Reference, build, folder_of, measure, references, summarise
 from costgym.experiments.play.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
-from costgym.experiments.play.named.summary import summarise
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -49,7 +47,7 @@ def main() -> None:
             began = time.process_time()
             build(name)
             seconds = round(time.process_time() - began, 1)
-        rows[name] = {**asdict(summarise(name)), "build_s": seconds, **check(name)}
+        rows[name] = {**summarise(name), "build_s": seconds, **check(name)}
         print(json.dumps(rows[name]), flush=True)
         worlds |= {family.name: world(family.name) for family in FAMILIES if built(family.name)}
         document = {

@@ -120,7 +120,7 @@ def numbers(text: str) -> dict[str, float]:
 
 def record(board: Path) -> None:
     from costgym.experiments.board.run_config import make_run_config
-    from costgym.experiments.board.submissions.shipped import RECORDED
+    from costgym.experiments.board.submissions.submission import RECORDED
     from costgym.experiments.board.submissions.submission import pack as pack_submission
     from costgym.experiments.leaderboard import run
     from costgym.experiments.play.execution.engine import Local

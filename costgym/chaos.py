@@ -1,7 +1,6 @@
 """Impose a scenario on real tools: `costgym.chaos.wrap(function, scenario="storm", seed=0, budget="price=20")`."""
 
-from .experiments.serve.proxy.call_log import give_verdict, read_runs
-from .experiments.serve.proxy.reliability import reliability
+from .experiments.serve.proxy.call_log import give_verdict, read_runs, reliability
 from .experiments.serve.proxy.session import Settings
 from .experiments.serve.proxy.wrapping import Chaos, ConnectionFault, Fault, TimeoutFault, wrap
 

@@ -13,7 +13,7 @@ from .board.board import Leaderboard, Progress
 from .board.judged import JudgeOptions
 from .board.run_config import RunConfig, make_run_config
 from .board.run_log import read_episodes
-from .board.submissions import shipped, submission
+from .board.submissions import submission
 from .board.tracks import track_of
 from .pages.leaderboard_page import pages_of
 from .play.execution.concurrent import CONCURRENCY, engine_for, for_replays
@@ -47,23 +47,18 @@ def run(
     """Run a leaderboard, or continue one that was interrupted; see `board.board.run`.
 
     Args:
-        recorded: show the recorded entries that ship with the package too, as far as they fit; see `board.submissions.shipped`.
+        recorded: show the recorded entries that ship too, as far as they fit; see `board.submissions.submission`.
     """
     pages = None if recorded else pages_of
     ended = board.run(config, out, jobs, progress, engine, spending, pages, concurrency, judge)
     if not recorded:
         return ended
-    shipped.add_shipped(ended.folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
+    submission.add_shipped(ended.folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
     return Leaderboard.load(out)
 
 
 def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
-    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack.
-
-    Args:
-        config: of the run.
-        folder: of the run.
-    """
+    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack."""
     alone = config.model_copy(update={"tracks": config.tracks[:1]})
     episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
     return board.summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
@@ -82,11 +77,7 @@ def add(
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:
-    """Write the pages of a leaderboard that are missing or differ from its data; returns the names of their files.
-
-    Args:
-        folder: a run that has ended and whose `leaderboard.json` was verified.
-    """
+    """Write the pages of a verified leaderboard that are missing or differ from its data; returns the names of their files."""
     place = Path(folder)
     with sole_writer(place):
         document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))

@@ -11,12 +11,10 @@ from ..simulators.errors import CostGymError, SpendLimitReached
 from ..simulators.version import __version__
 from .bridge import Verbs
 from .data.calibrate import calibrate
-from .data.collect import collect
 from .data.datasets import datasets
 from .data.experience import experience
-from .data.export import export
+from .data.records import collect, export, verify
 from .data.twin import twin
-from .data.verify import verify
 from .learn.baselines import baselines
 from .learn.models import models
 from .learn.reproduce import reproduce
@@ -31,22 +29,17 @@ from .share.proxy import proxy
 from .share.serve import serve
 from .share.site import site
 from .share.submit import submit
-from .tools.agents import agents
-from .tools.bench import bench
-from .tools.envs import envs
 from .tools.forge import forge
+from .tools.lists import agents, envs, scenarios
 from .tools.opencatp import opencatp
 from .tools.prices import prices
-from .tools.scenarios import scenarios
 from .tools.selftest import selftest
-from .tools.warm import warm
+from .tools.speed import bench, warm
 
 
 class Reporting(TyperGroup):
-    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2.
-
-    A run that stopped at its spend limit has exit status 3.
-    """
+    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2; a run that
+    stopped at its spend limit has exit status 3."""
 
     def invoke(self, ctx: Any) -> Any:
         before, threading.excepthook = threading.excepthook, _report_thread

@@ -22,23 +22,17 @@ from ..simulators.bounds import Settings, what_is_wrong
 from ..simulators.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-LARGEST_SHOWN = 1e12
-"""Upper bounds above this are of no interest to a reader."""
+LARGEST_SHOWN = 1e12  # upper bounds above this are of no interest to a reader
 
 
 class Option(NamedTuple):
-    """An option of the command line.
-
-    Attributes:
-        annotation, field: Its type, and the description of it.
-        model: The settings it belongs to; None for a parameter of its own.
-    """
+    """An option of the command line: its type, and the description of it."""
 
     name: str
     annotation: Any
     field: FieldInfo
     default: Any
-    model: type[Settings] | None = None
+    model: type[Settings] | None = None  # the settings it belongs to; None for a parameter of its own
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -158,12 +152,7 @@ def bounds_of(annotation: Any, metadata: Sequence[Any] = ()) -> list[str]:
 
 
 def options_of(model: type[Settings], usual: Settings | None = None, without: Sequence[str] = ()) -> Iterator[Option]:
-    """The options of a settings model: one for each field with a description.
-
-    Args:
-        usual: Settings whose fields are the defaults; by default the model's own.
-        without: Fields that are left out.
-    """
+    """The options of a settings model, one for each field with a description, whose defaults are those of `usual` settings."""
     for name, field in model.model_fields.items():
         if field.description and name not in without:
             own = inspect.Parameter.empty if field.is_required() else field.default

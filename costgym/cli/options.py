@@ -72,11 +72,7 @@ class WorldOptions(Settings):
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
-        """The arguments of an environment.
-
-        Raises:
-            ConfigError: the environment does not have an option that was given.
-        """
+        """The arguments of an environment; raises ConfigError if the environment does not have an option that was given."""
         from ..agents.models.named import priced_for
         from ..envs.registration import parameters_of
         from ..simulators.scenario import load_scenario
@@ -112,11 +108,7 @@ class ModelOptions(Settings):
     concurrency: Concurrency = 8
 
     def keep_replies(self, judge: str | None = None) -> None:
-        """Make every process of this run cache a real model's replies in the folder `cache`.
-
-        Args:
-            judge: Name of the model that judges, if any.
-        """
+        """Make every process of this run cache the replies of a real model, and of the judge, in the folder `cache`."""
         from ..agents.models.named import CACHE_VARIABLE, read_model_name
 
         if self.cache is None:
@@ -132,15 +124,8 @@ class SpendingOptions(ModelOptions):
     spend_limit: SpendLimit = None
 
     def spending(self, announce: Callable[[str], None], judge: str | None = None) -> "Spending | None":
-        """Count the dollars that a real model costs; None for a model that costs none and has no limit.
-
-        Args:
-            announce: Called with the forecast.
-            judge: Name of the model that judges, which may have a limit beside a simulated model.
-
-        Raises:
-            ConfigError: the limit is not above 0, or the model with a limit is not real.
-        """
+        """Count the dollars that a real model, or the judge beside a simulated one, costs; None for a model that costs none and
+        has no limit. Raises ConfigError if the limit is not above 0, or has no real model."""
         from ..agents.models.named import read_model_name
         from ..experiments.play.spending import Spending
 
@@ -173,20 +158,13 @@ class WorkerOptions(Settings):
     ray_address: Annotated[str | None, option("Running cluster; without it, one is started here.", "HOST:PORT")] = None
 
     def open(self, model: str = "simulated", batch: int = 1, concurrency: int = 8) -> "AbstractContextManager[Engine]":
-        """Open the engine. Workers get the environment variables of the model.
-
-        Args:
-            concurrency: requests to a model server at once.
-            batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
-
-        Raises:
-            ConfigError: options that do not go together, or a batch of a model that cannot reply to several.
-        """
+        """Open the engine, whose workers get the environment variables of the model. With a batch above 1 its replies are made
+        together, in this process. Raises ConfigError for options that do not go together, or a batch of a model that cannot
+        reply to several."""
         from contextlib import nullcontext
 
         from ..agents.models.named import many_at_once, variables_of
-        from ..experiments.play.execution.batched import Batched
-        from ..experiments.play.execution.concurrent import Concurrent, on_a_server
+        from ..experiments.play.execution.concurrent import Batched, Concurrent, on_a_server
         from ..experiments.play.execution.engine import open_engine
 
         if batch == 1 and on_a_server(model):

@@ -49,11 +49,7 @@ def console() -> Any:
 
 
 class Progress:
-    """Show a progress bar on standard error, or nothing.
-
-    Attributes:
-        state: says more, as often as the bar is drawn.
-    """
+    """Show a progress bar on standard error, or nothing; `state` says more, as often as the bar is drawn."""
 
     def __init__(self, what: str, quiet: bool) -> None:
         self._what, self._quiet = what, quiet

@@ -9,8 +9,7 @@ from .options import WorldOptions
 if TYPE_CHECKING:
     from ..agents.models.base import LanguageModel
 
-USES_WITH_A_CLASSIFIER = 5.0
-"""Past uses a tool where a trained classifier judges each."""
+USES_WITH_A_CLASSIFIER = 5.0  # past uses a tool where a trained classifier judges each
 
 
 def make_player(
@@ -24,16 +23,9 @@ def make_player(
     experience: str | None = None,
     at_hand: "LanguageModel | None" = None,
 ) -> tuple[Any, Any]:
-    """Make an agent and the environment that it plays in.
-
-    Args:
-        agent: a name of `costgym agents`.
-        env: an environment's id, `costgym/` may be left out; by default the agent's own.
-        seed: seed of the past uses that are collected for a trained classifier; others are shared by all seeds.
-        usefulness: folder of a trained classifier that judges results for BTP.
-        experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
-        at_hand: what `model` names, where it is loaded already.
-    """
+    """Make an agent and the environment that it plays in; by default its own. `usefulness` is a folder of a trained classifier
+    that judges results for BTP, which plans from `experience` (EXPLORER:USES, or a file); those uses have a seed only with a
+    classifier. `at_hand` is the model, where it is loaded already."""
     from ..agents.btp.experience import Experience
     from ..agents.btp.usefulness_model import load_usefulness
     from ..agents.registry import find_agent, make_agent

@@ -27,8 +27,7 @@ from ...agents.strategies import SearchSettings
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
-from ..play.execution.batched import batch_of
-from ..play.execution.concurrent import CONCURRENCY, Concurrent, engine_for, for_replays
+from ..play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from ..play.execution.engine import Engine
 from ..play.files import (
     change_together,
@@ -54,12 +53,9 @@ from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, rea
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
 
-SUBMISSIONS = "submissions"
-"""Folder of the submissions that were added to a run."""
-REPLIES = ".replies"
-"""Folder of a real model's replies while a run goes on."""
-ROWS = "rows.json"
-"""File with the rows of a submission."""
+SUBMISSIONS = "submissions"  # folder of the submissions that were added to a run
+REPLIES = ".replies"  # folder of a real model's replies while a run goes on
+ROWS = "rows.json"  # file with the rows of a submission
 
 Progress = Callable[[int, int], None]
 
@@ -83,12 +79,8 @@ class Leaderboard:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Leaderboard":
-        """Read the leaderboard of a folder.
-
-        Raises:
-            ConfigError: the folder holds no run that has ended, or another process writes to it.
-            DataError: a file cannot be read.
-        """
+        """Read the leaderboard of a folder; raises ConfigError if the folder holds no run that has ended, or another process
+        writes to it, or DataError if a file cannot be read."""
         place = Path(folder)
         read_run_config(place)
         if not (place / "leaderboard.json").is_file():
@@ -105,11 +97,8 @@ class Leaderboard:
 
     @property
     def results(self) -> Results:
-        """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them.
-
-        Raises:
-            DataError: a line is not a valid record, or of none of the run's tracks.
-        """
+        """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them. Raises
+        DataError if a line is not a valid record, or of none of the run's tracks."""
         with reading(self.folder):
             config, verdicts = read_run_config(self.folder), Verdicts.read(self.folder / VERDICTS)
             episodes = with_verdicts(read_episodes(self.folder), verdicts)
@@ -177,34 +166,23 @@ def run(
     return Leaderboard(folder, document)
 
 
-PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]
-"""Renders the content of `leaderboard.json` as pages, by the names of their files."""
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
 class Addition(NamedTuple):
-    """A submission to add to a run.
-
-    Attributes:
-        contact: of whoever hands it in.
-        fill: writes its files, except that of the rows, into an empty folder.
-    """
+    """A submission to add to a run."""
 
     name: str
-    contact: str
+    contact: str  # of whoever hands it in
     rows: list[dict[str, Any]]
-    fill: Callable[[Path], None]
+    fill: Callable[[Path], None]  # writes its files, except that of the rows, into an empty folder
 
 
 def publish(
     folder: Path, document: Mapping[str, Any], added: Sequence[Addition] = (), pages: PageMaker | None = None
 ) -> dict[str, Any]:
-    """Write `leaderboard.json` and the pages in one step, with the run's own rows and those of its submissions.
-
-    Args:
-        document: the leaderboard with the run's own rows; rows of submissions in it are ignored.
-        added: submissions to add in the same step; those of the same names are replaced.
-        pages: renders the pages; without it they are left unchanged.
-    """
+    """Write `leaderboard.json` and the pages (unchanged without `pages`) in one step, with the run's own rows and those of its
+    submissions; those `added` take the place of others of their names."""
     found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
     found |= {each.name: each.rows for each in added}
     # in the order of their names, so that the bytes do not tell in which order they were added
@@ -238,19 +216,15 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
 def summarise_run(
     config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
 ) -> dict[str, Any]:
-    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition.
-
-    Args:
-        experience: what `experience_text` returns; the tracks whose agents plan from it say how much it is.
-    """
+    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
+    agents plan from `experience` say how much it is."""
     groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in with_verdicts(results, verdicts):
         key = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
         groups.setdefault(key, []).append(result)
     rows = []
     for each in config.rows():
-        own = groups.get((each.track.name, each.agent, each.condition.key))
-        if own:
+        if own := groups.get((each.track.name, each.agent, each.condition.key)):
             row, calm = summarise_row(config, each, own), each.condition.calm
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
@@ -283,15 +257,14 @@ def summarise_run(
 def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """A row of the leaderboard from its episodes."""
     figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures, **({} if tokens_counted(config, row, results) else {"metered": False})}
+    return {"track": row.track.name, **figures, **({} if tokens_counted(row, results) else {"metered": False})}
 
 
 def check_owner(manifest: str, folder: Path) -> None:
     """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
     if not path.exists():
-        unexpected = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-        if unexpected:
+        if unexpected := sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".")):
             raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
         return
     found, wanted = read_json(path), json.loads(manifest)
@@ -304,11 +277,7 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 
 def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
-    """Return the past uses of tools that agents with BTP plan from, as JSON lines; None if no agent needs them.
-
-    Args:
-        keep: whether to cache what had to be collected.
-    """
+    """The past uses of tools that agents with BTP plan from, as JSON lines; None if none needs them. `keep` caches new ones."""
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
         return None
@@ -322,7 +291,7 @@ def _plans_from_experience(track: TrackConfig) -> bool:
     for agent in track.agents:
         if is_custom(agent):
             continue  # to look it up would run its code here, where runs of others are judged
-        with suppress(UnknownName):  # a client of `costgym serve` played it
+        with suppress(UnknownName):  # an entry of others may name an agent that is not here
             if entry_of(agent, track.name).needs_experience:
                 return True
     return False
@@ -371,11 +340,8 @@ def _finish_episodes(
 
 
 def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
-    """Forecast what the episodes that are left cost, and count those that were played.
-
-    Raises:
-        ConfigError: there is a limit, but tokens of the run have no price of the table.
-    """
+    """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a limit,
+    but tokens of the run have no price of the table."""
     simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
     left_of_all, unpriced = 0, []
     for row in config.rows():
@@ -416,13 +382,8 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class Entries:
-    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
-
-    Args:
-        experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
-        model: the configuration's model, if it is loaded already; by default it is loaded by its name.
-        journal: folder in which the model's replies are kept, each for its own row.
-    """
+    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from. A
+    model that is loaded already may be handed over; its replies are kept in the folder `journal`, each for its own row."""
 
     def __init__(
         self, config: RunConfig, experience: str | None, model: LanguageModel | None = None, journal: Path | None = None

@@ -27,18 +27,12 @@ OWN_LIMITS = "a budget of its own for each episode"
 
 
 class Condition(BaseModel):
-    """The condition of an entry: a budget and settings.
-
-    Attributes:
-        budget: limit of each limited resource.
-        settings: arguments of the environment that vary within the run.
-        episodes: number of episodes.
-    """
+    """The condition of an entry: a budget, with the limit of each limited resource, and settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     budget: dict[str, float] = {}  # pydantic copies it
-    settings: dict[str, Any] = {}
-    episodes: int
+    settings: dict[str, Any] = {}  # arguments of the environment that vary within the run
+    episodes: int  # number of episodes
 
     @property
     def key(self) -> str:
@@ -126,11 +120,7 @@ def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
-    """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle.
-
-    Args:
-        groups: the rows of each condition, in the order of the leaderboard.
-    """
+    """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle."""
     as_it_is = [place for place, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
     return as_it_is[0] if as_it_is else len(groups) // 2
 
@@ -148,11 +138,8 @@ def ranking_metric(document: Mapping[str, Any], grading: str | None = None, trac
 def rank_rows(
     rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], grading: str | None = None
 ) -> list[Mapping[str, Any]]:
-    """Rows in the order of the leaderboard: by track and condition, then the best by the figure that ranks, then the cheapest.
-
-    Rows whose tokens nobody but the agent counted stand behind the others of their condition. A row without a figure, since
-    the infrastructure broke all its episodes, comes last.
-    """
+    """Rows in the order of the leaderboard: by track and condition, metered ones first, then the best by the figure that ranks,
+    then the cheapest. A row without a figure, since the infrastructure broke all its episodes, comes last."""
     places = condition_places({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
 

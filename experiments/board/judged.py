@@ -11,8 +11,7 @@ from ...agents.base import TEXT
 from ...simulators.errors import ConfigError
 from ..play.execution.concurrent import CONCURRENCY, engine_for
 from ..play.files import LineFile, iter_lines
-from ..play.judging.prompt import PROMPT_DIGEST, VOID
-from ..play.judging.verdicts import ModelJudge, Recording, Verdicts, ask
+from ..play.judging.verdicts import PROMPT_DIGEST, VOID, ModelJudge, Recording, Verdicts, ask
 from ..play.metrics import JUDGE_FIGURES
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_trajectory
@@ -25,30 +24,19 @@ VERDICTS = "verdicts.jsonl"
 
 
 class JudgeOptions(NamedTuple):
-    """The judge of a run's answers.
+    """The judge of a run's answers."""
 
-    Attributes:
-        model: its name.
-        prices: table of its tokens' prices; None for the package's.
-        limit_usd: the most that it may cost; None for no limit.
-        concurrency: requests to a model server at once.
-    """
-
-    model: str
-    prices: str | Path | None = None
-    limit_usd: float | None = None
-    concurrency: int = CONCURRENCY
+    model: str  # its name
+    prices: str | Path | None = None  # table of its tokens' prices; None for the package's
+    limit_usd: float | None = None  # the most that it may cost; None for no limit
+    concurrency: int = CONCURRENCY  # requests to a model server at once
 
 
 def judge_run(
     folder: Path, config: RunConfig, judge: JudgeOptions, progress: Callable[[int, int], None] | None = None
 ) -> Verdicts:
-    """Ask for the verdicts that a run lacks; void ones are asked for again.
-
-    Raises:
-        ConfigError: another judge, or the same with other prompts, has judged this run, or no chat agent has an answer.
-        SpendLimitReached: the limit was reached; what was judged is kept.
-    """
+    """Ask for the verdicts that a run lacks; void ones are asked for again. Raises ConfigError if another judge or other
+    prompts have judged it, or no chat agent has an answer, SpendLimitReached at the limit; what was judged is kept."""
     path = folder / VERDICTS
     fresh = Verdicts.of(judge.model, judge.prices)
     verdicts = Verdicts.read(path) or fresh

@@ -1,9 +1,17 @@
-"""Rows of a leaderboard: which metrics they show, which of them are ranked, and what is the best figure."""
+"""Rows of a leaderboard: which metrics they show, which of them are ranked, what is best, and which rows differ.
+
+One test decides which figures are bold, which ranks an agent may have, and whether another agent is as good: the sign-flip test
+at 5 %, adjusted after Holm, over the episodes that all of the rows that are compared played.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...agents.custom import is_custom
 from ...agents.models.base import MISHAPS, REQUESTS
@@ -11,19 +19,17 @@ from ...agents.registry import agents
 from ..play.metric_registry import REGISTRY, Metric, Row, figure
 from ..play.metrics import JUDGE_FIGURES
 from ..play.results import EpisodeResult
+from ..play.statistics import holm, sign_flip_p_values
 from .conditions import PASS_RATE
-from .run_config import SERVED, RowConfig, RunConfig
+from .run_config import RowConfig
 from .tracks import charges_tokens
 
-SHIPPED_NAMES = ("replayed", "recorded")
-"""Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
+SHIPPED_NAMES = ("replayed", "recorded")  # recorded entries of the zoo that come with the package, shown with a badge
 MAX_REASONS = 3  # of void episodes, on a board
-BY_EPISODE = "by_episode"
-"""The key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`."""
+BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
 """Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
-_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)
-"""Numbers of episodes that went wrong, shown where one did."""
+_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)  # numbers of episodes that went wrong, shown where one did
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
@@ -40,8 +46,7 @@ _SHOWN = {
 
 
 def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a leaderboard or of a track, the one that ranks first; those that say nothing about its rows are left
-    out."""
+    """The metrics of a leaderboard or of a track that say something about its rows, the one that ranks first."""
     rows = document.get("rows") or []
     ranks = str(document.get("ranked_by"))
     keys = _SHOWN.get(ranks, _SHOWN[PASS_RATE])
@@ -102,13 +107,12 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return [(name, own) for name, own in found if own]
 
 
-def tokens_counted(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
+def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
-    if not charges_tokens(row.track.name):
+    if not charges_tokens(row.track.name) or not is_custom(row.agent):
         return True
-    if is_custom(row.agent):  # in this process it has models of its own; in a rerun ours counts what it is asked for
-        return all(result.replies.get(REQUESTS) for result in results if not result.void)
-    return config.model != SERVED
+    # in this process it has models of its own; in a rerun ours counts what it is asked for
+    return all(result.replies.get(REQUESTS) for result in results if not result.void)
 
 
 def is_ranked(row: Row) -> bool:
@@ -148,3 +152,68 @@ def badge(row: Row) -> str:
 def shown_name(row: Row) -> str:
     """The agent's name as it is shown, beside `badge` where it has one."""
     return own_name(row) if badge(row) else str(row.get("agent"))
+
+
+LEVEL = 0.05
+MAX_NAMES = 4  # of agents that are as good
+ONLY = "No other agent stays within this budget."
+ALONE = "Significantly better than every other agent within the budget."
+Pair = tuple[int, int]
+
+
+def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[int, int] | None]:
+    """The best and the worst rank that each row may have, by a figure that is better if higher: one more than the number of
+    rows that are significantly better, and the number of those not significantly worse; None without figures by episode."""
+    pairs = list(combinations(range(len(rows)), 2))
+    best, worst = [1] * len(rows), [len(rows)] * len(rows)
+    for (a, b), lead in zip(pairs, _leads(rows, metric, pairs, seeds), strict=True):
+        if lead:
+            ahead, behind = (a, b) if lead > 0 else (b, a)
+            best[behind] += 1
+            worst[ahead] -= 1
+    tested = [_values(row, metric) is not None for row in rows]
+    return [each if known else None for known, each in zip(tested, zip(best, worst, strict=True), strict=True)]
+
+
+def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> list[bool | None]:
+    """Whether the leader is not significantly better than each of the others; None without figures by episode."""
+    leads = _leads([leader, *others], metric, [(0, place) for place in range(1, len(others) + 1)], seeds)
+    return [None if lead is None else lead <= 0 for lead in leads]
+
+
+def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
+    """Write which other agents within a budget are as good as the leader."""
+    if not others:
+        return ONLY
+    names = [name for name, alike in others if alike]
+    if not names:
+        return ALONE if all(alike is not None for _, alike in others) else ""
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+    return f"Not significantly better than {shown}."
+
+
+def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
+    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+    values = [_values(row, metric) for row in rows]
+    count = max((len(each) for each in values if each is not None), default=0)
+    found: list[int | None] = [None] * len(pairs)
+    differences = {
+        place: one - other
+        for place, (a, b) in enumerate(pairs)
+        if (one := values[a]) is not None and (other := values[b]) is not None and len(one) == len(other) == count
+    }
+    if differences:
+        # an episode that is void for one of a pair tells nothing: its difference is 0
+        stacked = np.nan_to_num(np.stack(list(differences.values())))  # (n_pairs, n_episodes)
+        if count % seeds == 0:
+            stacked = stacked.reshape(len(stacked), -1, seeds).sum(axis=2)
+        for place, each, p in zip(differences, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
+            found[place] = int(np.sign(each.sum())) if p < LEVEL else 0
+    return found
+
+
+def _values(row: Row, metric: str) -> NDArray[np.float64] | None:
+    figures = (row.get(BY_EPISODE) or {}).get(metric)
+    if isinstance(figures, str):
+        return np.array([np.nan if each == "-" else float(each == "1") for each in figures])
+    return None if figures is None else np.array(figures, dtype=np.float64)

@@ -1,7 +1,7 @@
 """The configuration of a leaderboard run, which determines its bytes."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...agents.checkpoints import FOLDER, checkpoints
 from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
-from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
-from ...envs.base import base_env
+from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
+from ...envs.base import FILE_PLACES, base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
@@ -26,39 +27,71 @@ from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
 from .tracks import TRACKS, has_own_limits
-from .weights import weights_of
+
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
+"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
+
+
+def is_trained(agent: str) -> bool:
+    """The name is that of a trained agent, whether its weights are here or not."""
+    return agent.startswith(LEARNT)
+
+
+def weights_of(agents: Iterable[str]) -> dict[str, str]:
+    """Hash the newest checkpoint and its configuration of trained agents (`sb3:RUN`, `toolplanner:RUN`, ...), by the agent's
+    name; one whose folder has no weights is left out."""
+    found = {}
+    for agent in agents:
+        if is_trained(agent):
+            folder = run_folder(agent)
+            files = _weight_files(folder)
+            if any(path.suffix == ".safetensors" for path in files):
+                state = hashlib.blake2b(digest_size=16)
+                for path in files:
+                    with path.open("rb") as file:
+                        content = hashlib.file_digest(file, "blake2b").digest()
+                    state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+                found[agent] = state.hexdigest()
+    return found
+
+
+def _weight_files(run: Path) -> list[Path]:
+    newest = checkpoints(run)[-1:]
+    stages = {
+        path.parent.resolve() for path in run.glob("*/*") if path.name == "config.json" and (path.parent / FOLDER).is_dir()
+    }
+    files = []
+    for path in sorted(run.rglob("*")):
+        inside = FOLDER in path.relative_to(run).parts
+        if not path.is_file() or any(stage in path.resolve().parents for stage in stages):
+            continue  # an earlier stage of the run plays under its own name
+        if path.suffix == ".safetensors":
+            played = not path.name.startswith(("optimizer", "training-"))
+            if played and (not inside or path.parent in newest):
+                files.append(path)
+        elif path.name in _WEIGH and not inside:
+            files.append(path)
+    return files
+
 
 FORMAT = "costgym.leaderboard/1"
-SERVED = "served"
-"""The model of a run that clients of `costgym serve` play."""
 
 
 class TrackConfig(BaseModel):
-    """The part of a run that one track plays.
-
-    Attributes:
-        name: of the track, see `tracks.TRACKS`.
-        env: the environment in which agents' names are looked up first; an agent may play in another view of the track.
-        scenario, digest: the world, whole, and its short name.
-        agents: names, in order.
-        conditions: what each agent is played under.
-        split: of the tasks.
-        seeds: episodes of one task in a row, each under the next seed, so that it shows how often all of them pass.
-        ranked_by: the figure of a row that ranks it.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
-    """
+    """The part of a run that one track plays."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str
-    env: str
-    scenario: dict[str, Any]
-    digest: str
-    agents: tuple[str, ...]
-    conditions: tuple[Condition, ...]
-    split: str
-    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
-    ranked_by: str = PASS_RATE
-    settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
+    name: str  # of the track, see `tracks.TRACKS`
+    env: str  # the environment in which agents' names are looked up first; an agent may play in another view of the track
+    scenario: dict[str, Any]  # the world, whole
+    digest: str  # its short name
+    agents: tuple[str, ...]  # names, in order
+    conditions: tuple[Condition, ...]  # what each agent is played under
+    split: str  # of the tasks
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)  # episodes of one task in a row, each under the next seed
+    ranked_by: str = PASS_RATE  # the figure of a row that ranks it
+    settings: dict[str, dict[str, Any]] = {}  # further arguments, by environment; `*`: all; pydantic copies it
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition."""
@@ -84,6 +117,11 @@ class TrackConfig(BaseModel):
         source = self.scenario.get("source")
         place = source.get("data") if isinstance(source, dict) else None
         return outcomes or place
+
+    @property
+    def portable_settings(self) -> dict[str, dict[str, Any]]:
+        """The settings without the places of files, which differ between machines."""
+        return {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in self.settings.items()}
 
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
@@ -114,37 +152,23 @@ class RowConfig(NamedTuple):
 
 
 class RunConfig(BaseModel):
-    """The configuration of a leaderboard run.
-
-    Attributes:
-        suite: its name.
-        tracks: what is played, each track with its own world.
-        grading, seed: as `costgym leaderboard` takes them.
-        model: behind agents that need one.
-        search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
-        btp: fields of `BtpSettings` that differ from the default.
-        weights: hashes of the weights of trained agents; other weights make another run.
-        experience: how the past uses were collected that agents with BTP plan from; None where none do.
-        documents: of the tools, full or short, where that was chosen.
-        batch: episodes at a time that a local model replied to together, on which its replies may depend; None for one.
-        release: of the benchmark, whose terms and worlds these are; None where none is claimed.
-    """
+    """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str = FORMAT
     version: str = __version__
-    suite: str
-    tracks: tuple[TrackConfig, ...] = Field(min_length=1)
+    suite: str  # its name
+    tracks: tuple[TrackConfig, ...] = Field(min_length=1)  # what is played, each track with its own world
     grading: str
     seed: int
-    model: str
-    search: dict[str, Any] = {}
-    btp: dict[str, Any] = {}
-    weights: dict[str, str] = {}
+    model: str  # behind agents that need one
+    search: dict[str, Any] = {}  # of `SearchSettings`, where not the agents' own; by strategy where for one alone
+    btp: dict[str, Any] = {}  # fields of `BtpSettings` that differ from the default
+    weights: dict[str, str] = {}  # hashes of the weights of trained agents; other weights make another run
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)
-    release: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -181,13 +205,8 @@ class RunConfig(BaseModel):
 
 
 def make_run_config(*choices: Any, **named: Any) -> RunConfig:
-    """The configuration of a run, checked before anything runs. The arguments are the fields of `RunOptions`, or such options.
-
-    Raises:
-        UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
-        ConfigError: a number is out of range, or the suite's world does not have the option.
-        DataError: the scenario or its data cannot be read.
-    """
+    """The configuration of a run from `RunOptions` or their fields, checked before anything runs; raises UnknownName,
+    ConfigError or DataError for a name, a number or a file that it cannot use."""
     asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
     asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
     chosen = suite_named(asked.suite)
@@ -228,12 +247,8 @@ def read_run_config(folder: Path) -> RunConfig:
 
 
 def entry_of(name: str, track: str) -> AgentEntry:
-    """Return the registry's entry of an agent in a track: the agent plays in one of its environments.
-
-    Raises:
-        UnknownName: there is no such agent in the track; lists its agents.
-        CostGymError: a user's own agent cannot be read.
-    """
+    """The registry's entry of an agent, which plays in one of the track's environments; raises UnknownName where there is none,
+    CostGymError where a user's own agent cannot be read."""
     views = TRACKS[track].views
     if is_custom(name):
         found = find_agent(name)
@@ -249,11 +264,8 @@ def entry_of(name: str, track: str) -> AgentEntry:
 
 
 def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
-    """The worlds that are played, and by whom.
-
-    Named agents play in the first world that has them. Without names, an option that replaces something of a world leaves the
-    first world that knows it, alone.
-    """
+    """The worlds that are played, and by whom. Named agents play in the first world that has them. Without names, an option
+    that replaces something of a world leaves the first world that knows it, alone."""
     agents = asked.agents
     if agents is None:
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]
@@ -274,7 +286,8 @@ def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str
             tracks = [track for world in suite.worlds for track in world.tracks]
             if len(tracks) == 1:
                 entry_of(name, tracks[0])
-            raise UnknownName("agent of the suite's tracks", name, _agents_of(tracks))
+            names = dict.fromkeys(n for track in tracks for view in TRACKS[track].views for n in agent_names(view))
+            raise UnknownName("agent of the suite's tracks", name, list(names))
         found.setdefault(at, []).append(name)
     named = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
     if asked.about_a_world and all(asked.refused_by(world) for world, _ in named):
@@ -284,10 +297,6 @@ def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str
 
 def _refuse(suite: Suite, world: SuiteWorld, asked: RunOptions) -> None:
     raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
-
-
-def _agents_of(tracks: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name for track in tracks for view in TRACKS[track].views for name in agent_names(view)))
 
 
 def _tracks_with(world: SuiteWorld, name: str) -> list[str]:

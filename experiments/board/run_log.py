@@ -18,12 +18,10 @@ from .conditions import condition_key
 from .run_config import RowConfig, RunConfig
 from .tracks import track_of
 
-Key = tuple[str, str, int, int]
-"""Track, agent, number of the condition, index of the episode."""
+Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
 FOLDER = "trajectories"
 EPISODES = "episodes.jsonl"
-ATTEMPTS = "attempts.jsonl"
-"""The episodes that a server handed out to clients, one number a line, in order."""
+ATTEMPTS = "attempts.jsonl"  # the episodes that a server handed out to clients, one number a line, in order
 
 
 class EpisodeOutput(NamedTuple):
@@ -35,11 +33,7 @@ class EpisodeOutput(NamedTuple):
 
 
 class RunLog:
-    """The episodes of a run.
-
-    Raises:
-        DataError: a line on disk is not a valid record.
-    """
+    """The episodes of a run; raises DataError if a line on disk is not a valid record."""
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES

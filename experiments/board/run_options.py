@@ -15,8 +15,7 @@ from ..play.options import EXPERIENCE, PRICES, SCENARIO, Documents, Model, Seed,
 if TYPE_CHECKING:
     from .suites import SuiteWorld
 
-MAX_SEEDS = 1000
-"""Episodes of one task."""
+MAX_SEEDS = 1000  # episodes of one task
 
 
 def _experience(value: Any) -> Any:
@@ -26,11 +25,7 @@ def _experience(value: Any) -> Any:
 
 
 class RunOptions(Settings):
-    """What is run; an option that is None leaves the suite's own choice.
-
-    Raises:
-        MissingExtra: The zoo is to be played, and PyTorch is not installed.
-    """
+    """What is run; an option that is None leaves the suite's own choice. Raises MissingExtra where the zoo lacks PyTorch."""
 
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None
@@ -47,14 +42,11 @@ class RunOptions(Settings):
     grading: Annotated[str, option("Grade that counts as a pass: strict (every fact) or judge, a seeded stand-in.")] = "strict"
     seed: Seed = 0
     model: Model = "simulated"
-    search: Mapping[str, Any] | None = None
-    """Fields of `SearchSettings` that differ from the agents' own."""
-    btp: Mapping[str, Any] | None = None
-    """Fields of `BtpSettings` that differ from the agents' own."""
+    search: Mapping[str, Any] | None = None  # fields of `SearchSettings` that differ from the agents' own
+    btp: Mapping[str, Any] | None = None  # fields of `BtpSettings` that differ from the agents' own
     prices: Annotated[Path | str | None, PRICES] = None
     profile: Annotated[Path | str | None, option("Suite opencatp: prices of the tools; v100 by default.", "NAME|FILE")] = None
-    vary: Mapping[str, Sequence[Any]] | None = None
-    """Settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``."""
+    vary: Mapping[str, Sequence[Any]] | None = None  # settings that vary within the run, such as `{"alpha": [0.3, 0.5]}`
     experience: Annotated[Any, BeforeValidator(_experience), EXPERIENCE] = None
     seeds: Annotated[
         int | None,

@@ -15,10 +15,8 @@ from .tracks import TRACKS
 
 ALL_VIEWS = "*"
 
-STEP_LIMIT = 400
-"""Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
-SHORT_STEP_LIMIT = 32
-"""The same for models that may call without end, of small contexts; `costgym train grpo` trains with it."""
+STEP_LIMIT = 400  # steps after which an episode is cut: far above any need, so that the budget decides
+SHORT_STEP_LIMIT = 32  # the same for models that may call without end, of small contexts; `costgym train grpo` trains with it
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
 _ONE_DECISION: dict[str, Any] = {"concurrent": False}
 """Stated in every suite: a record without a form is one of calls side by side."""
@@ -26,8 +24,7 @@ _RECORDED = {ALL_VIEWS: {"enforcement": "record", "max_steps": STEP_LIMIT}, NUME
 """Overspending is recorded, not stopped; calls may run side by side in every view."""
 _ENFORCED = {ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUMERIC: _ONE_DECISION}
 """A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
-_PLANS = {ALL_VIEWS: {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
-"""Every sample is an episode; calls may run side by side."""
+_PLANS = {ALL_VIEWS: {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}  # every sample is an episode; calls may run side by side
 _VISION: dict[str, Any] = {
     "env": PLAN_CHAT,
     "tracks": ("plans",),
@@ -42,32 +39,20 @@ _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
 @dataclass(frozen=True, slots=True)
 class SuiteWorld:
-    """A world of a suite, and who plays in it.
-
-    Attributes:
-        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
-            user's, agents of the zoo play only if asked for; see `submissions.shipped`.
-        tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
-        budgets: in the text form of `--budgets`; empty for none.
-        episodes: per agent and condition; None for every instance that the world has.
-        seeds: episodes of one task in a row, each under the next seed.
-        prices: the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
-        vary: settings that vary within the run, and their values.
-        ranked_by: the figure of a row that ranks it.
-    """
+    """A world of a suite, and who plays in it. Agents are looked up in its tracks in their order; those of the zoo play only if
+    asked for by name or option, see `add_shipped`."""
 
     agents: tuple[str, ...]
-    budgets: str = ""
-    episodes: int | None = None
-    seeds: int = 1
+    budgets: str = ""  # in the text form of `--budgets`; empty for none
+    episodes: int | None = None  # per agent and condition; None for every instance that the world has
+    seeds: int = 1  # episodes of one task in a row, each under the next seed
     scenario: str = ""
-    prices: str = ""
+    prices: str = ""  # the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
-    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    ranked_by: str = PASS_RATE
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)  # arguments, by id; `*`: all views
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings that vary within the run, and their values
+    ranked_by: str = PASS_RATE  # the figure of a row that ranks it
 
     def views_with(self, argument: str) -> list[str]:
         """The views of the world's tracks that take an argument."""
@@ -85,15 +70,11 @@ class SuiteWorld:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A named leaderboard.
-
-    Attributes:
-        worlds: what is played; each of its tracks is ranked by itself.
-    """
+    """A named leaderboard."""
 
     name: str
     description: str
-    worlds: tuple[SuiteWorld, ...]
+    worlds: tuple[SuiteWorld, ...]  # what is played; each of its tracks is ranked by itself
 
 
 _WHO_PAYS_TWICE = SuiteWorld(
@@ -287,10 +268,8 @@ def suite(name: str) -> Suite:
 
 
 def playable(names: Sequence[str], model: str = "simulated", zoo: bool = False) -> tuple[str, ...]:
-    """Return the agents of a suite that play by default with this model, whatever is installed.
-
-    Agents of the zoo play if `zoo` says so; some agents know the simulated model only.
-    """
+    """Return the agents of a suite that play by default with this model, whatever is installed. Agents of the zoo play if `zoo`
+    says so; some agents know the simulated model only."""
     return tuple(
         name
         for name in names

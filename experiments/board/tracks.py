@@ -14,21 +14,13 @@ from ...envs.registration import class_of
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The properties that all rows of a track share.
+    """The properties that all rows of a track share."""
 
-    Attributes:
-        name: in `leaderboard.json`.
-        title: as the pages and the terminal show it.
-        sees: one sentence on what its agents are given and what they decide.
-        views: the environments that are played in, the usual one first.
-        world: scenario of a track whose views another track plays in, too; its episodes' settings name it.
-    """
-
-    name: str
-    title: str
-    sees: str
-    views: tuple[str, ...]
-    world: str = ""
+    name: str  # in `leaderboard.json`
+    title: str  # as the pages and the terminal show it
+    sees: str  # one sentence on what its agents are given and what they decide
+    views: tuple[str, ...]  # the environments that are played in, the usual one first
+    world: str = ""  # scenario of a track whose views another track plays in, too; its episodes' settings name it
 
 
 _ALL = (
@@ -92,10 +84,7 @@ def has_own_limits(track: str) -> bool:
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A leaderboard's tracks, each as a leaderboard of its own: its rows, world, conditions and ranking figure.
-
-    A document that names no tracks is one as it stands.
-    """
+    """A leaderboard's tracks, each as a leaderboard of its own; a document that names no tracks is one as it stands."""
     named = document.get("tracks")
     if not named:
         return [dict(document)]

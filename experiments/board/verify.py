@@ -10,19 +10,10 @@ from .submissions.submission import validate, validate_run
 
 
 def verify(
-    path: str | Path,
-    data: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    engine: Engine | None = None,
+    path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
 ) -> Verdict:
-    """Replay every episode of a recording, and compare every figure.
-
-    Args:
-        path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
-
-    Raises:
-        DataError: there is nothing recorded, or what describes it cannot be read.
-    """
+    """Replay every episode of a trajectory file, or of the folder of a collection, an ended run or a submission, and compare
+    every figure; raises DataError where nothing is recorded, or what describes it cannot be read."""
     file = Path(path)
     for name, check in (("run.json", validate_run), ("manifest.json", validate)):
         if (file / name).is_file():

@@ -52,31 +52,19 @@ class Loading:
 
 @dataclass
 class Measurement:
-    """The measurements, and the reasons for missing ones.
-
-    Attributes:
-        points: By tool and level.
-        skipped: Why there is no point, by tool and level.
-    """
+    """The measurements, and the reasons for missing ones."""
 
     name: str
     hardware: str
     date: str
     source: str
     loading: dict[str, Loading] = field(default_factory=dict)
-    points: dict[tuple[str, int], Point] = field(default_factory=dict)
-    skipped: dict[tuple[str, int], str] = field(default_factory=dict)
+    points: dict[tuple[str, int], Point] = field(default_factory=dict)  # by tool and level
+    skipped: dict[tuple[str, int], str] = field(default_factory=dict)  # why there is no point, by tool and level
 
     def profile(self, scale: bool = False) -> Profile:
-        """The profile.
-
-        Args:
-            scale: Figures of levels that were not measured follow from the nearest smaller one (else the nearest larger) in
-                proportion to the input's size; the profile's source says which.
-
-        Raises:
-            InvalidProfile: levels are missing and may not be scaled, or a tool was not measured at all.
-        """
+        """The profile. With `scale`, figures of levels that were not measured follow from the nearest in proportion to the
+        input's size, and the source says which; without it, raises InvalidProfile where some are missing."""
         if self.skipped and not scale:
             raise InvalidProfile(f"{self.name} is incomplete: {self._missing()}; {_WAYS_OUT}")
         tools = {}
@@ -120,16 +108,8 @@ def measure(
     text_lengths: Sequence[int] = TEXT_LENGTHS,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Measure time, memory and loading of the ten tools on this machine.
-
-    Args:
-        settings: what is measured, and how. Where a level is missing, its figures can only be scaled from others.
-        image_sizes: (width, height) of the input at each of the four levels, px.
-        text_lengths: length of the input at each of the four levels, characters.
-
-    Raises:
-        InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
-    """
+    """Measure time, memory and loading of the ten tools on this machine, on inputs of four levels: images of (width, height)
+    px, texts of so many characters. Raises InfrastructureError if the device or a count of memory is missing."""
     _check(settings)
     backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
     torch = require("torch", "vision")

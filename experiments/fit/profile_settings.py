@@ -17,8 +17,7 @@ class ProfileSettings(Settings):
     backend: Backend = "tiny"
     device: Device = "cpu"
     weights: Annotated[
-        Path | str | None,
-        option("Folder of weights; by default networks of the same size with random weights.", "DIR"),
+        Path | str | None, option("Folder of weights; by default networks of the same size with random weights.", "DIR")
     ] = None
     """Published networks without weights are built in memory, so their cold start is the time to build them."""
     download: Download = False
@@ -29,6 +28,5 @@ class ProfileSettings(Settings):
     repeats: Annotated[Count, option("Runs per tool and level, after a warm-up.")] = 5
     scale: Annotated[bool, option("Scale missing levels from measured ones by the size of the input.", "", "--scale")] = False
     processor_time: Annotated[
-        bool,
-        option("Measure processor time on one thread, for a machine that is shared with others.", "", "--processor-time"),
+        bool, option("Measure processor time on one thread, for a machine that is shared with others.", "", "--processor-time")
     ] = False

@@ -1,8 +1,7 @@
 """Measure how fast the environments step, compared with Gymnasium's CartPole in the same run.
 
-The speed of a host varies, so the rounds alternate between environments and the ratio is the result. Time is this process's own
-CPU time, because other processes run too; everything here uses one thread. Random actions are drawn before the clock starts:
-`Dict.sample()` and masked sampling are slower than the step itself.
+The speed of a host varies, so the rounds alternate between environments and the ratio is the result, of this process's own CPU
+time on one thread. Random actions are drawn before the clock starts: masked sampling is slower than the step itself.
 """
 
 import os
@@ -10,13 +9,13 @@ import platform
 import statistics
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from ...envs.registration import make
-from ...simulators.errors import MissingExtra
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SESSION_ID = "costgym/MarketplaceSession-v0"
@@ -27,52 +26,33 @@ SETTINGS: dict[str, dict[str, Any]] = {
     DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}},
 }
 """The event-driven world; and fewer samples than DEER's 9,585, each of which is embedded at its first use, before any step."""
-SINGLE = ("scalar", "default", "compiled")
-"""Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
+SINGLE = ("scalar", "default", "compiled")  # beside CartPole of the kind `scalar`; others beside its native batch of their size
 ROUNDS = 5
-SIZES = (1, 64, 1024, 8192)
-"""Numbers of environments in a vector."""
-ACTIONS = 64
-"""Number of action arrays drawn in advance."""
-SHORTEST_S = 0.05
-"""Shortest duration of a round, seconds; below it the clock's resolution would matter."""
+SIZES = (1, 64, 1024, 8192)  # numbers of environments in a vector
+ACTIONS = 64  # number of action arrays drawn in advance
+SHORTEST_S = 0.05  # shortest duration of a round, seconds; below it the clock's resolution would matter
 
 
 @dataclass
 class Entry:
-    """A line of the table: an environment and its measurements.
-
-    Attributes:
-        kind: "scalar", "default" (as `make` makes it), "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop
-            over scalar ones), "native", or "in place" (native, with ``copy=False``).
-        envs: number of environments that step at once.
-        actions: actions to play in turn, each an integer or an array of one integer per environment.
-        rates: steps per second of each round.
-        resets: resets per second.
-    """
+    """A line of the table. Its kind is "scalar", "default" (as `make` makes it), "compiled", "sync" (Gymnasium's loop over
+    scalar ones), "native", or "in place" (native, with `copy=False`)."""
 
     name: str
     kind: str
-    envs: int
+    envs: int  # number of environments that step at once
     env: Any
-    actions: list[Any]
-    rates: list[float] = field(default_factory=list)
-    resets: float = 0.0
+    actions: list[Any]  # actions to play in turn, each an integer or an array of one integer per environment
+    rates: list[float] = field(default_factory=list)  # steps per second of each round
+    resets: float = 0.0  # resets per second
 
 
 def measure(steps: int, seed: int) -> dict[str, Any]:
-    """Measure steps per second of each environment, as medians over alternating rounds.
-
-    Args:
-        steps: smallest number of steps of each environment; fast ones and large batches take more.
-
-    Returns:
-        A JSON-able report without a date: machine, and one row per environment with its ratio to CartPole of the same kind and
-        size. Native rows are missing where Numba is not installed.
-    """
+    """Measure steps per second of each environment, as medians over alternating rounds of at least `steps` steps. Returns a
+    JSON-able report: machine, and a row per environment with its ratio to CartPole of its kind and size."""
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
-    native = _has_numba()
+    native = find_spec("numba") is not None
     for kind, compiled in (("default", "auto"), ("compiled", True)) if native else ():
         entries += [_scalar(name, generator, seed, kind, compiled=compiled) for name in (ENV_ID, SESSION_ID)]
     for envs in SIZES:
@@ -103,14 +83,6 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
             statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
         )
     return report
-
-
-def _has_numba() -> bool:
-    try:
-        from ...envs.vector import marketplace as vector  # noqa: F401
-    except MissingExtra:
-        return False
-    return True
 
 
 def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "scalar", **settings: Any) -> Entry:

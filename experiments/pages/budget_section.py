@@ -1,8 +1,7 @@
 """The first answer of a leaderboard's page: which agent for a budget, and at what cost.
 
-A row is within a budget if the upper end of its cost's 95 % interval is. The row with the best figure within the budget is
-recommended, and agents that the paired test cannot tell from it are named beside it. Everything is computed here: the script of
-the page looks up steps and moves what stands there.
+A row is within a budget if the upper end of its cost's 95 % interval is. The best one is recommended, beside agents that the
+paired test cannot tell from it. Everything is computed here: the script of the page looks up steps and moves what stands there.
 """
 
 import math
@@ -13,16 +12,26 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
-from ..board.paired import ALONE, ONLY, as_good, rivals_text
-from ..board.rows import PLAYED, SIMULATED, UNMETERED, block_of, columns_of, is_reference, is_void, shown_name
+from ..board.rows import (
+    ALONE,
+    ONLY,
+    PLAYED,
+    SIMULATED,
+    UNMETERED,
+    as_good,
+    block_of,
+    columns_of,
+    is_reference,
+    is_void,
+    rivals_text,
+    shown_name,
+)
 from ..play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part
 
-COSTS = {"price": "average_cost", "seconds": "average_seconds"}
-"""The figure of a row that a budget of each resource limits."""
-BOUND = "bound"
-"""A kind of row beside the blocks in which rows are ranked."""
+COSTS = {"price": "average_cost", "seconds": "average_seconds"}  # the figure of a row that a budget of each resource limits
+BOUND = "bound"  # a kind of row beside the blocks in which rows are ranked
 MIN_LOG_RATIO = 15  # of the highest to the lowest cost, from which on an axis is logarithmic
 MAX_TICKS = 6
 WEST = 0.12  # of the width: names there stand below their marks, or they would cover the axis
@@ -31,12 +40,12 @@ NO_SUCCESS = "No agent has a success within this budget."
 NO_MORE = "No agent is better, whatever the budget."
 _NICE = (1.0, 2.0, 5.0, 10.0)
 
+Tied = Callable[[Row, Sequence[Row]], Sequence[bool | None]]  # which other rows are as good as a leader
+
 
 class Step(NamedTuple):
-    """The row that leads from a budget on, and the other agents.
-
-    A rival is the budget from which on it is there, its name, and whether it is as good as the leader; None if not known.
-    """
+    """The row that leads from a budget on, and the other agents: the budget from which on each is there, its name, and whether
+    it is as good as the leader, or None."""
 
     budget: float
     row: int
@@ -61,22 +70,9 @@ class Axis:
         return round(min(1.0, max(0.0, share)), 4)
 
 
-def steps(
-    rows: Mapping[int, Row],
-    cost: str,
-    score: Callable[[Row], float | None],
-    tied: Callable[[Row, Sequence[Row]], Sequence[bool | None]],
-) -> list[Step]:
-    """Find which row leads within each budget.
-
-    Args:
-        cost: the figure that the budget limits.
-        score: of a row; the highest leads. A row without one never does.
-        tied: says of a leader and other rows which of them are as good.
-
-    Returns:
-        In the order of their budgets, each holding up to the next.
-    """
+def steps(rows: Mapping[int, Row], cost: str, score: Callable[[Row], float | None], tied: Tied) -> list[Step]:
+    """Find which row leads within each budget of the figure `cost`, by the highest score, in the order of the budgets; a row
+    without a score never does. `tied` says which other rows are as good as a leader."""
     entering = sorted((_upper(row, cost), number) for number, row in rows.items() if score(row) is not None)
     entering = [each for each in entering if math.isfinite(each[0])]
     found: list[tuple[float, int]] = []
@@ -90,11 +86,7 @@ def steps(
 
 
 def _rivals(
-    rows: Mapping[int, Row],
-    entering: Sequence[tuple[float, int]],
-    leader: int,
-    end: float,
-    tied: Callable[[Row, Sequence[Row]], Sequence[bool | None]],
+    rows: Mapping[int, Row], entering: Sequence[tuple[float, int]], leader: int, end: float, tied: Tied
 ) -> tuple[tuple[float, str, bool | None], ...]:
     others = [(upper, n) for upper, n in entering if upper < end and rows[n].get("agent") != rows[leader].get("agent")]
     first: dict[tuple[str, bool | None], float] = {}
@@ -139,23 +131,14 @@ def kind_of(row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSection:
-    """The first screen of a page.
+    """The first screen of a page."""
 
-    Attributes:
-        html: as it stands before the script moves anything.
-        data: what the script needs: `places` of the rows, and `advice` by world, kind, grading and resource.
-    """
-
-    html: Markup
-    data: dict[str, Any]
+    html: Markup  # as it stands before the script moves anything
+    data: dict[str, Any]  # what the script needs: `places` of the rows, and `advice` by world, kind, grading and resource
 
 
 def budget_section(rows: Sequence[Row], leaderboard: Mapping[str, Any], first: Row, grading: str) -> BudgetSection:
-    """Make the first screen of a track's page.
-
-    Args:
-        first: a row of the world that is shown first.
-    """
+    """Make the first screen of a track's page, of the world of a row that is shown first."""
     view = _View(rows, leaderboard)
     start: dict[str, Any] = {
         "world": view.worlds.index(world_of(first, leaderboard)),
@@ -252,7 +235,10 @@ class _View:
         def tied(leader: Row, others: Sequence[Row]) -> list[bool | None]:
             return as_good(leader, others, key, self.seeds)
 
-        cheap = steps(own, self.costs[by], lambda row: None if (value := figure(row, thrift)) is None else -value, _never)
+        def thrifty(row: Row) -> float | None:
+            return None if (value := figure(row, thrift)) is None else -value
+
+        cheap = steps(own, self.costs[by], thrifty, lambda _, others: [None] * len(others))
         return {"best": steps(own, self.costs[by], passes, tied), "cheap": cheap}
 
     def place(self, row: Row) -> dict[str, Any]:
@@ -283,10 +269,6 @@ def _cheap_key(grading: str) -> str:
     return REGISTRY["cost_per_success"].key_under(grading)
 
 
-def _never(_: Row, others: Sequence[Row]) -> list[bool | None]:
-    return [None] * len(others)
-
-
 def _said(row: Row, key: str, unit: str) -> list[str]:
     """Write a figure with its unit, and its interval."""
     shown = cell(row, key, "number")
@@ -299,13 +281,7 @@ def within(found: Sequence[Step], budget: float) -> Step | None:
 
 
 def _cards(
-    chosen: Mapping[str, Sequence[Step]],
-    budget: float,
-    places: Sequence[Mapping[str, Any]],
-    grading: str,
-    by: str,
-    unit: str,
-    word: str,
+    chosen: Mapping[str, Sequence[Step]], budget: float, places: Sequence[Row], grading: str, by: str, unit: str, word: str
 ) -> dict[str, Any]:
     """Fill the three cards, as the page's script does."""
     best, cheap = within(chosen["best"], budget), within(chosen["cheap"], budget)
@@ -332,9 +308,7 @@ def _cost_text(row: Mapping[str, Any], by: str) -> str:
     return f"{value} an episode" + (f" ({ends})" if ends else "") + (f", {row['limit']}" if row["limit"] else "")
 
 
-def _dots(
-    places: Sequence[Mapping[str, Any]], start: Mapping[str, Any], best: Sequence[Step], budget: float
-) -> list[dict[str, Any]]:
+def _dots(places: Sequence[Row], start: Mapping[str, Any], best: Sequence[Step], budget: float) -> list[dict[str, Any]]:
     """Return the marks of the chart, one a row; the first of each agent on the frontier bears its name."""
     leads, now = {step.row for step in best}, within(best, budget)
     named = {places[step.row]["name"]: step.row for step in reversed(best)}.values()

@@ -70,23 +70,14 @@ class Panel(NamedTuple):
 
 
 def lines(
-    series: Sequence[Series],
-    name: str,
-    x_label: str,
-    y_label: str,
-    ticks: Sequence[float] | None = None,
-    bottom: float | None = None,
+    series: Sequence[Series], name: str, x_label: str, y_label: str, ticks: Sequence[float] = (), bottom: float | None = None
 ) -> Markup:
-    """Draw a line for each series, with its name at the right end.
-
-    Args:
-        bottom: of the y axis; lines that fall below leave the frame.
-    """
+    """Draw a line for each series, with its name at the right end; lines that fall below `bottom` leave the frame."""
     with _chart(x_label, y_label) as (figure, axes):
         for each in series:
             colour = _COLOURS[each.colour % SERIES]
             axes.plot(each.xs, each.ys, color=colour, lw=1.4, marker=_marker(each.colour), ms=4.5)
-        if ticks is not None:
+        if ticks:
             axes.set_xticks(list(ticks))
         if bottom is not None:
             axes.set_ylim(bottom=bottom)
@@ -102,12 +93,8 @@ def curve(
     name: str,
     limit: float | None = None,
 ) -> Markup:
-    """Draw a learning curve: every value faint, their running mean strong.
-
-    Args:
-        span: of the y axis; values beyond it lie on its edge.
-        limit: what the values must keep under; None for nothing.
-    """
+    """Draw a learning curve: every value faint, their running mean strong, and the limit that they must keep under. Values
+    beyond the span of the y axis lie on its edge."""
     low, high = span
     with _chart("step", "", 3.9, 2.2) as (figure, axes):
         if len(steps) == 1:
@@ -135,11 +122,7 @@ class Estimate(NamedTuple):
 
 
 def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) -> Markup:
-    """The shares of values up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed.
-
-    Args:
-        curves: values, ascending and above 0.
-    """
+    """The shares of values above 0 up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed."""
     with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
         for index, values in enumerate(curves):
             shares = [(number + 1) / len(values) for number in range(len(values))]
@@ -174,11 +157,7 @@ class Dot(NamedTuple):
 
 
 def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
-    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits.
-
-    Args:
-        columns: the figures of all names, in the same order in each column; 0 or more.
-    """
+    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -233,11 +212,8 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
 
 
 def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[str, str]) -> str:
-    """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own.
-
-    Args:
-        rows: the figures, and the others; what lies far beyond the others leaves the frame, and stands there as a number.
-    """
+    """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own; what lies far
+    beyond the others leaves the frame, and stands there as a number."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -329,19 +305,12 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
         places.append(max(y, places[-1] + step) if places else y)
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for (_, name, colour), place in zip(wanted, places, strict=True):
-        _annotate(axes, name, colour, (1.02, place - overflow), xycoords=("axes fraction", "data"), annotation_clip=False)
-
-
-Point = tuple[float, float]
-
-
-def _annotate(axes: Axes, name: str, colour: int, at: Point, offset: Point | None = None, **style: Any) -> Any:
-    return axes.annotate(_short_name(name), at, offset, va="center", color=_COLOURS[colour % SERIES], **style)
+        style: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+        axes.annotate(_short_name(name), (1.02, place - overflow), color=_COLOURS[colour % SERIES], **style)
 
 
 def _svg(figure: Figure, name: str) -> Markup:
-    """Turn a figure into an element of a page: no identifiers but those that are referred to, no fonts or colours of
-    its own."""
+    """Turn a figure into an element of a page, without unused identifiers, fonts or colours of its own."""
     import matplotlib as mpl
 
     store = io.StringIO()

@@ -18,11 +18,7 @@ def asset(name: str) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a page or a part of one; every text is escaped unless it is `Markup`.
-
-    Args:
-        template: its file's name.
-    """
+    """Render a page or a part of one from a template's file; every text is escaped unless it is `Markup`."""
     return _environment().get_template(template).render(**values)
 
 

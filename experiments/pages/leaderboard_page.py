@@ -1,8 +1,8 @@
-"""The leaderboard as self-contained pages, one a track.
+"""The leaderboard as self-contained pages, one a track, each a single HTML file that works from disk.
 
-Each is a single HTML file that works from disk and asks nothing of the network. Its first screen says which agent to take for a
-budget (`budget_section`), its table holds every figure. Both are complete without a script; the script follows the reader's
-choices, which stand in the address. Every name is escaped, and the same leaderboard gives the same bytes.
+Its first screen says which agent to take for a budget (`budget_section`), its table holds every figure; both are complete
+without a script, which follows the reader's choices in the address. Every name is escaped, and the same leaderboard gives the
+same bytes.
 """
 
 import csv
@@ -25,7 +25,6 @@ from ..board.conditions import (
     settings_of,
     shown_first,
 )
-from ..board.paired import rank_bands
 from ..board.rows import (
     BLOCKS,
     MAX_REASONS,
@@ -40,6 +39,7 @@ from ..board.rows import (
     is_reference,
     is_simulated,
     is_void,
+    rank_bands,
     reasons,
     shown_name,
 )
@@ -50,11 +50,8 @@ from .agent_notes import describe, judge_note, papers_behind
 from .budget_section import budget_section
 from .html import asset, embedded, render
 from .learning_curves import curves_section
-from .opencatp_figures import plan_figures
-from .reliability import reliability_section
-from .robustness import robustness_section
+from .sections import plan_figures, reliability_section, robustness_section, writes_section
 from .table import ALWAYS_SHOWN
-from .writes_section import writes_section
 
 SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     plan_figures,
@@ -64,8 +61,7 @@ SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     lambda track: curves_section(track.get("rows") or ()),
 )
 """What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
-COLUMNS = 4
-"""Figures that the table shows at first; a button shows all."""
+COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
 _GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _EXPLAINED = (
@@ -87,33 +83,23 @@ _CHECKED = (
     "this agent took them is the word of the leaderboard's maintainer."
 )
 NOTHING = Markup("")
+Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
 
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The site around a page.
-
-    Attributes:
-        policy: the page's content security policy.
-        styles: addresses of further ones.
-        bar: navigation above the header.
-        sections: after the figures.
-        agent_page: address of the page of a row's agent.
-    """
+    """The site around a page, and the page's content security policy."""
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    styles: tuple[str, ...] = ()
-    bar: Markup = NOTHING
-    sections: Markup = NOTHING
-    agent_page: Callable[[Row], str] | None = None
+    styles: tuple[str, ...] = ()  # addresses of further ones
+    bar: Markup = NOTHING  # navigation above the header
+    sections: Markup = NOTHING  # after the figures
+    agent_page: Callable[[Row], str] | None = None  # address of the page of a row's agent
 
 
 def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
     """Render the files beside a `leaderboard.json`, by their names: a page for each track, the first of which is `index.html`,
-    and all rows as a table for spreadsheets.
-
-    The pages show the learning curves of trained agents whose training runs are still there.
-    """
+    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets."""
     names, context = track_files(leaderboard), PageContext()
     return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
 
@@ -145,17 +131,8 @@ def _harmless(text: str) -> str:
 
 
 def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
-    """Render the page of a leaderboard's track.
-
-    Args:
-        leaderboard: the content of `leaderboard.json`; rows in any order. A `scenario` with name, description and currency, and
-            `verified` rows, are shown where they are there.
-        context: what the site adds; nothing by default.
-        track: its name; None for the first.
-
-    Returns:
-        A whole HTML document.
-    """
+    """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
+    be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     context = context or PageContext()
     files, views = track_files(leaderboard), track_documents(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
@@ -240,12 +217,9 @@ def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
     return [first, *sorted(said, key=lambda metric: metric.key not in early)]
 
 
-def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> dict[int, tuple[int, str, str]]:
-    """Return place in the whole order, rank, and band of ranks, by the identity of the row.
-
-    Rows of a simulated model are ranked among themselves.
-    """
-    found: dict[int, tuple[int, str, str]] = {}
+def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> Ranks:
+    """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
+    found: Ranks = {}
     place = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
     for group in by_condition(rows, leaderboard, grading):
@@ -272,8 +246,7 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
     else:
         condition = f"({condition_label(rows[0], leaderboard)})"
     played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
-    simulated = sum(is_simulated(row) for row in rows)
-    if simulated:
+    if simulated := sum(is_simulated(row) for row in rows):
         whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
@@ -347,16 +320,14 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"Run again without a sandbox, so their own code could look around: {', '.join(loose)}. They count as replayed."
         )
-    broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
-    if broken:
+    if broken := list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row))):
         notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
-    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
-    if crashed:
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
         said = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
         notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{said}")
     if missing:
@@ -389,7 +360,7 @@ def _row(
     leaderboard: Mapping[str, Any],
     columns: Sequence[Metric],
     peers: Sequence[Row],
-    ranks: Mapping[str, Mapping[int, tuple[int, str, str]]],
+    ranks: Mapping[str, Ranks],
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
 ) -> dict[str, Any]:
@@ -422,9 +393,7 @@ def _row(
     }
 
 
-def _cell(
-    row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Mapping[int, tuple[int, str, str]]] | None
-) -> list[dict[str, Any]]:
+def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ranks] | None) -> list[dict[str, Any]]:
     """Write the figures of a cell: one, or one for each grading; `ranks` are those of the column that ranks."""
     found = []
     for grading in GRADINGS if metric.judge else ("",):
@@ -445,10 +414,7 @@ def _cell(
 
 
 def _sorted_by(
-    rows: Sequence[Row],
-    columns: Sequence[Metric],
-    ranks: Mapping[str, Mapping[int, tuple[int, str, str]]],
-    leaderboard: Mapping[str, Any],
+    rows: Sequence[Row], columns: Sequence[Metric], ranks: Mapping[str, Ranks], leaderboard: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return what the script sorts and filters the rows by."""
     places = condition_places({**leaderboard, "rows": rows})

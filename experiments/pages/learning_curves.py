@@ -1,8 +1,7 @@
 """Draw the learning curves of training runs, as a page of their own and as figures for other pages.
 
-`write_curves` draws a run's `curve.jsonl` into `RUN/curves.html`, which works from disk, has no script and asks nothing of the
-network; `write_events` writes the same for TensorBoard. `curve_figures` gives the figures alone, for a leaderboard that shows
-how an agent learnt.
+`write_curves` draws a run's `curve.jsonl` into `RUN/curves.html`, which works from disk, without a script or the network;
+`write_events` writes the same for TensorBoard, and `curve_figures` gives the figures alone.
 """
 
 import json
@@ -24,8 +23,7 @@ from .html import asset, part, render
 
 PAGE = "curves.html"
 MAX_POINTS = 400
-MAX_FIGURES = 3
-"""Figures of one agent on a page of results; its own page has all."""
+MAX_FIGURES = 3  # figures of one agent on a page of results; its own page has all
 SERIES = {
     "return": "Return",
     "reward": "Reward",
@@ -64,16 +62,12 @@ _FACTS = ("trainer", "model", "seed", "stage", "scenario", "tasks", "version")
 
 
 class Series(NamedTuple):
-    """A figure over the training steps.
-
-    Attributes:
-        limit: what it is held under; None for nothing.
-    """
+    """A figure over the training steps."""
 
     name: str
     steps: list[float]
     values: list[float]
-    limit: float | None = None
+    limit: float | None = None  # what it is held under; None for nothing
 
 
 def series(lines: Sequence[Line]) -> list[Series]:
@@ -90,16 +84,8 @@ def series(lines: Sequence[Line]) -> list[Series]:
 
 
 def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
-    """Draw a run's learning curves as HTML: a `<div class="curves">` with a `<figure>` each.
-
-    It needs the rules of `curves.css`, and the colours that the leaderboard's page has.
-
-    Args:
-        only: names of the figures that are wanted; None for all.
-
-    Raises:
-        DataError: there is no curve, or it cannot be read.
-    """
+    """Draw a run's learning curves, or only those named, as HTML: a `<div class="curves">` with a `<figure>` each, for the
+    rules of `curves.css`. Raises DataError if there is no curve, or it cannot be read."""
     wanted = [each for each in series(read_curve(run)) if only is None or each.name in only]
     return part("curve-figures.html", figures=[_figure(each) for each in wanted]) if wanted else Markup("")
 
@@ -118,13 +104,8 @@ def agents_run(agent: str) -> Path | None:
 
 
 def curves_of_agent(row: Mapping[str, Any]) -> Markup:
-    """Draw how the agent of a leaderboard's row learnt: the telling figures of its training run, as `curve_figures`
-    draws them.
-
-    Returns:
-        Empty where the agent is not named by a run, the run is not there or has no curve that can be read, or the row was
-        handed in: a submission's paths are those of another machine.
-    """
+    """Draw how the agent of a leaderboard's row learnt, as `curve_figures` does; empty where it has no curve that can be read
+    here, or the row was handed in: a submission's paths are those of another machine."""
     if "submission" in row:
         return Markup("")
     try:
@@ -135,9 +116,7 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
 
 
 def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
-    """Draw the curves of all trained agents of a leaderboard as a section of its page, the style included; empty
-    without any.
-    """
+    """Draw the curves of all trained agents of a leaderboard as a section of its page, with its style; empty without any."""
     agents = {str(row.get("agent")): row for row in rows}
     learnt = [(agent, figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]
     return (
@@ -152,11 +131,7 @@ CURVES_NOTE = (
 
 
 def write_curves(run: str | Path) -> Path:
-    """Draw a run's learning curves into `RUN/curves.html`; the same curve gives the same bytes.
-
-    Raises:
-        DataError: there is no curve, or it cannot be read.
-    """
+    """Draw a run's learning curves into `RUN/curves.html`, the same bytes every time; raises DataError without a curve."""
     folder = Path(run)
     parts = [(place, f"Stage 1: {place.name}") for place in _earlier(folder)]
     parts += [(folder, "Stage 2" if parts else "")] if has_curve(folder) or not parts else []
@@ -175,10 +150,7 @@ def write_curves(run: str | Path) -> Path:
 
 
 def write_events(run: str | Path) -> Path | None:
-    """Write the curve as a TensorBoard event file in the run's folder; None if TensorBoard is not installed.
-
-    A run that has event files of its trainer keeps those.
-    """
+    """Write the curve as a TensorBoard event file, unless the trainer has written some; None without TensorBoard."""
     folder = Path(run)
     mine = folder / "tensorboard"
     if any(folder.glob("events.out.tfevents.*")):

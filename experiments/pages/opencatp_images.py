@@ -38,19 +38,13 @@ Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 
 class Artefact(NamedTuple):
-    """An image or a text of an episode.
+    """An image or a text of an episode."""
 
-    Attributes:
-        title: what it is, such as a tool's name.
-        image: key of the image among those of its scene; empty for a text, and where the image cannot be made.
-        text: the text; empty for an image.
-    """
-
-    title: str
+    title: str  # what it is, such as a tool's name
     about: str
-    image: str = ""
+    image: str = ""  # key of the image among those of its scene; empty for a text, and where the image cannot be made
     alt: str = ""
-    text: str = ""
+    text: str = ""  # the text; empty for an image
 
 
 class Answer(NamedTuple):
@@ -63,19 +57,12 @@ class Answer(NamedTuple):
 
 
 class Artefacts(NamedTuple):
-    """All images and texts of an episode.
+    """All images and texts of an episode: the input, what each tool made, and last the true image where texts are wanted."""
 
-    Attributes:
-        scene: name of the scene whose images are shown; empty if none is.
-        note: what cannot be shown and why; empty if all is.
-        made: the input and what each tool made, in the order of the plan; last the true image, where only texts are wanted.
-        answers: the wanted outputs.
-    """
-
-    scene: str
-    note: str
+    scene: str  # name of the scene whose images are shown; empty if none is
+    note: str  # what cannot be shown and why; empty if all is
     made: tuple[Artefact, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[Answer, ...]  # the wanted outputs
 
 
 class SceneImages:

@@ -19,11 +19,11 @@ from ..board.conditions import (
     ranking_metric,
     shown_first,
 )
-from ..board.paired import as_good, rivals_text
 from ..board.rows import (
     MAX_REASONS,
     SIMULATED,
     UNMETERED,
+    as_good,
     badge,
     best,
     blocks,
@@ -35,6 +35,7 @@ from ..board.rows import (
     is_void,
     metrics_of,
     reasons,
+    rivals_text,
     shown_name,
 )
 from ..board.tracks import TRACKS, track_documents
@@ -93,9 +94,7 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
 
 def found(track: Mapping[str, Any]) -> str:
     """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
-
-    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others.
-    """
+    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others."""
     grading = _grading(track.get("rows") or [])
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
     if not groups:
@@ -113,12 +112,7 @@ def found(track: Mapping[str, Any]) -> str:
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
-    """Print the figures of one agent, a metric a line, with their 95 % intervals.
-
-    Args:
-        row: as `play.metrics.summarise` makes it.
-        world: the world's document, for its name and currency.
-    """
+    """Print the figures of one agent, a metric a line, with their 95 % intervals, in the world's currency."""
     currency = str(world.get("currency") or "USD")
     own_limits = not row["budget"] and class_of(row["env"]).computes_limits
     budget = OWN_LIMITS if own_limits else budget_label(row["budget"], currency)
@@ -134,15 +128,8 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
 
 
 def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
-    """Print the rows of one track, one block a condition, best first and the best figure of each column bold.
-
-    A wide terminal shows more columns. On a narrow one names are shortened; a number never is. A bound has no rank and is never
-    bold.
-
-    Args:
-        leaderboard: the content of `leaderboard.json`, or one of its tracks as `track_documents` gives it.
-        console: the console to print to; its width determines the columns.
-    """
+    """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
+    bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
     rows = leaderboard.get("rows") or []
     grading = _grading(rows)
     if said := found(leaderboard):
@@ -269,12 +256,10 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
     broken = [plain(row.get("agent")) for row in rows if is_void(row)]
     if broken:
         notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")
-    void = sum(int(row.get("void_episodes") or 0) for row in rows)
-    if void:
+    if void := sum(int(row.get("void_episodes") or 0) for row in rows):
         notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
         notes += [f"void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
-    crashed = sum(int(row.get("crashed_episodes") or 0) for row in rows)
-    if crashed:
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
         notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
         notes += [f"crash: {plain(reason)}" for reason in reasons(rows, "crash_reasons")[:1]]
     return notes

@@ -15,16 +15,11 @@ ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
 
 
 class DecisionRecord(NamedTuple):
-    """The decisions about an example.
+    """The decisions about an example."""
 
-    Attributes:
-        kind: of the example: NoSearch, NoCall or Call.
-        right_call: the second decision was right; None where it was not taken.
-    """
-
-    kind: str
+    kind: str  # of the example: NoSearch, NoCall or Call
     searched: bool
-    right_call: bool | None
+    right_call: bool | None  # the second decision was right; None where it was not taken
 
 
 class Accuracies(NamedTuple):
@@ -53,12 +48,8 @@ def _share(flags: Sequence[bool]) -> float | None:
 
 
 def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: bool = True) -> list[DecisionRecord]:
-    """Ask a decider about examples, one after the other.
-
-    Args:
-        forced: ask for a choice among the candidates of every example that needs a tool, as in the paper. Without it, ask only
-            after the decider chose to search, as in an episode.
-    """
+    """Ask a decider about examples, one after the other. `forced` asks for a choice among the candidates of every example that
+    needs a tool, as in the paper; without it only after the decider chose to search, as in an episode."""
     records = []
     for example in known:
         decider.begin(example.task, stable_integer(seed, "decider", example.task.id) >> 1)

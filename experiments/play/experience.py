@@ -19,10 +19,11 @@ from ...agents.btp.experience import Experience, PastQuery
 from ...agents.btp.usefulness import RuleBased, Usefulness
 from ...agents.llm.session import LlmAgent
 from ...agents.llm.types import CallResult
-from ...agents.models.base import FunctionCall
+from ...agents.models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply
 from ...agents.models.simulated import SimulatedRates
 from ...agents.registry import make_agent, read_agent_name
 from ...agents.strategies import SearchSettings
+from ...agents.world_side import ModelHandle, model_of, wrap_model
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError
@@ -31,37 +32,24 @@ from ...simulators.marketplace.tasks import LARGE_SPLIT
 from ...simulators.scenario import Scenario, worlds_of
 from ...simulators.tasks import Judge
 from ...simulators.version import __version__
-from .chains import watch
 from .execution.engine import Engine, Local
 from .files import write_atomically
 from .rollout import chunks, play
 
-SHIPPED = Path(__file__).parents[2] / "agents" / "btp" / "data"
-"""Past uses in worlds of the package."""
-PASSES = 4
-"""Most passes over the train tasks, each with another seed."""
+SHIPPED = Path(__file__).parents[2] / "agents" / "btp" / "data"  # past uses in worlds of the package
+PASSES = 4  # most passes over the train tasks, each with another seed
 
 
 class ExperienceSettings(BaseModel):
-    """Settings of the collection of past uses.
-
-    Attributes:
-        explorer: agent that plays the train tasks. BTP's experience comes from depth-first tree searches.
-        uses: past uses to remember per tool of the catalog, on average. BTP's data holds about 150 of an API.
-        seed: seed of the worlds and of the explorer.
-        search: fields of `SearchSettings` that differ from the explorer's own.
-        candidates: tools on offer in an explored task of a generated world; None for as many as in the world itself.
-        remembered: "path" keeps the calls of the chain that ended in an answer, as ToolBench's training data do, and "all"
-            those of every branch, given up or not.
-    """
+    """Settings of the collection of past uses."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    explorer: str = "dfsdt"
-    uses: float = Field(default=40.0, ge=0)
-    seed: int = Field(default=0, ge=0, lt=2**62)
-    search: dict[str, Any] = {}
-    candidates: int | None = Field(default=None, ge=1)
-    remembered: Literal["path", "all"] = "path"
+    explorer: str = "dfsdt"  # agent that plays the train tasks. BTP's experience comes from depth-first tree searches.
+    uses: float = Field(default=40.0, ge=0)  # per tool of the catalog, on average; BTP's data holds about 150 of an API
+    seed: int = Field(default=0, ge=0, lt=2**62)  # seed of the worlds and of the explorer
+    search: dict[str, Any] = {}  # fields of `SearchSettings` that differ from the explorer's own
+    candidates: int | None = Field(default=None, ge=1)  # of a generated world's task; None: the world's
+    remembered: Literal["path", "all"] = "path"  # calls of the chain that answered, or of every branch
 
     @field_validator("explorer")
     @classmethod
@@ -71,11 +59,7 @@ class ExperienceSettings(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> "ExperienceSettings":
-        """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough.
-
-        Raises:
-            ConfigError: the number of uses is not a number of at least 0.
-        """
+        """Read `EXPLORER:USES`, such as `dfsdt:100`, or either part alone; raises ConfigError if the uses are no number."""
         explorer, colon, uses = text.partition(":")
         if not colon and text.replace(".", "", 1).isdigit():
             explorer, uses = "", text
@@ -91,14 +75,8 @@ class ExperienceSettings(BaseModel):
 def play_split(
     scenario: Scenario, split: str, episodes: Iterable[int], seed: int, key: tuple[str, ...], agent: Agent | None = None
 ) -> Iterator[MarketplaceChatEnv]:
-    """Play episodes on the tasks of a split in turn, in the text view, and yield the environment after each episode.
-
-    Args:
-        episodes: indices of the episodes; each pass over the tasks uses another seed.
-        seed: base seed of the world and of the agent; combined with `key`.
-        key: purpose of the episodes, which makes them differ from evaluation episodes with the same seed.
-        agent: the agent that plays; by default ReAct on the simulated model.
-    """
+    """Play episodes, by their indices, on the tasks of a split in turn, in the text view, and yield the environment after each.
+    Each pass over the tasks has another seed; `key` keeps them apart from episodes of another purpose."""
     player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     for index in episodes:
@@ -114,13 +92,8 @@ def collect_experience(
     usefulness: Usefulness | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Experience:
-    """Play train tasks without a budget and collect the uses of tools, until each tool has as many as wanted on average.
-
-    Nothing is read from or written to the cache; `past_uses` does that.
-
-    Args:
-        usefulness: judges whether a result helped; by default rule-based.
-    """
+    """Play train tasks without a budget and collect the uses of tools, judged by a rule unless another judge is given, until
+    each tool has as many as wanted on average. Nothing is read from or written to the cache; `past_uses` does that."""
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
     return Experience.from_jsonl("".join(_collected(scenario, chosen, [], engine, usefulness, progress)))
@@ -134,13 +107,8 @@ def past_uses(
     keep: bool = True,
 ) -> str:
     """Return past uses of tools as JSON lines: those that come with the package, those of the cache, or newly collected ones.
-
-    The default world's come with the package. Others are collected once and kept in the folder ``costgym`` of the user's cache
-    (``XDG_CACHE_HOME``); collecting more continues from what is kept.
-
-    Args:
-        scenario: the world; what does not change which calls succeed, such as budgets or prices of tokens, does not matter.
-    """
+    Collected ones are kept in the folder `costgym` of the user's cache (`XDG_CACHE_HOME`); collecting more continues from
+    there. What does not change which calls succeed, such as budgets or prices of tokens, does not matter."""
     if worlds_of(scenario) is not None:
         raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")
     chosen = settings or ExperienceSettings()
@@ -343,3 +311,49 @@ def remember(env: Any, usefulness: Usefulness, test: bool = False) -> PastQuery:
             helped = usefulness.helpful(query, call.tool, call.arguments or {}, episode.content(call))
             uses.setdefault(call.tool, []).append(helped)
     return PastQuery(query, {name: tuple(flags) for name, flags in uses.items()}, test)
+
+
+class ChainWatcher:
+    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply; of a tree search
+    these are the calls on the branch that ended it."""
+
+    on_world_side = True  # it hears of every episode
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model, self._handles = wrap_model(model)
+        self.calls: tuple[FunctionCall, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the model that is listened to."""
+        return self._model.name
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Names of the functions called on the chain, in order."""
+        return tuple(str(call.name) for call in self.calls)
+
+    def reset(self, seed: int) -> None:
+        """Nothing to do: `begin` tells of an episode."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        """A new episode, told to the model that is listened to."""
+        self.calls = ()
+        for handle in self._handles:
+            handle.begin(world, seed)
+        self._model.reset(seed)
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """The model's reply; the calls before it and in it are kept."""
+        answer = self._model.complete(messages, functions, purpose)
+        if purpose == ACT:
+            self.calls = tuple(call for message in (*messages, answer.message) for call in message.calls)
+        return answer
+
+
+def watch(agent: LlmAgent) -> ChainWatcher:
+    """Put a watcher between an agent and its language model, whichever that is, and return it."""
+    model = agent._model
+    watcher = ChainWatcher(model_of(model) if isinstance(model, ModelHandle) else model)
+    agent._model, agent.handles = wrap_model(watcher)
+    return watcher

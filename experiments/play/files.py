@@ -32,16 +32,12 @@ __all__ = [
     "remove_drafts", "snapshot", "sole_writer", "sync", "write_atomically", "write_lines", "writing",
 ]  # fmt: skip
 
-LONGEST_LINE = 64 * 2**20
-"""Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
+LONGEST_LINE = 64 * 2**20  # bytes: far above any record, and a bound on the memory that a hostile file can take
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:
-    """Make a folder, and those above it that are missing; they outlast a power cut.
-
-    Raises:
-        ConfigError: it cannot be one; names the command's option.
-    """
+    """Make a folder, and those above it that are missing; they outlast a power cut. Raises ConfigError if it cannot be one;
+    names the command's option."""
     try:
         missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,28 +64,8 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
-    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
-
-    Args:
-        replace: take the place of what stands there, instead of refusing.
-
-    Raises:
-        ConfigError: something stands there already, or its folder cannot be made.
-    """
-    with _finished(path, replace) as draft:
-        yield draft
-
-
-@contextmanager
-def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
-    """The same for a folder; the draft is created empty."""
-    with _finished(path, replace) as draft:
-        draft.mkdir()
-        yield draft
-
-
-@contextmanager
-def _finished(path: Path, replace: bool) -> Iterator[Path]:
+    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise; raises ConfigError if
+    something stands there and is not to be replaced, or its folder cannot be made."""
     if not path.name:
         raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
     put_back(path)
@@ -97,6 +73,14 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     make_folder(path.parent)
     with replacing(path) as draft:
+        yield draft
+
+
+@contextmanager
+def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """The same for a folder; the draft is created empty."""
+    with finished_file(path, replace) as draft:
+        draft.mkdir()
         yield draft
 
 
@@ -110,17 +94,13 @@ def write_lines(path: Path, documents: Iterable[object], progress: Callable[[int
     return path
 
 
-NEXT = ".next"
-"""A change of several files that is decided and may not be in place yet."""
+NEXT = ".next"  # a change of several files that is decided and may not be in place yet
 
 
 @contextmanager
 def change_together(folder: Path) -> Iterator[Path]:
-    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`: all or none.
-
-    The block fills the draft. Renaming the whole draft to `.next` decides; what a killed process has then not moved to its
-    place, `finish_change` moves.
-    """
+    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`, all or none:
+    renaming it to `.next` decides, and `finish_change` moves what a killed process has not."""
     finish_change(folder)
     draft = folder / f"{NEXT}.{os.getpid()}.tmp"
     for left in folder.glob(f"{NEXT}.*.tmp"):
@@ -168,11 +148,8 @@ def read_lines(path: Path) -> list[str]:
 
 
 def iter_lines(path: Path) -> Iterator[str]:
-    """The same one by one, in memory that does not grow with the file.
-
-    Raises:
-        DataError: the file cannot be read, a line is no UTF-8, or a line is longer than `LONGEST_LINE`.
-    """
+    """The same one by one, in memory that does not grow with the file; raises DataError if the file cannot be read, a line is
+    no UTF-8, or a line is longer than `LONGEST_LINE`."""
     try:
         with path.open("rb") as store:
             for number in itertools.count(1):
@@ -253,22 +230,12 @@ class LineFile:
         self._store.close()
 
 
-MAX_FILES, MAX_BYTES, MAX_DEPTH = 20_000, 2 * 2**30, 12
-"""Bounds on a folder that somebody else hands in."""
+MAX_FILES, MAX_BYTES, MAX_DEPTH = 20_000, 2 * 2**30, 12  # bounds on a folder that somebody else hands in
 
 
 def snapshot(folder: Path, copy: Path | None = None) -> str:
-    """Hash a folder of somebody else's within bounds, and copy it.
-
-    Args:
-        copy: where to copy what was hashed; None for nowhere.
-
-    Returns:
-        The hash of names and contents, 16 bytes in hex.
-
-    Raises:
-        DataError: it holds something else than files and folders, or too much.
-    """
+    """Hash names and contents of a folder of somebody else's, 16 bytes in hex, and copy what was hashed where a place is given.
+    Raises DataError where it holds something else than files and folders, or too much."""
     state, size = hashlib.blake2b(digest_size=16), 0
     for number, (name, path) in enumerate(_files(folder, ()), 1):
         if number > MAX_FILES:
@@ -325,11 +292,7 @@ LOCK = ".lock"
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Lock a folder for one process. The system releases the lock when the process ends, even after a crash.
-
-    Raises:
-        ConfigError: another process reads or writes the folder.
-    """
+    """Lock a folder until this process ends, even by a crash; raises ConfigError if another one reads or writes there."""
     try:
         handle = (folder / LOCK).open("a")
     except OSError as error:
@@ -340,13 +303,8 @@ def sole_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(*folders: Path) -> Iterator[None]:
-    """Keep writers out of folders, so that all that is read belongs together. A change that was decided is finished first.
-
-    Several processes may read at a time. A folder without a lock file is one that nobody writes to.
-
-    Raises:
-        ConfigError: another process writes to one of them.
-    """
+    """Keep writers out of folders, so that all that is read belongs together; a change that was decided is finished first.
+    Several may read at a time; a folder without a lock file has no writer. Raises ConfigError if another process writes."""
     with ExitStack() as locks:
         for folder in folders:
             if (folder / NEXT).is_dir():

@@ -9,31 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
-CURRENCY = "currency"
-"""The unit of a price; shown as the scenario's currency."""
+CURRENCY = "currency"  # the unit of a price; shown as the scenario's currency
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of a row.
+    """A figure of a row."""
 
-    Attributes:
-        key: its name in `leaderboard.json`.
-        unit: ``%``, ``s``, `CURRENCY`, or "" for a plain number.
-        kind: the number format: `rate` (a share from 0 to 1, shown in percent), `number` (two decimals, or three digits below
-            1), `signed` (three decimals) or `count` (whole).
-        judge: the key of the same figure under the grading `judge`; "" where the grading does not matter.
-        compares: the best value may be set in bold: an agent that achieves nothing does not win here.
-    """
-
-    key: str
+    key: str  # its name in `leaderboard.json`
     name: str
-    unit: str
-    kind: str
+    unit: str  # `%`, `s`, `CURRENCY`, or "" for a plain number
+    kind: str  # `rate` (in percent), `number` (two decimals, or three digits below 1), `signed` (three decimals) or `count`
     meaning: str
-    judge: str = ""
+    judge: str = ""  # the key of the same figure under the grading `judge`; "" where the grading does not matter
     higher_is_better: bool = False
-    compares: bool = False
+    compares: bool = False  # the best value may be set in bold: an agent that achieves nothing does not win here
 
     def heading(self, currency: str = "") -> str:
         """The display name with the unit, such as ``Pass %`` or ``Cost, credits``."""
@@ -155,8 +145,7 @@ _ALL = (
         "Episodes in which a reply held neither a text nor a call that can be read.",
     ),
 )  # fmt: skip
-REGISTRY = {metric.key: metric for metric in _ALL}
-"""Every metric by its key."""
+REGISTRY = {metric.key: metric for metric in _ALL}  # every metric by its key
 
 
 def figure(row: Row, key: str) -> float | None:

@@ -54,8 +54,7 @@ _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
     f"{origin}_error_rate": lambda r, origin=origin: r.errors[origin]  # type: ignore[misc]
     for origin in ORIGINS
 }
-METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
-"""The figures of a row that are measured, and so have an interval."""
+METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)  # the figures of a row that are measured, and so have an interval
 _WORLD_FIGURES = {
     "score": "score",
     "value_share": "value_share",
@@ -71,8 +70,7 @@ _WORLD_FIGURES = {
     "void_verdicts": "judge_void",
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
-JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")
-"""Those that a model adds which judges answers; see `judging`."""
+JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")  # of a model that judges answers
 _LEVEL = "size_level"
 
 
@@ -164,10 +162,7 @@ def _reasons(name: str, messages: Iterable[str]) -> dict[str, dict[str, int]]:
 
 
 def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
-    """Numbers of episodes that crashed or met a filter, a refusal, a truncated or a malformed reply, and of calls by form.
-
-    What did not happen is left out.
-    """
+    """Numbers, where not 0, of episodes that crashed or met a mishap with a reply, and of calls by form."""
     crashed = [record for record in records if record.crash]
     found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
     calls: Counter[str] = Counter()
@@ -191,16 +186,8 @@ def token_cost(result: EpisodeResult) -> float:
 
 
 def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str = "strict") -> list[float]:
-    """The share of tasks that pass in all of k episodes, for k from 1 to the number of episodes that each task has.
-
-    Of a task that passes c of n times it is the share of the ways to choose k of the n that choose only passes.
-
-    Args:
-        results: every task's episodes in a row; None for one without a record, which failed.
-        grading: what passes, within the budget.
-
-    Source: tau-bench (arXiv 2406.12045), section 4 (pass^k).
-    """
+    """The share of tasks that pass in all of k episodes within the budget, for k from 1 to `seeds`; a task that passes c of n
+    times counts as the share of ways to choose k passes. Source: tau-bench (arXiv 2406.12045), section 4 (pass^k)."""
     tasks = [results[start : start + seeds] for start in range(0, len(results), seeds)]
     whole = [task for task in tasks if len(task) == seeds and not any(r is not None and r.void for r in task)]
     if not whole:
@@ -220,11 +207,8 @@ def _grouped(values: FloatArray, group: int) -> FloatArray:
 
 
 def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with `budget_area`: the area under the agent's pass rate within the budget over its price budgets, 0 to 1.
-
-    Budgets count by their logarithms, from the tightest to the widest. An agent with one price budget, or with other limits,
-    has no area.
-    """
+    """Rows with `budget_area`: the area under the agent's pass rate within the budget over the logarithm of its price budgets,
+    0 to 1. An agent with one price budget, or with other limits, has no area."""
     curves: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
         budget = row.get("budget") or {}
@@ -249,20 +233,12 @@ def _area(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def with_fault_robustness(
-    row: Mapping[str, Any],
-    faulty: Sequence[EpisodeResult],
-    calm: Sequence[EpisodeResult],
-    *,
-    seed: int = 0,
-    seeds: int = 1,
-    resamples: int = RESAMPLES,
+    row: Mapping[str, Any], faulty: Sequence[EpisodeResult], calm: Sequence[EpisodeResult], *, seed: int = 0, seeds: int = 1
 ) -> dict[str, Any]:
-    """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds.
-
-    Both are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any
-    success in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share
-    of the successes without faults.
-    """
+    """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds. Both
+    are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any success
+    in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share of the
+    successes without faults."""
     left, right = _by_episode(faulty), _by_episode(calm)
     common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
     grades: dict[str, Callable[[EpisodeResult], float]] = {
@@ -274,7 +250,7 @@ def with_fault_robustness(
     )
     found, ends = dict[str, float | None](), dict[str, list[float | None]]()
     if common:
-        lows, highs = intervals(with_faults, without, common, seed, resamples, group=seeds)
+        lows, highs = intervals(with_faults, without, common, seed, RESAMPLES, group=seeds)
         for place, name in enumerate(grades):
             above, below = with_faults[:, place], without[:, place]
             found[name] = kept = _tidy(_ratio(above, below))
@@ -289,16 +265,9 @@ def with_fault_robustness(
 
 
 def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int) -> str | list[float | None]:
-    """A figure of each episode of a row, with which anyone can compare rows episode by episode.
-
-    Args:
-        metric: a share of episodes, or one of the world's or of an episode's figures.
-        episodes: how many there are; one without a record counts 0.
-
-    Returns:
-        Of a share a text with a ``1`` for each episode that counts, ``0`` for one that does not and ``-`` for a void one; of
-        another figure its values, None for a void episode.
-    """
+    """A figure of each episode of a row, with which anyone can compare rows episode by episode; an episode without a record
+    counts 0. Of a share it is a text with a `1` for each episode that counts, `0` for one that does not and `-` for a void one;
+    of another figure its values, None for a void episode."""
     by_episode = _by_episode(results)
     measure = _PER_EPISODE.get(metric) or (lambda r: float(r.figures[_WORLD_FIGURES[metric]]))
     values: list[float | None] = []

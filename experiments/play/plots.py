@@ -81,10 +81,10 @@ class Plots:
                 whiskers = [[100 * (share - ends[0])], [100 * (ends[1] - share)]]
                 axes.errorbar([cost], [100 * share], whiskers, color=_colour(number), fmt=_marker(number), ms=5, elinewidth=0.8)
             frontier = _frontier([(cost, share) for cost, share, *_ in points])
-            line = [(cost, 100 * share) for cost, share in frontier]
-            axes.step([x for x, _ in line], [y for _, y in line], where="post", color="#222222", lw=1, ls="--", zorder=1)
+            costs, shares = [cost for cost, _ in frontier], [100 * share for _, share in frontier]
+            (step,) = axes.step(costs, shares, where="post", color="#222222", lw=1, ls="--", zorder=1)
             handles = {agent: _handle(number) for _, _, _, number, agent in points}
-            _legend(axes, [*handles.items(), ("frontier", _line())])
+            _legend(axes, [*handles.items(), ("frontier", step)])
         return chart
 
     def budget_curve(self, resource: str = "price") -> Figure:
@@ -123,7 +123,7 @@ class Plots:
                 )
             axes.set_xscale("log")
             axes.set_xticks(sorted(ticks), [f"{tick:,g}" for tick in sorted(ticks)])
-            axes.xaxis.set_minor_locator(_no_ticks())
+            axes.minorticks_off()
             _legend(axes, entries)
         return chart
 
@@ -213,26 +213,10 @@ def _marker(number: int) -> str:
     return MARKERS[number % len(MARKERS)]
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-
-
 def _handle(number: int, line: bool = False) -> Any:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=_colour(number), marker=_marker(number), ms=5, ls="-" if line else "")
-
-
-def _line() -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color="#222222", lw=1, ls="--")
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
 
 
 def _legend(axes: Axes, entries: list[tuple[str, Any]]) -> None:
@@ -240,4 +224,5 @@ def _legend(axes: Axes, entries: list[tuple[str, Any]]) -> None:
     legend = axes.legend([handle for _, handle in entries], [" "] * len(entries), loc="center left", bbox_to_anchor=(1.0, 0.5))
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set_parse_math(False)
-        text.set_text(_short(name))  # set late: a legend leaves out names that begin with an underscore
+        # set late: a legend leaves out names that begin with an underscore
+        text.set_text(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")

@@ -29,20 +29,13 @@ _SPREAD = {"budget": "budget_", "errors": "errors_", "errors_by_status": "status
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What an environment's episodes of a run have in common, apart from agent and budget.
+    """What an environment's episodes of a run have in common, apart from agent and budget."""
 
-    Attributes:
-        split: of the tasks; "" where it is unknown.
-        grading: grade that counts as success, `strict` or `judge`.
-        currency: of prices; "" where it is unknown.
-        seeds: episodes of one task in a row.
-    """
-
-    split: str = ""
-    grading: str = "strict"
-    currency: str = ""
+    split: str = ""  # of the tasks; "" where it is unknown
+    grading: str = "strict"  # grade that counts as success, `strict` or `judge`
+    currency: str = ""  # of prices; "" where it is unknown
     seed: int = 0
-    seeds: int = 1
+    seeds: int = 1  # episodes of one task in a row
 
 
 class Group(NamedTuple):
@@ -283,10 +276,7 @@ class Results(Sequence[EpisodeResult]):
         if not self:
             return "Results(no episodes)"
         agents, envs = (dict.fromkeys(getattr(group, name) for group in self._groups) for name in ("agent", "env"))
-        said = [
-            f"{len(self)} episode{'s' if len(self) > 1 else ''}",
-            f"split {self.split or 'unknown'}",
-        ]
+        said = [f"{len(self)} episode{'s' if len(self) > 1 else ''}", f"split {self.split or 'unknown'}"]
         if len(self._groups) == 1:
             episodes, own = next(iter(self._groups.values())), next(iter(self.conditions.values()))
             row = summarise(episodes, own.grading, resamples=0)

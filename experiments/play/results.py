@@ -10,8 +10,7 @@ from ...simulators.errors import DataError
 from ...simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
-TOKEN_COST = "token_cost"
-"""The figure of an episode that says what the model's tokens cost."""
+TOKEN_COST = "token_cost"  # the figure of an episode that says what the model's tokens cost
 _OPTIONAL = frozenset({"settings", "figures", "void_reason", "crash", "replies"})
 
 
@@ -114,11 +113,8 @@ class EpisodeResult:
 
     @classmethod
     def from_json(cls, line: str) -> "EpisodeResult":
-        """The record that `to_json` wrote.
-
-        Raises:
-            DataError: the line is not a JSON object, or lacks a field, has one too many or a wrong value in one.
-        """
+        """The record that `to_json` wrote; raises DataError for a line that is not a JSON object, lacks a field, or has one too
+        many or a wrong value."""
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:

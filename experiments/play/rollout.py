@@ -23,16 +23,12 @@ from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import AgentCrash, Crashes, played, record, replies_of
 
 _URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
-INFRASTRUCTURE_TRIES = 3
-"""Number of times that an episode is played before it counts as void, if the infrastructure fails."""
+INFRASTRUCTURE_TRIES = 3  # number of times that an episode is played before it counts as void, if the infrastructure fails
 
 
 class RolloutContext:
-    """An environment and the agent that plays in it. Pickling keeps the agent and rebuilds the environment from its header.
-
-    Args:
-        agent: for its view; what it is after a reset must not depend on the episodes before.
-    """
+    """An environment and the agent that plays in it, which must not depend on the episodes before its reset. Pickling keeps the
+    agent and rebuilds the environment from its header."""
 
     def __init__(self, env: gym.Env[Any, Any], agent: Agent) -> None:
         self.env, self.agent = env, agent
@@ -58,15 +54,8 @@ def chunks(start: int, stop: int, engine: Engine) -> Iterator[range]:
 
 
 def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> Episode:
-    """Play one episode to its end, without a record of it.
-
-    Args:
-        task: the task's number or id; None lets the environment draw one.
-        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
-
-    Raises:
-        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
-    """
+    """Play one episode to its end, without a record of it; without a task the environment draws one, and by default the agent's
+    seed follows from seed and task. Raises InfrastructureError where a real back-end failed."""
     for _ in played(env, agent, task, seed, agent_seed):
         pass
     return base_env(env).account()
@@ -90,13 +79,8 @@ def result_of(
     crash: str = "",
     replies: Mapping[str, int] = NO_OPTIONS,
 ) -> EpisodeResult:
-    """The record of the episode that has ended in an environment; regret is measured against its optimum.
-
-    Args:
-        void: the infrastructure broke the episode.
-        crash: the exception of the agent's code that ended the episode.
-        replies: counts of a real model's replies.
-    """
+    """The record of the episode that has ended in an environment; regret is measured against its optimum. `void` says that the
+    infrastructure broke it, `crash` is the agent's exception, and `replies` counts a real model's replies."""
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
@@ -154,11 +138,7 @@ def void_result(
     settings: Mapping[str, Any],
     why: str,
 ) -> EpisodeResult:
-    """The record of an episode that a broken back-end made void: its world without any action, so that it can be checked.
-
-    Args:
-        seed, seeds: as for `play_many`.
-    """
+    """The record of an episode that a broken back-end made void: its world without any action, so that it can be checked."""
     number, world_seed, options = instance_of(world, index, seed, seeds)
     world.reset(seed=world_seed, options={"task": number, **options})
     world.give_up()
@@ -177,14 +157,8 @@ def play_many(
     crashes: Crashes = "raise",
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
-    paired.
-
-    Args:
-        seeds: episodes of one task in a row, each under the next seed.
-
-    Yields:
-        The result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
-    """
+    paired. Yields the result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the
+    episode."""
     world = base_env(env)
     for index in episodes:
         number, world_seed, options = instance_of(world, index, seed, seeds)
@@ -264,11 +238,7 @@ def rollout(
 
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
-    """Forecast what a roll-out costs, and say so.
-
-    Raises:
-        ConfigError: there is a limit, but the tokens have no price of the table.
-    """
+    """Forecast what a roll-out costs, and say so; raises ConfigError if there is a limit and the tokens have no price."""
     usd_per_unit = spending.usd_per_unit(base_env(env).world_document())
     if usd_per_unit is None:
         spending.unpriced()

@@ -17,8 +17,7 @@ from ...simulators.scenario import TokenPrices
 from .execution.engine import Engine, Shared, Task, Work
 from .results import TOKEN_COST, EpisodeResult
 
-FORECAST_EPISODES = 5
-"""Episodes of each row from which a forecast is made."""
+FORECAST_EPISODES = 5  # episodes of each row from which a forecast is made
 
 Item = TypeVar("Item")
 
@@ -34,16 +33,8 @@ def sample_episodes(episodes: int) -> list[int]:
 
 
 class Spending:
-    """The dollars that a run's model costs: those that are forecast, those that were spent, and their limit.
-
-    Args:
-        prices: The price table; None for the one that comes with the package.
-        limit_usd: The most that may be spent; None for no limit.
-        announce: Called with the forecast in a sentence.
-
-    Raises:
-        ConfigError: The limit is not above 0, or the model is not a real one.
-    """
+    """The dollars that a run's model costs: those that are forecast, those that were spent, and their limit (None: no limit).
+    By default the package's prices hold. Raises ConfigError if the limit is not above 0, or the model is not a real one."""
 
     def __init__(
         self,
@@ -75,13 +66,7 @@ class Spending:
         return 1.0 / self._table.per_dollar[currency]
 
     def expect(self, row: Hashable, usd_per_unit: float, sample: Sequence[EpisodeResult], left: int) -> None:
-        """Add a row's episodes to the forecast.
-
-        Args:
-            usd_per_unit: Worth of a unit of its currency.
-            sample: Episodes of the row that the simulated model played.
-            left: Number of the row's episodes that are still to be played.
-        """
+        """Add a row's episodes that are left to the forecast, from a sample that the simulated model played."""
         self._usd_per_unit[row] = usd_per_unit
         costs = [self._usd(row, result) for result in sample]
         self._dearest_usd[row] = max([self._dearest_usd.get(row, 0.0), *costs])
@@ -108,14 +93,8 @@ class Spending:
         )
 
     def unpriced(self, tracks: Sequence[str] = ()) -> None:
-        """Say that there is no forecast, since a world's tokens are not at the table's prices.
-
-        Args:
-            tracks: Tracks of a leaderboard for which this holds.
-
-        Raises:
-            ConfigError: There is a limit, which could not be kept to.
-        """
+        """Say that there is no forecast, since a world's tokens (those of some tracks) are not at the table's prices. Raises
+        ConfigError if there is a limit, which could not be kept to."""
         where = f"the track{'s' if len(tracks) > 1 else ''} {', '.join(tracks)}" if tracks else "this run"
         problem = f"the table of {self._table.date.isoformat()} does not price the tokens of {self._name} in {where}"
         if self.limit_usd is not None:
@@ -131,11 +110,9 @@ class Spending:
         tasks: Iterable[tuple[Hashable, Task]],
         result_of: Callable[[Item], EpisodeResult],
     ) -> Iterator[Item]:
-        """Play episodes on an engine until the next one might pass the limit; `stopped_before` names its row then.
-
-        An episode begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its
-        row so far, be it forecast or played. The first episode of a row is played alone, since a forecast may be far off.
-        """
+        """Play episodes on an engine until the next one might pass the limit; `stopped_before` names its row then. An episode
+        begins only if the limit covers it and those that are under way, each at the cost of the dearest one of its row so far,
+        be it forecast or played. The first episode of a row is played alone, since a forecast may be far off."""
         waiting = deque(tasks)
         under_way: deque[tuple[Hashable, float]] = deque()
 

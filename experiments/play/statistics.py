@@ -25,17 +25,9 @@ def intervals(
     difference: bool = False,
     group: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
-    """Percentile intervals at 95 % of column-wise ratios of sums.
-
-    Args:
-        numerators, denominators: (n_episodes, n_figures).
-        resamples: how many.
-        difference: with two columns, the interval of the first figure less the second.
-        group: consecutive episodes that are drawn together, since they are of one task.
-
-    Returns:
-        Lower and upper ends, (n_figures,) each; NaN for a figure whose denominator is always 0.
-    """
+    """Percentile intervals at 95 % of column-wise ratios of sums, (n_episodes, n_figures); the lower and upper ends,
+    (n_figures,) each, NaN for a figure whose denominator is always 0. `difference` takes the first figure less the second, and
+    `group` draws so many consecutive episodes, of one task, together."""
     weights = _weights(tuple(episodes), seed, resamples, group)
     # einsum without BLAS: the order of the additions must not depend on the number of threads
     above = np.einsum("re,ef->rf", weights, numerators)
@@ -51,19 +43,13 @@ def intervals(
     return low, high
 
 
-Z = 1.959963984540054
-"""Of the standard normal distribution, for 95 %."""
+Z = 1.959963984540054  # of the standard normal distribution, for 95 %
 
 
 def wilson(share: float, count: float) -> tuple[float, float]:
-    """Wilson's interval of a share at 95 %. Unlike a bootstrap it has a width where nothing or everything passed.
-
-    Args:
-        share: 0 to 1.
-        count: of independent trials; may be a fraction.
-
-    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
-    """
+    """Wilson's interval at 95 % of a share, 0 to 1, of a number of independent trials, which may be a fraction. Unlike a
+    bootstrap it has a width where nothing or everything passed. Source: Wilson (1927), Probable inference, the law of
+    succession, and statistical inference."""
     if count <= 0:
         return 0.0, 1.0
     spread = Z * Z / count
@@ -78,14 +64,10 @@ def all_of_k(passed: int, trials: int, k: int) -> float:
 
 
 def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
-    """Estimate how many independent trials the trials of some groups are worth.
-
-    Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The number of
-    trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or more.
-
-    Args:
-        passed, counted: numerators and denominators, (n_groups, n_trials).
-    """
+    """Estimate how many independent trials the trials of some groups are worth, from numerators and denominators, (n_groups,
+    n_trials). Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The
+    number of trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or
+    more."""
     total = float(counted.sum())
     if not total or counted.shape[1] == 1:
         return total
@@ -102,12 +84,8 @@ def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
 def swap_p_value(
     a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], episodes: Sequence[int], seed: int, permutations: int
 ) -> float:
-    """Two-sided p-value of the difference of two ratios of sums when the pair is swapped in random episodes.
-
-    Args:
-        a, b: numerators and denominators, (n_episodes,) each.
-        permutations: how many; the smallest p-value is 1 / (permutations + 1).
-    """
+    """Two-sided p-value of the difference of two ratios of sums, (n_episodes,) each, when the pair is swapped in random
+    episodes; at least 1 / (permutations + 1)."""
     rng = _rng("swap", tuple(episodes), seed)
     swapped = rng.integers(0, 2, size=(permutations, len(episodes))).astype(np.float64)  # (permutations, n_episodes)
     moved = np.einsum("pe,ef->pf", swapped, np.stack([a[0] - b[0], a[1] - b[1]], axis=1))
@@ -122,17 +100,10 @@ def swap_p_value(
 
 
 def sign_flip_p_values(differences: FloatArray) -> FloatArray:
-    """Two-sided p-values of the sign-flip test: whether the two of a pair could be swapped in any episode.
-
-    Under that hypothesis the sum of the differences has mean 0 and variance sum(d²). Its normal approximation needs no draws
-    and has no smallest value; the continuity correction is half a flip. For passes it is McNemar's test.
-
-    Args:
-        differences: of the two values of each pair in every independent trial, (n_pairs, n_trials).
-
-    Returns:
-        (n_pairs,).
-    """
+    """Two-sided p-values, (n_pairs,), of the sign-flip test: whether the two of a pair could be swapped in any episode, from
+    their differences in every independent trial, (n_pairs, n_trials). Under that hypothesis the sum of the differences has mean
+    0 and variance sum(d²). Its normal approximation needs no draws and has no smallest value; the continuity correction is half
+    a flip. For passes it is McNemar's test."""
     size = np.abs(differences)
     flip = size.sum(axis=1) / np.maximum(1, np.count_nonzero(size, axis=1))
     spread = np.sqrt((size * size).sum(axis=1))
@@ -142,10 +113,7 @@ def sign_flip_p_values(differences: FloatArray) -> FloatArray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for all of them.
-
-    Source: Holm (1979), A simple sequentially rejective multiple test procedure.
-    """
+    """Adjust p-values for all of them. Source: Holm (1979), A simple sequentially rejective multiple test procedure."""
     adjusted, highest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))

@@ -35,14 +35,10 @@ class ToolFailure(Exception):
 
 
 class Answer(NamedTuple):
-    """The response to a function call.
-
-    Attributes:
-        failed: whether the caller sees that the call failed.
-    """
+    """The response to a function call."""
 
     text: str
-    failed: bool
+    failed: bool  # whether the caller sees that the call failed
 
 
 class ToolEpisode:
@@ -178,10 +174,8 @@ class ToolEpisode:
         return answers
 
     def say(self, text: str, calls: Sequence[FunctionCall] = ()) -> list[dict[str, Any]]:
-        """Play a reply of a model and return the messages that respond to it.
-
-        A reply without a call costs its tokens and is answered with a reminder; it is not taken for the final answer.
-        """
+        """Play a reply of a model and return the messages that respond to it. A reply without a call costs its tokens and is
+        answered with a reminder; it is not taken for the final answer."""
         if calls:
             answers = self.turn(calls)
             return [
@@ -191,11 +185,7 @@ class ToolEpisode:
         return [{"role": "user", "content": NUDGE}]
 
     def play(self, agent: Agent) -> None:
-        """Play the episode from its beginning with an agent of costgym.
-
-        Args:
-            agent: of the text view; nothing was called before.
-        """
+        """Play the episode from its beginning with an agent of the text view; nothing was called before."""
         episode = self.env.account()
         play(self.env, agent, int(episode.number), int(episode.seed))
         self._over = True
@@ -218,11 +208,8 @@ class ToolEpisode:
         return dict(info)
 
     def score(self, player: str = "client", model: str = "client") -> dict[str, float]:
-        """The figures of the episode, which is given up first if it has not ended; a `success` is within the budget.
-
-        Args:
-            player, model: names in the record that the figures are taken from.
-        """
+        """The figures of the episode, which is given up first if it has not ended; a `success` is within the budget. The names
+        `player` and `model` stand in the record that the figures are taken from."""
         self.env.give_up()
         self._over = True
         result = result_of(self.env, AgentInfo(player, model), self._env_id, 0)
@@ -292,10 +279,8 @@ class TextWorld:
         self.tasks: dict[str, str] = {row["id"]: row["query"] for row in rows[:tasks]}
 
     def rows(self) -> list[Row]:
-        """Return the rows, with `task` and `seed`: every task once, then every task again with the next seed, and so on.
-
-        All completions of a group have the same row and therefore see the same world.
-        """
+        """Return the rows, with `task` and `seed`: every task once, then every task again with the next seed, and so on. All
+        completions of a group have the same row and therefore see the same world."""
         return [
             {"task": task, "seed": stable_integer(self.seed, "grpo", task, turn) % 2**31}
             for turn in range(self.rounds)
@@ -337,15 +322,8 @@ def function_line(function: Function) -> str:
 
 
 def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "test", tasks: int | None = None) -> list[Row]:
-    """The tasks of a split as rows with `task` (number), `id`, `query` and `needs` (number of facts asked for).
-
-    Args:
-        scenario: as for `ToolEpisode`.
-        tasks: number of tasks from the start of the split; None for all.
-
-    Raises:
-        ConfigError: the scenario is a folder of worlds, of which each seed plays another.
-    """
+    """The first tasks of a split (None: all) as rows with `task` (number), `id`, `query` and `needs` (number of facts asked
+    for). Raises ConfigError for a folder of worlds, of which each seed plays another."""
     world = _read_scenario(scenario)
     if worlds_of(world) is not None:
         raise ConfigError("scenario", "rows of tasks are those of one world; name one of the folder, as FOLDER/0")

@@ -89,13 +89,9 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
 
 
 class Gate:
-    """An ASGI wrapper that passes on requests that are complete, within the limits, and addressed to an allowed host.
-
-    Args:
-        app: the wrapped ASGI application.
-        hosts: host names of the server; None allows any. The check prevents DNS rebinding, by which a page in a browser could
-            reach a server on this machine under a name of its own. A page of another site is never answered.
-    """
+    """An ASGI wrapper that passes on requests that are complete, within the limits, and addressed to an allowed host (None:
+    any). The check prevents DNS rebinding, by which a page in a browser could reach a server on this machine under a name of
+    its own. A page of another site is never answered."""
 
     def __init__(self, app: ASGIApp, limits: Limits, hosts: frozenset[str] | None) -> None:
         self._app, self._limits, self._hosts = app, limits, hosts

@@ -7,8 +7,7 @@ from pydantic import Field
 from ...simulators.bounds import Settings, option
 from ...simulators.errors import CostGymError
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Host names under which only its own machine reaches a server."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})  # host names under which only its own machine reaches a server
 
 
 def sessions_of_a_client(host: str, sessions: int) -> int:
@@ -20,18 +19,13 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Limits(Settings):
-    """Limits of clients: the options of `costgym serve` about them, and what no option changes.
-
-    Raises:
-        ConfigError: a limit is not a positive finite number.
-    """
+    """Limits of clients: the options of `costgym serve` about them, and what no option changes."""
 
     sessions: Annotated[int, option("Maximum number of open sessions.", gt=0)] = 256
     idle_s: Annotated[Seconds, option("Idle time after which a session is closed.", "SECONDS", "--idle")] = 600.0
     request_bytes: Annotated[int, option("Maximum size of a request.", "BYTES", "--max-request", gt=0)] = 256 * 1024
     rate: Annotated[Seconds, option("Requests per second of one session.")] = 2000.0
-    openings: Seconds = 200.0
-    """New sessions per second, of all clients together."""
+    openings: Seconds = 200.0  # new sessions per second, of all clients together
     timeout_s: Annotated[Seconds, option("Time for a client to send a request or read an answer.", "SECONDS", "--timeout")] = (
         10.0
     )
@@ -54,12 +48,7 @@ class Refused(CostGymError):
 
 
 class Bucket:
-    """A token bucket that allows a rate, and bursts of one second's requests.
-
-    Args:
-        rate: requests per second.
-        now: present time of any clock, seconds.
-    """
+    """A token bucket that allows a rate per second, and bursts of one second's requests; `now` is of any clock, in seconds."""
 
     __slots__ = ("_at", "_level", "_rate")
 

@@ -179,11 +179,8 @@ class OpenEnv:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Read JSON that can also be written: no lone surrogates, no endless numbers, no bottomless lists.
-
-    Raises:
-        ValueError, RecursionError: the text is something else.
-    """
+    """Read JSON that can also be written: no lone surrogates, no endless numbers, no bottomless lists; ValueError or
+    RecursionError otherwise."""
     value = json.loads(text)
     if problem := unreadable(value):
         raise ValueError(problem)

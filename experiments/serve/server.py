@@ -23,24 +23,15 @@ from ...simulators.errors import ConfigError
 from .connections import Gate, protocols
 from .limits import LOOPBACK, Limits
 from .openenv import OpenEnv
-from .recorder import Records
-from .sessions import Sessions
+from .sessions import Recorder, Sessions
 
 LONGEST_HEAD = 16 * 1024
-SHUTDOWN_S = 3
-"""Time for requests in progress to end at shutdown, seconds."""
+SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
 
 
 class Service:
-    """The application of a server and its sessions.
-
-    Args:
-        make: makes an environment; called once for every session.
-        description: description of the environment in one line.
-        hosts: host names of the server; None allows any.
-        clock: a monotonic clock, seconds.
-        recorder: where episodes that end are recorded; None for nowhere.
-    """
+    """The application of a server and its sessions, for which `make` makes an environment each; `hosts` are its host names,
+    None allows any. Episodes that end are recorded where there is a recorder."""
 
     def __init__(
         self,
@@ -50,11 +41,10 @@ class Service:
         limits: Limits | None = None,
         seed: int = 0,
         hosts: frozenset[str] | None = LOOPBACK,
-        clock: Callable[[], float] = time.monotonic,
-        recorder: Records | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.sessions = Sessions(make, self.limits, seed, clock, recorder)
+        self.sessions = Sessions(make, self.limits, seed, time.monotonic, recorder)
         self.speaks_mcp = base_env(self.sessions.example).calls_by_name
         routes: list[BaseRoute] = []
         self._mcp: Any = None
@@ -142,15 +132,8 @@ def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) 
 
 
 def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Run a server until a signal.
-
-    Args:
-        host, port: address to listen on; port 0 takes a free one.
-        ready: called with the address once the server listens.
-
-    Raises:
-        ConfigError: nothing can listen at that address, for example because another program does.
-    """
+    """Run a server until a signal; `ready` gets its address once it listens, and port 0 takes a free one. Raises ConfigError if
+    nothing can listen there, for example because another program does."""
 
     async def run() -> None:
         with listen(host, port) as place:

@@ -7,39 +7,77 @@ world, which does not change, and no other state.
 import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
 
 import gymnasium as gym
+import numpy as np
 
-from ...envs.base import base_env
-from ...simulators.errors import CostGymError, DataError
+from ...envs.base import NO_OPTIONS, base_env
+from ...simulators.bounds import unreadable
+from ...simulators.errors import ConfigError, CostGymError, DataError
+from ..play.trajectories.collect import open_collection
+from ..play.trajectories.format import Header, Trajectory
+from ..play.trajectories.record import digest, trajectory_of
 from .limits import Bucket, Limits, Refused
-from .recorder import Records, Tape
 from .wire import encode_info, encode_observation, read_action, read_reset
+
+Env = gym.Env[Any, Any]
+
+
+class Recorder:
+    """Appends each episode that ends, not those that a client leaves, to `folder/trajectories.jsonl`, locked until `close`; a
+    folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
+
+    def __init__(self, folder: Path, env: Env, env_id: str, agent: str) -> None:
+        if problem := unreadable(agent):
+            raise ConfigError("--record-as", problem)
+        self.agent, self._held = agent, ExitStack()
+        self._header = Header.of(env, env_id)
+        self._store, self.episodes = self._held.enter_context(open_collection(folder, self._header, "--record"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def add(self, env: Env, tape: "Tape", truncated: bool) -> None:
+        """Write the episode that has just ended in an environment."""
+        trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
+        self._store.append(trajectory.sealed_json(self._header))
+        self.episodes += 1
+
+    def close(self) -> None:
+        """Sync the file, close it and free the folder."""
+        self._held.close()
+
+
+class Tape:
+    """The actions, rewards and digests of observations of an episode in progress."""
+
+    def __init__(self, observation: Any) -> None:
+        self.actions: list[Any] = []
+        self.rewards: list[float] = []
+        self.digests = [digest(observation)]
+
+    def step(self, action: Any, reward: float, observation: Any) -> None:
+        self.actions.append(int(action) if isinstance(action, np.integer) else action)
+        self.rewards.append(reward)
+        self.digests.append(digest(observation))
+
+    def trajectory(self, env: Env, agent: str, index: int, truncated: bool) -> Trajectory:
+        """The record of the episode, which has just ended in an environment."""
+        played = self.actions, self.rewards, self.digests, truncated
+        return trajectory_of(base_env(env), agent, "", index, NO_OPTIONS, *played)[0]
 
 
 class Session:
-    """A client's environment.
-
-    Attributes:
-        name: its id.
-        env: its environment.
-        steps: number of steps in the current episode.
-        used_at: time of its last use, on the clock of `Sessions`.
-        client: the address that opened it; empty if there is none.
-        asked: fields of the reset in the URL that opened it, over MCP.
-        hang_up: closes the connection that holds it, if there is one.
-    """
+    """A client's environment; `used_at` is the time of its last use, and `client` the address that opened it."""
 
     def __init__(
-        self,
-        name: str,
-        env: gym.Env[Any, Any],
-        seed: int,
-        bucket: Bucket,
-        now: float,
-        client: str = "",
-        recorder: Records | None = None,
+        self, name: str, env: Env, seed: int, bucket: Bucket, now: float, client: str = "", recorder: Recorder | None = None
     ) -> None:
         self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
         self._recorder = recorder
@@ -55,8 +93,7 @@ class Session:
     def use(self, now: float) -> None:
         """Record that the session is used; raises Refused if its requests are too frequent."""
         self.used_at = now
-        wait = self._bucket.take(now)
-        if wait:
+        if wait := self._bucket.take(now):
             raise Refused(f"too many requests; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
 
     def reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,12 +103,6 @@ class Session:
         if task is None and asked.index is not None:
             task = number_at(task_numbers(self.env, asked.split), asked.index)
         options: dict[str, Any] = {} if task is None else {"task": task}
-        assigned = None if self._recorder is None else self._recorder.assign()
-        if assigned is not None:
-            if seed is not None or options:
-                raise Refused("this server hands out the episodes of a leaderboard one by one; reset without a seed or a task")
-            seed = assigned.instance.seed
-            options = {"task": assigned.instance.number, **assigned.instance.options}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
         try:
@@ -81,7 +112,7 @@ class Session:
         self._next_seed = None
         self.steps, self._done = 0, False
         self._episode_id = asked.episode_id or secrets.token_hex(8)
-        self._tape = None if self._recorder is None else Tape(observation, assigned)
+        self._tape = None if self._recorder is None else Tape(observation)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
         return answer
@@ -156,7 +187,7 @@ class Session:
         return state
 
 
-def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
+def task_numbers(env: Env, split: object = None) -> list[int]:
     """The numbers of a split's tasks; by default of the environment's own split."""
     world: Any = env.unwrapped
     if hasattr(world, "numbers"):
@@ -178,23 +209,11 @@ def number_at(numbers: list[int], index: int) -> int:
 
 
 class Sessions:
-    """All sessions of a server.
-
-    Args:
-        make: makes an environment.
-        limits: what clients may take.
-        seed: the n-th session that names none begins with the seed `seed + n`.
-        clock: seconds that never run back.
-        recorder: where episodes that end are recorded; None for nowhere.
-    """
+    """All sessions of a server; the n-th that names no seed begins with `seed + n`. The clock never runs back, in seconds;
+    episodes that end are recorded where there is a recorder."""
 
     def __init__(
-        self,
-        make: Callable[[], gym.Env[Any, Any]],
-        limits: Limits,
-        seed: int,
-        clock: Callable[[], float],
-        recorder: Records | None = None,
+        self, make: Callable[[], Env], limits: Limits, seed: int, clock: Callable[[], float], recorder: Recorder | None = None
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # builds the world once, and has the spaces
@@ -217,8 +236,7 @@ class Sessions:
             raise Refused(f"all {most} sessions of this address are taken; close one", "CAPACITY_REACHED", 429, 1.0)
         if len(self._open) >= self.limits.sessions:
             raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
-        wait = self._bucket.take(now)
-        if wait:
+        if wait := self._bucket.take(now):
             raise Refused(f"too many new sessions; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
         number = next(self._opened)
         name = name or secrets.token_hex(16)

@@ -56,10 +56,7 @@ OURS = (
     _own("budget", "What was spent, what is left, and what a call of each tool costs now. Costs nothing."),
     _own("wait", "Let simulated time pass, for example until a rate limit is over.", {"seconds": _SECONDS}, "seconds"),
     _own(
-        "finish",
-        "Submit the final answer and end the episode.",
-        {"answer": _ANSWER, "give_up": {"type": "boolean"}},
-        "answer",
+        "finish", "Submit the final answer and end the episode.", {"answer": _ANSWER, "give_up": {"type": "boolean"}}, "answer"
     ),
 )
 """Tools besides the candidates."""
@@ -69,8 +66,7 @@ _NO_REQUEST = {
     "id": None,
     "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
 }
-PREFIX = "tool_"
-"""Stands before the name of a candidate that has the name of one of `OURS`."""
+PREFIX = "tool_"  # stands before the name of a candidate that has the name of one of `OURS`
 
 
 class Tools:
@@ -110,10 +106,7 @@ class Tools:
     # -- OpenEnv's way of MCP --------------------------------------------------------------------------------------------
 
     def openenv(self, body: bytes, client: str = "") -> dict[str, Any] | None:
-        """The answer to a request of OpenEnv's tool clients, which name the session in the parameters; None for other requests.
-
-        Source: OpenEnv 0.10, MCP client.
-        """
+        """The answer to a request of OpenEnv 0.10's tool clients, which name the session in the parameters; None for others."""
         try:
             request = read_json(body)
             if isinstance(request, dict) and not request.keys() & {"method", "result", "error"}:

@@ -42,15 +42,10 @@ def read_reset(request: Mapping[str, Any]) -> ResetRequest:
 
 
 def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
-    """The action of a request.
-
-    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one. The latter also takes the object
-    itself, ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``, and OpenEnv's ``{"type": "call_tool", ...}``.
-    A key `metadata` is ignored.
-
-    Raises:
-        Refused: the request has another form. The content of a text is not checked: a model's nonsense becomes an observation.
-    """
+    """The action of a request: `{"action": 3}` for a numeric environment, `{"action": "text"}` for a text one. The latter also
+    takes the object itself, `{"name": ..., "arguments": ...}` or `{"calls": [...]}`, and OpenEnv's `{"type": "call_tool",
+    ...}`. A key `metadata` is ignored. Raises Refused for another form; a text's content is not checked: a model's nonsense
+    becomes an observation."""
     action = request.get("action")
     if isinstance(space, gym.spaces.Discrete):
         low, high = int(space.start), int(space.start + space.n) - 1
@@ -79,10 +74,8 @@ def encode_observation(observation: Any) -> dict[str, Any]:
 
 
 def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an environment's `info` that an agent may know; infinite numbers (no limit) become null.
-
-    The status of a call is the one that its caller sees: an answer that is empty or irrelevant is an answer.
-    """
+    """The part of an environment's `info` that an agent may know; infinite numbers (no limit) become null. The status of a call
+    is the one that its caller sees: an answer that is empty or irrelevant is an answer."""
     told = without_verdicts(dict(info)) if "statuses" in info else info
     found = {name: plain(value) for name, value in told.items()}
     if "status" in found:
@@ -149,8 +142,7 @@ def _action_schema(space: gym.Space[Any]) -> dict[str, Any]:
     }
 
 
-OPENENV_STANDARD = "1.0.0"
-"""Version of OpenEnv's standard for environments over HTTP, which its tools read from the OpenAPI document."""
+OPENENV_STANDARD = "1.0.0"  # of OpenEnv's standard over HTTP, which its tools read from the OpenAPI document
 
 
 def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str, Any]:

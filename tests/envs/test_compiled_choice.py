@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.cli.tools.warm import FORMS
+from costgym.cli.tools.speed import FORMS
 from costgym.envs import compiled as choice
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
@@ -25,7 +25,7 @@ KINDS = (MarketplaceEnv, MarketplaceSessionEnv)
 PLAY = """
 import sys
 import costgym
-from costgym.cli.tools.warm import FORMS
+from costgym.cli.tools.speed import FORMS
 from costgym.envs import compiled
 compiled.AUTO_AFTER = 5
 env = costgym.make("costgym/Marketplace-v0")

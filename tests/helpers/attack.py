@@ -18,8 +18,8 @@ from typing import Any
 
 import costgym
 from costgym.experiments.serve.limits import Limits
-from costgym.experiments.serve.recorder import Recorder
 from costgym.experiments.serve.server import LOOPBACK, Service
+from costgym.experiments.serve.sessions import Recorder
 
 ENV = "costgym/MarketplaceChat-v0"
 SECRET_SEED = 7_340_918_265_401

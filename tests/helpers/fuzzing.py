@@ -17,8 +17,7 @@ from costgym.agents.world_side import ModelHandle
 from costgym.envs.actions import read_action
 from costgym.envs.registration import make
 from costgym.experiments.board.reruns import process_agent
-from costgym.experiments.board.reruns.meter import Meter
-from costgym.experiments.board.reruns.process_agent import ProcessAgent
+from costgym.experiments.board.reruns.process_agent import Meter, ProcessAgent
 from costgym.experiments.board.reruns.queue import Verdict
 from costgym.experiments.board.run_config import make_run_config, read_run_config
 from costgym.experiments.board.submissions.manifest import read_manifest

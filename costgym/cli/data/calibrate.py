@@ -13,16 +13,14 @@ from ..output import print_table
 
 def calibrate(
     log: Annotated[
-        Path,
-        argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM; or StableToolBench's folder."),
+        Path, argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM; or StableToolBench's folder.")
     ],
     out: Annotated[Path, option("YAML file of the scenario.", "FILE")] = Path("calibrated.yaml"),
     name: Annotated[str | None, option("Name of the scenario.")] = None,
     least_calls: Annotated[int | None, option("Tools with fewer calls are left out.")] = None,
     gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0,
     token_price: Annotated[
-        tuple[Amount, ...] | None,
-        option("USD per million tokens, for logs without prices.", "IN,OUT"),
+        tuple[Amount, ...] | None, option("USD per million tokens, for logs without prices.", "IN,OUT")
     ] = None,
     price: Annotated[
         dict[str, Amount] | None, option("Price of a call, for logs without prices; repeatable.", "TOOL=PRICE")
@@ -52,7 +50,7 @@ def calibrate(
     found = fit(log, name or out.stem, least_calls, gap, tokens, prices=price or {}, fields=mapped or {}, tasks=tasks)
     found.write(out, json_file)
     if page is not None:
-        from ...experiments.pages.calibration import calibration_page
+        from ...experiments.pages.world_pages import calibration_page
         from ...experiments.play.files import write_atomically
 
         write_atomically(page, calibration_page(found))

@@ -73,8 +73,8 @@ def build(
     Example: `costgym datasets build costgym/marketplace/expert-v0`
     """
     from ...experiments.play.named.build import build as make_dataset
+    from ...experiments.play.named.build import summarise
     from ...experiments.play.named.catalogue import recipe_of
-    from ...experiments.play.named.summary import summarise
 
     for name in dataset:
         recipe_of(name)  # refuses a wrong name before the first dataset is built
@@ -87,7 +87,7 @@ def build(
                     bar.update(done, total)
 
                 make_dataset(name, root, episodes, seed, engine, told)
-            figures = asdict(summarise(name, root)).items()
+            figures = summarise(name, root).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if not quiet:
         print_list(rows, json_file)

@@ -33,7 +33,7 @@ def run(
     """
     from ...envs.base import base_env
     from ...experiments.pages.table import print_row
-    from ...experiments.play.execution.batched import batch_of
+    from ...experiments.play.execution.concurrent import batch_of
     from ...experiments.play.metrics import summarise
     from ...experiments.play.rollout import expect_spending, rollout
 

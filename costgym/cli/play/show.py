@@ -72,8 +72,7 @@ def show(
 
 def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> "EpisodeReport":
     from ...envs.base import base_env
-    from ...experiments.pages.episode_report import EpisodeReport
-    from ...experiments.pages.episode_text import episode_text
+    from ...experiments.pages.episode_report import EpisodeReport, episode_text
     from ...experiments.play.trajectories.record import record
     from ...experiments.play.trajectories.replay import replay_steps
 

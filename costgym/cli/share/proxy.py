@@ -68,8 +68,7 @@ def report(
 
     Example: `costgym proxy report calls.jsonl --json reliability.json`
     """
-    from ...experiments.serve.proxy.call_log import read_runs
-    from ...experiments.serve.proxy.reliability import reliability
+    from ...experiments.serve.proxy.call_log import read_runs, reliability
 
     found = reliability(read_runs(logs))
     if not found["runs"]:
@@ -129,6 +128,5 @@ def _print(found: dict[str, Any]) -> None:
         ("without a verdict (`costgym proxy verdict`)", "without_verdict"),
         ("cut off before their end", "unfinished"),
     ):
-        names = found[key]
-        if names:
+        if names := found[key]:
             typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")

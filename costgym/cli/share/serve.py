@@ -18,7 +18,6 @@ class RecordOptions(Settings):
 
     record: Annotated[Path | None, option("Record the episodes that end as trajectories.", "DIR")] = None
     record_as: Annotated[str, option("Name of the agent in the records.", "NAME")] = "client"
-    board: Annotated[Path | None, option("With --record: serve the episodes of this leaderboard run, each once.", "DIR")] = None
 
 
 def serve(
@@ -34,8 +33,6 @@ def serve(
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
 
     Example: `costgym serve --scenario marketplace --budget price=20`
-
-    Example: `costgym serve --board leaderboard --budget price=30 --record mine --record-as ours`
     """
     for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
@@ -43,32 +40,17 @@ def serve(
 
     if limits.client_sessions is None and not stdio:
         limits = limits.model_copy(update={"client_sessions": sessions_of_a_client(host, limits.sessions)})
-    record = recording.record
+    arguments = world.arguments(env)
+
+    def make_env() -> Any:
+        return make(env, disable_env_checker=True, **arguments)
+
     with ExitStack() as held:
         recorder: Any = None
-        if recording.board is not None:
-            if record is None:
-                raise ConfigError("--board", "expected --record too, with the folder for the recorded run")
-            if world != WorldOptions(budget=world.budget):
-                raise ConfigError("--board", "the leaderboard determines the world; give only --env and --budget with it")
-            from ...experiments.board.served_entry import EntryRecorder, entry_config
-            from ...experiments.pages.leaderboard_page import pages_of
+        if recording.record is not None:
+            from ...experiments.serve.sessions import Recorder
 
-            config = entry_config(recording.board, env, recording.record_as, world.budget)
-            recorder = EntryRecorder(record, config, env, pages_of)
-            held.callback(_say_how_far, recorder)  # once it is closed
-            held.enter_context(recorder)
-            make_env = recorder.make_env
-        else:
-            arguments = world.arguments(env)
-
-            def make_env() -> Any:
-                return make(env, disable_env_checker=True, **arguments)
-
-            if record is not None:
-                from ...experiments.serve.recorder import Recorder
-
-                recorder = held.enter_context(Recorder(record, make_env(), env, recording.record_as))
+            recorder = held.enter_context(Recorder(recording.record, make_env(), env, recording.record_as))
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
@@ -87,12 +69,6 @@ def serve(
                 typer.echo("  anyone who can reach this address can play; there is no password", err=True)
 
         run(service, host, port, ready)
-
-
-def _say_how_far(recorder: Any) -> None:
-    where, missing = recorder.folder, recorder.missing
-    done = f"{where} is a leaderboard run; `costgym submit pack {where}` packs it"
-    typer.echo(f"{missing} episodes are left; the same command continues" if missing else done, err=True)
 
 
 def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:

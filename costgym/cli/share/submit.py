@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.board.reruns.options import QueueOptions
-from ...experiments.board.submissions.about import About
+from ...experiments.board.reruns.configuration import QueueOptions
+from ...experiments.board.submissions.manifest import About
 from ...experiments.play.options import Data
 from ...simulators.bounds import Count, argument, option
 from ...simulators.errors import ConfigError
@@ -38,11 +38,7 @@ def pack(
 
 
 @submit.command()
-def validate(
-    folder: Annotated[Path, argument("Folder of the submission.")],
-    place: WorkerOptions,
-    data: Data = None,
-) -> None:
+def validate(folder: Annotated[Path, argument("Folder of the submission.")], place: WorkerOptions, data: Data = None) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims.
 
     Example: `costgym submit validate mine`

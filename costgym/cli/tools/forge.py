@@ -75,7 +75,7 @@ def _one(
     plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
     write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
     if page is not None:
-        from ...experiments.pages.forged_world import world_page
+        from ...experiments.pages.world_pages import world_page
 
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))

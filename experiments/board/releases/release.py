@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from ....envs.base import FILE_PLACES, base_env
+from ....envs.base import base_env
 from ....envs.sessions.base import SessionBase
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.sessions.episode import session_world
@@ -24,8 +24,7 @@ from ..run_config import RunConfig, TrackConfig, make_run_config
 from ..submissions.replay import world_of
 
 FOLDER = Path(str(files(__package__ or "costgym.experiments.board.releases")))
-SUITES = ("quick", "robustness", "opencatp")
-"""Suites of a release: those that need no data of others."""
+SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
 SCRIPTED_EPISODES = 24
 
 
@@ -38,30 +37,17 @@ class FrozenTrack(BaseModel):
 
 
 class Release(BaseModel):
-    """A release of the benchmark.
-
-    Attributes:
-        name: such as ``costgym-2026.11``.
-        seed, grading, split: of every run.
-        suites: the tracks of each suite, by name.
-    """
+    """A release of the benchmark: the seed, grading and split of every run, and the tracks of its suites."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str
+    name: str  # such as `costgym-2026.11`
     seed: int
     grading: str
     split: str
-    suites: dict[str, dict[str, FrozenTrack]]
+    suites: dict[str, dict[str, FrozenTrack]]  # the tracks of each suite, by name
 
     def check(self, config: RunConfig) -> None:
-        """Raise an error for a run that is not played as this release says.
-
-        Args:
-            config: of the run; it may have fewer tracks, and other agents.
-
-        Raises:
-            ConfigError: names the first difference.
-        """
+        """Raise ConfigError, with the first difference, for a run of some tracks that is not played as this release says."""
         tracks = self.suites.get(config.suite)
         if tracks is None:
             raise ConfigError("--release", f"{self.name} has no suite {config.suite}; it has {', '.join(self.suites)}")
@@ -98,9 +84,8 @@ def load_release(name: str) -> Release:
 
 def freeze(track: TrackConfig) -> FrozenTrack:
     """The digests of a track and of its world."""
-    settings = {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in track.settings.items()}
     conditions = [condition.model_dump(mode="json") for condition in track.conditions]
-    terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, settings, conditions]
+    terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, track.portable_settings, conditions]
     state = hashlib.blake2b(json.dumps(world_of(track.scenario), sort_keys=True).encode(), digest_size=16)
     env = base_env(track.make_env(track.env, track.conditions[0]))
     world = env.world
@@ -112,7 +97,8 @@ def freeze(track: TrackConfig) -> FrozenTrack:
             state.update(repr(part).encode("utf-8", "backslashreplace"))
         for number in world.tasks.numbers(track.split)[:SCRIPTED_EPISODES]:
             state.update(_scripted(world, number).encode())
-    return FrozenTrack(terms=_digest(terms), world=state.hexdigest())
+    digest = hashlib.blake2b(json.dumps(terms, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return FrozenTrack(terms=digest, world=state.hexdigest())
 
 
 def _scripted(world: World, number: int) -> str:
@@ -122,15 +108,11 @@ def _scripted(world: World, number: int) -> str:
     return repr([(call.status.label, call.price, call.finished_s) for call in calls])
 
 
-def _digest(content: object) -> str:
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def make_release(name: str, seed: int = 0) -> Release:
+def make_release(name: str) -> Release:
     """A release of the suites as they are now."""
-    configs = {suite: make_run_config(suite, seed=seed) for suite in SUITES}
+    configs = {suite: make_run_config(suite, seed=0) for suite in SUITES}
     tracks = {suite: {track.name: freeze(track) for track in config.tracks} for suite, config in configs.items()}
-    return Release(name=name, seed=seed, grading="strict", split="test", suites=tracks)
+    return Release(name=name, seed=0, grading="strict", split="test", suites=tracks)
 
 
 def main(name: str) -> None:

@@ -18,12 +18,9 @@ from .configuration import pooled, unpublished_tracks, without_world
 from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tasks_needed, tidy, too_few
 from .references import REFERENCES, columns, play_references, value_of
 
-RERUN = "rerun"
-"""What `verified` says of a row whose figures are those of its agent's run on secret seeds; also the folder that holds it."""
-SHARES = frozenset({PASS_RATE, "value_share"})
-"""Figures that rank and lie between 0 and 1."""
-LEAD_TRACKS = frozenset({"text", "numbers"})
-"""Tracks whose agents choose among tools for one need. An honest agent's lead does not vary between worlds beyond its error."""
+RERUN = "rerun"  # `verified` of a row whose figures are from its agent's run on secret seeds; also the folder that holds it
+SHARES = frozenset({PASS_RATE, "value_share"})  # figures that rank and lie between 0 and 1
+LEAD_TRACKS = frozenset({"text", "numbers"})  # agents choose among tools there; an honest lead does not vary between worlds
 
 
 class Played(NamedTuple):
@@ -35,44 +32,26 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RerunRow:
-    """A row of a submission beside its rerun.
-
-    Attributes:
-        track, agent, budget, settings: which.
-        metric: the figure that ranks the track.
-        claimed, rerun: its values; that of the rerun is the mean of its worlds.
-        gap: between the two, and what the rerun comes to in the claim's world; see `equivalence`.
-        worlds: how many secret worlds it was played in.
-        references: mean values of the reference agents in the claim's world and in those of the rerun, by name.
-        tasks: how many tasks each world had.
-        needed: how many are needed, at least, so that a claim can be confirmed; see `equivalence.tasks_needed`.
-        rows: how many rows were compared, by which p-values are multiplied.
-        unpublished: the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
-        sandboxed: the agent's process could reach nothing but what it was sent, or ran code of costgym alone.
-        lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
-            the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
-        lead_p_value: of the difference in lead, times the number of agents and tracks compared.
-        figures: the row as the rerun derives it.
-    """
+    """A row of a submission beside its rerun; the rerun's value is the mean of its worlds."""
 
     track: str
     agent: str
     budget: dict[str, float]
     settings: dict[str, Any]
-    metric: str
+    metric: str  # the figure that ranks the track
     claimed: float
     rerun: float
-    gap: Gap
-    worlds: int
-    references: dict[str, tuple[float, float]]
-    tasks: int
-    needed: int | None
-    rows: int = 1
-    unpublished: bool = True
-    sandboxed: bool = True
-    lead: tuple[float, float] | None = None
-    lead_p_value: float = 1.0
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    gap: Gap  # between the two, and what the rerun comes to in the claim's world; see `equivalence`
+    worlds: int  # how many secret worlds it was played in
+    references: dict[str, tuple[float, float]]  # mean values of the reference agents in the claim's world and in the rerun's
+    tasks: int  # how many tasks each world had
+    needed: int | None  # how many are needed, at least, so that a claim can be confirmed; see `equivalence.tasks_needed`
+    rows: int = 1  # how many rows were compared, by which p-values are multiplied
+    unpublished: bool = True  # the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
+    sandboxed: bool = True  # the agent's process could reach nothing but what it was sent, or ran code of costgym alone
+    lead: tuple[float, float] | None = None  # of the chosen tools, claimed and again; None where there are no such choices
+    lead_p_value: float = 1.0  # of the difference in lead, times the number of agents and tracks compared
+    figures: Mapping[str, Any] = field(default_factory=dict)  # the row as the rerun derives it
 
     @property
     def p_value(self) -> float:
@@ -147,10 +126,8 @@ class RerunRow:
 def compare(
     run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: Iterable[Played], data: str | None = None
 ) -> list[RerunRow]:
-    """Compare every row of a rerun with that of the submission, both from their episodes.
-
-    The figure that ranks the track is compared row by row, the lead of the chosen tools once for an agent and a track.
-    """
+    """Compare every row of a rerun with that of the submission, both from their episodes: the figure that ranks the track row
+    by row, the lead of the chosen tools once for an agent and a track."""
     sides = [by_row(played) for played in (claimed, again)]
     whole, unpublished = pooled(rerun, ())[0], unpublished_tracks(run, rerun)
     rows: list[RerunRow] = []
@@ -159,7 +136,8 @@ def compare(
         for condition in track.conditions:
             asked = next(each for each in public.conditions if each.key == condition.key)
             places = [(public, asked, run.seed)]
-            places += [(inside, each, rerun.seed) for each in inside.conditions if _plain_key(each) == condition.key]
+            keys = [(condition_key(own.budget, without_world(own.settings)), own) for own in inside.conditions]
+            places += [(inside, own, rerun.seed) for key, own in keys if key == condition.key]
             references: list[list[list[EpisodeResult]]] = []
             for agent in track.agents:
                 key = agent, condition_key(condition.budget, condition.settings, track.name)
@@ -174,10 +152,6 @@ def compare(
         lead, lead_p_value = leads.get((each.track, each.agent), (None, 1.0))
         found.append(replace(each, rows=len(rows), lead=lead, lead_p_value=min(1.0, lead_p_value * max(1, len(leads)))))
     return found
-
-
-def _plain_key(condition: Condition) -> str:
-    return condition_key(condition.budget, without_world(condition.settings))
 
 
 def _compared(
@@ -270,11 +244,7 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
 def with_reruns(
     rows: Sequence[Mapping[str, Any]], reran: Sequence[RerunRow], keys: Sequence[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """Rows of a submission, those that were run again with the figures of their rerun, which rank them.
-
-    Args:
-        keys: the agent and condition of each row, as `RerunRow.key`.
-    """
+    """Rows of a submission, those that were run again (by `RerunRow.key`) with the figures of their rerun, which rank them."""
     by_key = {each.key: each for each in reran}
     found = []
     for row, key in zip(rows, keys, strict=True):

@@ -6,10 +6,11 @@ A world is a setting that varies (`envs.base.WORLD`), so that a rerun in several
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ....envs.base import WORLD, base_env
 from ....envs.registration import class_of
+from ....simulators.bounds import Count, Settings, option
 from ....simulators.errors import ConfigError
 from ...play.results import EpisodeResult
 from ..conditions import Condition, condition_key
@@ -19,25 +20,16 @@ from ..suites import ALL_VIEWS
 from ..tracks import track_of
 from .record import seed_of_text, world_seed_of_text
 
-WORLDS = 3
-"""Secret worlds of a rerun, where worlds are generated."""
-PLANS = "plans"
-"""The track whose samples ship with the package; other samples need a separate outcome table."""
+WORLDS = 3  # secret worlds of a rerun, where worlds are generated
+PLANS = "plans"  # the track whose samples ship with the package; other samples need a separate outcome table
 
 
 def rerun_config(
     manifest: Submission, secret: str, episodes: int | None, outcomes: str | Path | None = None, worlds: int = 1
 ) -> RunConfig:
-    """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind.
-
-    Generated worlds are generated again from the secret: tools, reliabilities, tasks and facts all differ. Worlds of recorded
-    data stay unchanged, and so does their digest.
-
-    Args:
-        episodes: number of episodes of every row and world, at most as many as it has; None for as many as were submitted.
-        outcomes: an outcome table that plans are run on, instead of the submission's.
-        worlds: how many worlds every row is played in, where worlds are generated.
-    """
+    """The submission's run on another seed, with the rows that were handed in, in other worlds of the same kind. Generated
+    worlds are generated again from the secret, `worlds` of them: tools, reliabilities, tasks and facts all differ. Worlds of
+    recorded data stay, but for a given outcome table of plans. No row has more `episodes` than its world has."""
     tracks = []
     for track in manifest.run.tracks:
         agents = tuple(dict.fromkeys(file.agent for file in manifest.files if file.track == track.name))
@@ -124,3 +116,17 @@ def _with_episodes(track: TrackConfig, episodes: int) -> TrackConfig:
 
     conditions = tuple(each.model_copy(update={"episodes": min(episodes, most(each))}) for each in track.conditions)
     return track.model_copy(update={"conditions": conditions})
+
+
+class QueueOptions(Settings):
+    """The options of `costgym submit rerun --queue`."""
+
+    queue: Annotated[Path | None, option("Judge every waiting entry of a folder instead; needs --board.", "FOLDER")] = None
+    board: Annotated[Path | None, option("With --queue: the leaderboard that accepted entries are added to.", "DIR")] = None
+    verdicts: Annotated[
+        Path | None, option("With --queue: where verdicts are kept, outside of it; by default FOLDER.verdicts.", "DIR")
+    ] = None
+    site: Annotated[Path | None, option("With --queue: build the leaderboard's site here in the end.", "DIR")] = None
+    most: Annotated[Count, option("With --queue: entries that are judged at most; others wait for the next run.")] = 100
+    worlds: Annotated[Count, option("Secret worlds that every row is played in, where worlds are generated.")] = WORLDS
+    minutes: Annotated[Count, option("With --queue: minutes after which an entry is refused.")] = 120

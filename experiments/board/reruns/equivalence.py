@@ -26,13 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MARGIN = 0.05
-"""Largest gap at which two figures count as the same: five points, or 0.05 of a plan score."""
+MARGIN = 0.05  # largest gap at which two figures count as the same: five points, or 0.05 of a plan score
 Z95 = 1.959963984540054
-Z90 = 1.6448536269514722
-"""Of the standard normal distribution, for an interval of 95 %, and of 90 %, as two one-sided tests at 5 % have it."""
-LEVEL = 0.01
-"""Of the honest submissions, at most this share has a row that is refuted, whatever the number of its rows."""
+Z90 = 1.6448536269514722  # of the standard normal distribution, for intervals of 95 % and of 90 % (two one-sided tests at 5 %)
+LEVEL = 0.01  # of the honest submissions, at most this share has a row that is refuted, whatever the number of its rows
 WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 """Standard deviation of an honest agent's figure between generated worlds, beyond its episodes and after the adjustment.
 
@@ -40,22 +37,15 @@ WORLD_SD = {"text": 0.006, "numbers": 0.012, "decisions": 0.043}
 0.012 of numbers, 0.034 of decisions (largest 0.040). What is set is no smaller, and for text and decisions larger.
 """
 OTHER_WORLD_SD = 0.05  # of a track for which none is measured
-MIN_TASKS = 10
-"""Tasks for each slope, at least; with fewer nothing is adjusted."""
+MIN_TASKS = 10  # tasks for each slope, at least; with fewer nothing is adjusted
 
 
 class WorldSide(NamedTuple):
-    """The episodes of a row in one world.
+    """The episodes of a row in one world."""
 
-    Attributes:
-        values: of each episode, (n_episodes,); NaN for a void one.
-        references: values of the references in the same episodes, (n_episodes, n_references).
-        tasks: of each episode, (n_episodes,).
-    """
-
-    values: NDArray[np.float64]
-    references: NDArray[np.float64]
-    tasks: NDArray[np.int64]
+    values: NDArray[np.float64]  # of each episode, (n_episodes,); NaN for a void one
+    references: NDArray[np.float64]  # values of the references in the same episodes, (n_episodes, n_references)
+    tasks: NDArray[np.int64]  # of each episode, (n_episodes,)
 
     @property
     def known(self) -> "WorldSide":
@@ -65,19 +55,12 @@ class WorldSide(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The adjusted gap between a claim and its rerun.
+    """The adjusted gap between a claim and its rerun."""
 
-    Attributes:
-        gap: the claim less the rerun.
-        error: its standard error.
-        rerun: what the rerun comes to in the claim's world: its mean after the adjustment, which ranks the row.
-        rerun_error: its standard error.
-    """
-
-    gap: float
-    error: float
-    rerun: float
-    rerun_error: float
+    gap: float  # the claim less the rerun
+    error: float  # its standard error
+    rerun: float  # what the rerun comes to in the claim's world: its mean after the adjustment, which ranks the row
+    rerun_error: float  # its standard error
 
     @property
     def ci90(self) -> tuple[float, float]:
@@ -95,14 +78,8 @@ class Gap(NamedTuple):
 
 
 def gap_of(claimed: WorldSide, rerun: Sequence[WorldSide], spread: float, share: bool) -> Gap:
-    """The adjusted gap of a row.
-
-    Args:
-        claimed: its episodes in the public world.
-        rerun: its episodes in each secret world.
-        spread: standard deviation between worlds, after the adjustment.
-        share: the figure is a share; then no world's error is smaller than if one more task had gone the other way.
-    """
+    """The adjusted gap between a claim and its rerun. `spread` is the standard deviation between worlds after the adjustment;
+    of a share, no world's error is smaller than if one more task had gone the other way."""
     sides = [side.known for side in (claimed, *rerun)]
     if not all(len(side.values) for side in sides):
         return Gap(0.0, math.inf, 0.0, math.inf)
@@ -115,12 +92,7 @@ def gap_of(claimed: WorldSide, rerun: Sequence[WorldSide], spread: float, share:
 
 
 def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: bool) -> tuple[list[float], list[float]]:
-    """The mean of each world after the adjustment, and its variance by its episodes.
-
-    Args:
-        sides: the worlds, without void episodes.
-        fitted: those of them over which the slopes are fitted.
-    """
+    """The mean of each world after the adjustment fitted over the worlds `fitted`, and its variance by its episodes."""
     centred = [side.values - side.values.mean() for side in fitted]
     others = [side.references - side.references.mean(axis=0) for side in fitted]
     slopes = np.zeros(sides[0].references.shape[1])
@@ -138,16 +110,8 @@ def adjusted(sides: Sequence[WorldSide], fitted: Sequence[WorldSide], share: boo
 
 
 def tasks_needed(spread_of_tasks: float, between: float, worlds: int, share: bool) -> int | None:
-    """Return the tasks in each world below which no claim can be confirmed, even where both figures are the same.
-
-    Args:
-        spread_of_tasks: variance of a task's mean value, after the adjustment where it is known.
-        between: standard deviation between worlds.
-        worlds: secret worlds of the rerun.
-
-    Returns:
-        The number; None where worlds differ by so much that none is enough.
-    """
+    """Return the tasks in each world below which no claim can be confirmed, even where both figures are the same; None where
+    worlds differ by so much that none is enough. `between` is the standard deviation between worlds."""
     room = (MARGIN / Z90) ** 2 / (1.0 + 1.0 / worlds) - between**2
     if room <= 0.0:
         return None

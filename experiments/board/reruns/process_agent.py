@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 from ....agents.base import Agent
@@ -19,26 +20,59 @@ from ....agents.models.base import REQUESTS, Function, FunctionCall, LanguageMod
 from ....agents.models.simulated import SIMULATED, is_simulated
 from ....agents.registry import make_agent, make_model
 from ....agents.world_side import LanguageModelHandle, ModelHandle, model_of
+from ....envs.actions import FINISH, MAX_TOKENS_REPORTED, read_usage
+from ....simulators.calls import Usage
 from ....simulators.errors import DataError, InfrastructureError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ...play.trajectories.record import AgentCrash
 from ..tracks import track_of
 from .configuration import PLANS
-from .meter import Meter
 from .sandbox import BUBBLEWRAP, NONE, Place, confined
 from .wire import MAX_ANSWER_BYTES, Patience, receive, send
 
+
+class Meter:
+    """The tokens that an agent's models used in an episode, less those that its actions have paid for. An action that reports
+    less than was used is charged for what was used; what it reports above that counts for later ones."""
+
+    def __init__(self) -> None:
+        self.requests = self._read = self._written = 0
+
+    def add(self, reply: Reply) -> None:
+        """Count a reply."""
+        self.requests += 1
+        self._read += reply.usage.input_tokens
+        self._written += reply.usage.output_tokens
+
+    def charge(self, action: Any) -> Any:
+        """An agent's action with the tokens that it has to pay for; one that owes nothing stays as it is."""
+        if not self.requests or not isinstance(action, str):
+            return action
+        try:
+            document = {"name": FINISH} if action.strip() == FINISH else json.loads(action)
+        except (ValueError, RecursionError):
+            return action  # it calls nothing and answers nothing, and the next action owes the tokens
+        if not isinstance(document, dict):
+            return action
+        said = read_usage(document.get("usage"))
+        usage = said or Usage(0, 0)
+        owed = (min(MAX_TOKENS_REPORTED, max(0, each)) for each in (self._read, self._written))
+        read, written = (max(pair) for pair in zip(owed, (usage.input_tokens, usage.output_tokens), strict=True))
+        self._read -= read
+        self._written -= written
+        if said is not None and (read, written) == (said.input_tokens, said.output_tokens):
+            return action
+        paid = usage._replace(input_tokens=read, output_tokens=written)
+        return json.dumps({**document, "usage": paid.document()})
+
+
 LONG = 100
 MAX_EXAMPLES = 10_000
-STARTS = 10
-"""Times that the process of an agent is started; each is lost at the latest after `REPLY_S`."""
-REPLY_S = 120.0
-"""Seconds in which an agent must have read what it was sent, and have sent each of its answers whole."""
-MAX_QUESTIONS = 10_000
-"""Questions to its models in an episode, each of which takes the judge's time; our own agents ask at most some hundred."""
+STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
+REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
+MAX_QUESTIONS = 10_000  # to its models in an episode, which take the judge's time; ours ask some hundred
 _SET_DUMPABLE = 4  # prctl(2)
-_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
-"""Variables that the agent's process may see: no keys, no addresses."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")  # that the agent may see: no keys
 
 
 @contextlib.contextmanager
@@ -56,23 +90,10 @@ def unreadable_memory() -> Iterator[None]:
 
 
 class ProcessAgent(Agent):
-    """Plays as the agent of that name does, which lives in another process. Close it after use.
-
-    An exception of the agent's, or a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is
-    started again at the next reset, `STARTS` times in all.
-
-    Args:
-        name: of a built-in agent, or ``FILE.py:CLASS``; the file is read in the other process alone.
-        env_id: the environment that it plays in.
-        code: the folder that it runs in, with the agent's files.
-        experience: past uses that BTP plans from, as JSON lines.
-        search, btp: fields of `SearchSettings` and `BtpSettings`.
-        model: the run's language model, which answers on this side whatever it is.
-        sandbox: `bubblewrap` or `none`, as `sandbox.choose` returns it.
-
-    Raises:
-        DataError: the agent cannot be made; says why.
-    """
+    """Plays as the agent of that name does, which lives in another process. Close it after use. An exception of the agent's, or
+    a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is started again at the next reset,
+    `STARTS` times in all. A file `FILE.py:CLASS` is read in the other process alone, in the folder `code`; the run's language
+    model answers on this side, whatever it is. Raises DataError if the agent cannot be made."""
 
     brokered = True
 
@@ -253,7 +274,7 @@ class ProcessAgent(Agent):
                 return bool(model.search(str(given[0])))
             if what == "choose":
                 query, names = given
-                return model.choose(str(query), [_Named(str(name)) for name in names])
+                return model.choose(str(query), [SimpleNamespace(name=str(name)) for name in names])
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
         raise AgentCrash(f"its process asked for {what!r:.80}")
@@ -280,13 +301,6 @@ class _OnceEach(pickle.Pickler):
             self._sent[id(value)] = value  # kept, so that no other object takes its number
             send(self._pipe, pickle.dumps(("define", id(value), value)))
         return id(value)
-
-
-class _Named:
-    """A candidate of which only the name counts."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def _message(document: dict[str, Any]) -> Message:

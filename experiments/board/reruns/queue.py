@@ -50,33 +50,22 @@ from .sandbox import NONE, choose
 
 WORK, BEGUN, VERDICTS = ".work", "begun.jsonl", ".verdicts"
 ENTRY, SECRET = "entry", "secret"
-TRIES = 10
-"""Times that an entry is begun. One that ends the queue each time is refused; one that did not is told from it nowhere else."""
-MEMORY_BYTES, FILE_BYTES = 8 * 2**30, 4 * 2**30
-"""Bounds on the process that judges an entry, and on each file it writes."""
+TRIES = 10  # times that an entry is begun; one that ends the queue each time is refused
+MEMORY_BYTES, FILE_BYTES = 8 * 2**30, 4 * 2**30  # bounds on the process that judges an entry, and on each file it writes
 LONGEST_WORDS = 2000
 
 
 class Verdict(BaseModel):
-    """The content of `NAME.verdict.json`.
-
-    Attributes:
-        entry: digest of the folder that was judged.
-        accepted: its rows are on the leaderboard.
-        said: why, in sentences.
-        name: of the submission; "" where its manifest cannot be read.
-        commitment: hash of the secret that it was run again on.
-        judged: verdicts on folders of this name, this one included.
-    """
+    """The content of `NAME.verdict.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["costgym.verdict/1"] = "costgym.verdict/1"
-    entry: str
-    accepted: bool
-    said: list[str]
-    name: str = ""
-    commitment: str = ""
-    judged: int = 1
+    entry: str  # digest of the folder that was judged
+    accepted: bool  # its rows are on the leaderboard
+    said: list[str]  # why, in sentences
+    name: str = ""  # of the submission; "" where its manifest cannot be read
+    commitment: str = ""  # hash of the secret that it was run again on
+    judged: int = 1  # verdicts on folders of this name, this one included
 
     @property
     def words(self) -> str:
@@ -104,27 +93,14 @@ def judge_queue(
     worlds: int = WORLDS,
     verdicts: Path | None = None,
 ) -> dict[str, Verdict]:
-    """Judge the entries that wait in a folder; accepted ones are added to a leaderboard, with their reruns.
+    """Judge up to `most` entries that wait in a folder, each on a secret of its own that follows from the given one; accepted
+    ones are added to a leaderboard, with their reruns. Returns the new verdicts by the entries' names.
 
     May be killed at any moment and run again: an entry has one verdict, and the board and the verdicts end with the same bytes
-    as those of a queue that was not killed, as far as the entries' agents repeat themselves.
-
-    Args:
-        secret: file with the secret of the queue; ``-`` reads it from standard input. Change it whenever reruns are published.
-        most: entries judged at most.
-        minutes: after which an entry is refused.
-        sandbox: of the agents, one of `sandbox.SANDBOXES`. Without one, entries with code of their own go on waiting.
-        say: called with a line about each entry.
-        worlds: secret worlds that every row is played in, where worlds are generated.
-        verdicts: the maintainer's folder of verdicts, which no entry can reach; by default `QUEUE.verdicts` beside the queue.
-
-    Returns:
-        The new verdicts, by the entries' names.
-
-    Raises:
-        ConfigError: there is no such folder, the verdicts would lie among the entries, the board has not ended, or another
-            process judges the queue.
-        DataError: the disk is full, or refuses a file.
+    as those of a queue that was not killed, as far as the entries' agents repeat themselves. Verdicts lie where no entry can
+    reach them, by default in `QUEUE.verdicts` beside the queue. Without a sandbox, entries with code of their own go on
+    waiting. Raises ConfigError if a folder is unusable or another process judges the queue, DataError if the disk refuses a
+    file.
     """
     if not queue.is_dir():
         raise ConfigError("--queue", f"{queue} is not a folder; expected one with an entry in each of its folders")
@@ -245,8 +221,7 @@ def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _O
         if manifest is None:
             return _Outcome(False, problems[:3])
         name = manifest.name
-        problems = _misfits(manifest, board, mine)
-        if problems:
+        if problems := _misfits(manifest, board, mine):
             return _Outcome(False, problems, name)
         code = entry / CODE
         own = code if code.is_dir() else None
@@ -266,8 +241,7 @@ def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _O
 
 def _misfits(manifest: Submission, board: Path, mine: bool) -> list[str]:
     """List why an entry cannot be on a leaderboard, as far as its manifest tells."""
-    different = differences(read_run_config(board), manifest.run)
-    if different:
+    if different := differences(read_run_config(board), manifest.run):
         return [f"was not played as the leaderboard is; different: {', '.join(different)}"]
     # a contact is public and can be copied, so only the folder that brought an entry may replace it
     if (board / SUBMISSIONS / manifest.name).exists() and not mine:

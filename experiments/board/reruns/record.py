@@ -13,35 +13,23 @@ from ...play.trajectories.format import decode_once
 from ..submissions.manifest import Submission, VoidReasons, manifest_digest
 
 RECORD = "rerun.json"
-OUTCOMES = "outcomes.npz"
-"""The outcome table of a rerun of plans, beside its record, where it is not the public one."""
+OUTCOMES = "outcomes.npz"  # the outcome table of a rerun of plans, beside its record, where it is not the public one
 STANDARD_INPUT = "-"
 
 
 class Record(BaseModel):
-    """The content of `rerun.json`: the submission that was run again, and the secret.
-
-    Attributes:
-        manifest: hash of the submission's manifest.
-        secret: published with the rerun; it determines the seed and the seed of the worlds.
-        commitment: hash of the secret, published before the rerun.
-        episodes: number of episodes of every row and world; None for as many as were submitted.
-        worlds: how many worlds every row was played in, where worlds are generated.
-        outcomes: digest of the outcome table that plans were run on, where it is not the public one.
-        sandbox: of the agents' processes.
-        void: episodes that a broken back-end on the judge's side made void, by the path of their row's file.
-    """
+    """The content of `rerun.json`: the submission that was run again, and the secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["costgym.rerun/3"] = "costgym.rerun/3"
-    manifest: str
-    secret: str = Field(min_length=32, max_length=1000)
-    commitment: str
-    episodes: int | None = Field(default=None, ge=1)
-    worlds: int = Field(default=1, ge=1, le=100)
-    outcomes: str | None = None
-    sandbox: Literal["bubblewrap", "none"] = "none"
-    void: dict[str, VoidReasons] = {}  # pydantic copies it
+    manifest: str  # hash of the submission's manifest
+    secret: str = Field(min_length=32, max_length=1000)  # published with the rerun; seed and worlds follow from it
+    commitment: str  # hash of the secret, published before the rerun
+    episodes: int | None = Field(default=None, ge=1)  # of every row and world; None for as many as were submitted
+    worlds: int = Field(default=1, ge=1, le=100)  # how many worlds every row was played in, where worlds are generated
+    outcomes: str | None = None  # digest of the outcome table that plans were run on, where it is not the public one
+    sandbox: Literal["bubblewrap", "none"] = "none"  # of the agents' processes
+    void: dict[str, VoidReasons] = {}  # of our own back-ends, by the path of their row's file; pydantic copies it
 
     def to_json(self) -> str:
         """The record as it is written."""

@@ -35,8 +35,7 @@ from .record import OUTCOMES, RECORD, Record, commitment_of_text, read_secret
 from .sandbox import BUBBLEWRAP, choose
 
 MAX_RECORDS_BYTES = 4 * 2**30
-PASSES = 4
-"""Processes, at least, that share the episodes of a row of own code, so that none meets a task twice or many of the others."""
+PASSES = 4  # processes, at least, that share a row of own code, so that none meets a task twice or many others
 
 
 def new_secret(path: Path) -> str:
@@ -71,18 +70,10 @@ def rerun(
     The submission is replayed first: what it claims is what follows from its actions. Past uses of tools, which agents with BTP
     plan from, are collected again in the rerun's world.
 
-    Args:
-        secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
-        out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
-        commitment: the hash that was published before; the secret must fit it.
-        code: folder with the submission's agent files (``FILE.py:CLASS``).
-        episodes: number of episodes of every row and world, at most as many as it has; by default as many as were submitted.
-        outcomes: a secret outcome table for vision planners, whose samples are public otherwise.
-        worlds: how many secret worlds every row is played in, where worlds are generated.
-
-    Raises:
-        ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
-        DataError: the submission differs from replay, or an agent cannot be made. One that crashes fails in that episode.
+    Seeds and worlds follow from the secret in a file (`-`: standard input), which must fit a published commitment. `code` is
+    the folder of the submission's agent files; `outcomes` is a secret outcome table for vision planners, whose samples are
+    public. `out` becomes a leaderboard run like any other. Raises ConfigError if the secret does not fit, nothing can be rerun
+    or `out` belongs to another run, DataError if the submission differs from replay or an agent cannot be made.
     """
     kind = choose(sandbox)
     text = read_secret(secret)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -47,26 +47,15 @@ _TERMINAL = (0x5412, 0x541C)  # ioctls that type into a terminal: TIOCSTI, TIOCL
 
 
 class Place(NamedTuple):
-    """The paths that an agent's process is given.
+    """The paths that an agent's process is given."""
 
-    Attributes:
-        home: an empty folder, in memory; the process starts here where there is no `code`.
-        code: the folder of the agent's own files, read-only; the process starts here.
-    """
-
-    home: Path
-    code: Path | None = None
+    home: Path  # an empty folder, in memory; the process starts here where there is no `code`
+    code: Path | None = None  # the folder of the agent's own files, read-only; the process starts here
 
 
 def choose(sandbox: str) -> str:
-    """Return the sandbox to use: `bubblewrap` or `none`.
-
-    Args:
-        sandbox: one of `SANDBOXES`; `auto` takes bubblewrap where this machine has it.
-
-    Raises:
-        ConfigError: bubblewrap is asked for, and this machine cannot run it.
-    """
+    """Return the sandbox to use: `bubblewrap` or `none`; `auto` takes bubblewrap where this machine has it. Raises ConfigError
+    if bubblewrap is asked for, and this machine cannot run it."""
     if sandbox not in SANDBOXES:
         raise UnknownName("sandbox", sandbox, SANDBOXES)
     if sandbox == NONE:
@@ -96,10 +85,8 @@ def why_not() -> str:
 
 @contextmanager
 def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-    """Yield a command that runs another in the sandbox, and the file handles that it must inherit.
-
-    Run as an ordinary user: the kernel counts none of root's threads, so only their memory bounds those.
-    """
+    """Yield a command that runs another in the sandbox, and the file handles that it must inherit. Run as an ordinary user: the
+    kernel counts none of root's threads, so only their memory bounds those."""
     handle = _filter()
     try:
         limits = _limits(data=MEMORY_BYTES, stack=STACK_BYTES, fsize=FILE_BYTES, nofile=OPEN_FILES, cpu=PROCESSOR_S, core=0)
@@ -140,12 +127,7 @@ def _readable() -> list[str]:
     system = [Path(path) for path in ("/usr", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")]
     found = {path for path in (*map(Path, (sys.prefix, sys.base_prefix)), *parts, *system) if path.exists()}
     found |= {path.resolve() for path in found}
-    return sorted(map(str, _outermost(found)))
-
-
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    among = set(paths)
-    return [path for path in among if not among.intersection(path.parents)]
+    return sorted(str(path) for path in found if not found.intersection(path.parents))
 
 
 def _links() -> list[str]:

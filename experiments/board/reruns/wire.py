@@ -8,39 +8,13 @@ import json
 import os
 import select
 import time
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20
-"""Longest frames to an agent, and from it: its longest action takes 1.2 MB, and the rest is for questions to its models."""
-
-
-class Readable(Protocol):
-    """A source of frames."""
-
-    def read(self, count: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
-        ...
-
-
-class Writable(Protocol):
-    """A sink of frames."""
-
-    def write(self, content: bytes, /) -> object:
-        """Write all of it."""
-        ...
-
-    def flush(self) -> object:
-        """Hand on what was written."""
-        ...
+MAX_FRAME_BYTES, MAX_ANSWER_BYTES = 64 * 2**20, 8 * 2**20  # longest frames to an agent and from it; an action takes 1.2 MB
 
 
 class Patience:
-    """Reads or writes a pipe, and waits for all of it until a deadline, however slow the other side is.
-
-    Args:
-        pipe: used by nobody else meanwhile; one that is written to does not block.
-        seconds: to wait in all.
-    """
+    """Reads or writes all of a pipe until a deadline, however slow the other side is; one that is written to does not block."""
 
     def __init__(self, pipe: IO[bytes], seconds: float) -> None:
         self._file, self._deadline = pipe.fileno(), time.monotonic() + seconds
@@ -65,14 +39,14 @@ class Patience:
         """Nothing is kept back."""
 
 
-def send(pipe: Writable, content: bytes) -> None:
+def send(pipe: "IO[bytes] | Patience", content: bytes) -> None:
     """Write a frame."""
     pipe.write(len(content).to_bytes(8, "big"))
     pipe.write(content)
     pipe.flush()
 
 
-def receive(pipe: Readable, most: int = MAX_FRAME_BYTES) -> bytes:
+def receive(pipe: "IO[bytes] | Patience", most: int = MAX_FRAME_BYTES) -> bytes:
     """The next frame; raises EOFError where the other side is gone, and ValueError where it is too long."""
     head = _exactly(pipe, 8)
     length = int.from_bytes(head, "big")
@@ -81,7 +55,7 @@ def receive(pipe: Readable, most: int = MAX_FRAME_BYTES) -> bytes:
     return _exactly(pipe, length)
 
 
-def _exactly(pipe: Readable, count: int) -> bytes:
+def _exactly(pipe: "IO[bytes] | Patience", count: int) -> bytes:
     parts = []
     while count:
         part = pipe.read(count)
@@ -95,13 +69,7 @@ def _exactly(pipe: Readable, count: int) -> bytes:
 def message_document(message: Any) -> dict[str, Any]:
     """A message of a conversation as JSON."""
     calls = [{"name": str(call.name), "arguments": call.arguments, "id": call.id} for call in message.calls]
-    return {
-        "role": message.role,
-        "content": message.content,
-        "calls": calls,
-        "name": message.name,
-        "call_id": message.call_id,
-    }
+    return {"role": message.role, "content": message.content, "calls": calls, "name": message.name, "call_id": message.call_id}
 
 
 def encoded(document: Any) -> bytes:

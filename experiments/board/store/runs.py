@@ -23,37 +23,23 @@ from ..tracks import track_of
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A row of the leaderboard and the place of its episodes.
+    """A row of the leaderboard and the place of its episodes."""
 
-    Attributes:
-        id: short digest, the same wherever the entry is read from.
-        file: path of its trajectories below the run's folder; empty without trajectories.
-        verified: whether replay confirmed all of its episodes.
-    """
-
-    id: str
+    id: str  # short digest, the same wherever the entry is read from
     row: Mapping[str, Any]
-    file: str
-    verified: bool
+    file: str  # path of its trajectories below the run's folder; empty without trajectories
+    verified: bool  # whether replay confirmed all of its episodes
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that has ended.
+    """A run that has ended."""
 
-    Attributes:
-        id: digest of the manifest; equal configurations have equal ids.
-        manifest: the content of `run.json`.
-        document: the content of `leaderboard.json`.
-        folder: folder of the run's trajectories, or None if it is unknown.
-        entries: one entry per row of the document, in its order.
-    """
-
-    id: str
-    manifest: Mapping[str, Any]
-    document: Mapping[str, Any]
-    folder: Path | None
-    entries: tuple[RunEntry, ...]
+    id: str  # digest of the manifest; equal configurations have equal ids
+    manifest: Mapping[str, Any]  # the content of `run.json`
+    document: Mapping[str, Any]  # the content of `leaderboard.json`
+    folder: Path | None  # folder of the run's trajectories, or None if it is unknown
+    entries: tuple[RunEntry, ...]  # one entry per row of the document, in its order
     results: Callable[[], Iterator[tuple[str, EpisodeResult]]]
 
 
@@ -95,12 +81,8 @@ def read_run(folder: str | Path) -> Run:
 
 
 def read_ended(folder: Path) -> dict[str, Any]:
-    """The content of a run's `leaderboard.json`, as far as all who use it rely on it.
-
-    Raises:
-        ConfigError: the folder holds no run, or one that has not ended.
-        DataError: it cannot be read, or is not what a run writes.
-    """
+    """The content of a run's `leaderboard.json`, as far as all who use it rely on it; raises ConfigError if the folder holds no
+    run, or one that has not ended, or DataError if it cannot be read, or is not what a run writes."""
     path = folder / "leaderboard.json"
     missing = next((name for name in ("run.json", path.name) if not (folder / name).is_file()), None)
     if missing is not None:

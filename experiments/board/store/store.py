@@ -18,30 +18,21 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from ....simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ....simulators.errors import ConfigError, DataError, InfrastructureError
 from ...play.files import reading
 from ...play.results import EpisodeResult, outcome
 from ...play.trajectories.replay import readable
 from .runs import Run, RunEntry, entry_of, read_run
 from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
-BATCH = 2000
-"""Number of rows sent at once."""
+BATCH = 2000  # number of rows sent at once
 _FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("void_reason", "crash", "replies")]
 """The others stand in a run's own files."""
 
 
 class Store:
-    """A database of results. Use it as a context manager, or close it.
-
-    Args:
-        url: `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`. A missing SQLite file and missing
-            tables are created.
-        create: False raises an error for a database without the tables instead.
-
-    Raises:
-        InfrastructureError: the database cannot be reached.
-    """
+    """A database of results, `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`; a context manager.
+    Missing files and tables are created, unless `create` is False. Raises InfrastructureError if it cannot be reached."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._url = store_url(url)
@@ -86,15 +77,8 @@ class Store:
         self._engine.dispose()
 
     def save(self, run: Run, verified: bool = False) -> str:
-        """Save a run in one transaction. A run that is stored already is updated.
-
-        Args:
-            verified: whether replay confirmed every entry.
-
-        Raises:
-            InfrastructureError: the database failed; nothing of the run was changed.
-            DataError: an episode of the run cannot be read; nothing was changed.
-        """
+        """Save a run in one transaction, in place of the same one, all or nothing. `verified`: replay confirmed every entry.
+        Raises InfrastructureError if the database failed, DataError if an episode of the run cannot be read."""
         document = run.document
         scenario = document.get("scenario") or {}
         about: dict[str, Any] = {
@@ -123,10 +107,10 @@ class Store:
                 self._upsert(connection, episodes, ("run", "entry", "episode"), batch)
         return run.id
 
-    def save_folder(self, folder: str | Path, verified: bool = False) -> str:
+    def save_folder(self, folder: str | Path) -> str:
         """`save` of the run in a folder."""
         with reading(Path(folder)):
-            return self.save(read_run(folder), verified)
+            return self.save(read_run(folder))
 
     def runs(self) -> list[Run]:
         """All runs, in order of suite, scenario, seed and id."""
@@ -137,13 +121,6 @@ class Store:
         verified = {(run, entry) for run, entry, flag in flags if flag}
         # sorted here: databases differ in how they order texts
         return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
-
-    def run(self, run: str) -> Run:
-        """A run by its id; raises UnknownName where there is none."""
-        found = {each.id: each for each in self.runs()}
-        if run not in found:
-            raise UnknownName("run", run, found)
-        return found[run]
 
     def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
         """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
@@ -161,11 +138,6 @@ class Store:
             for table in (entries, episodes):
                 mine = (table.c.run == run) & (table.c.entry == entry)
                 connection.execute(sa.update(table).where(mine).values(verified=True))
-
-    def remove(self, run: str) -> None:
-        """Delete a run, its entries and episodes from the store; its folder remains."""
-        with self._errors(), self._writing() as connection:
-            connection.execute(sa.delete(runs).where(runs.c.run == run))
 
     def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None

@@ -16,12 +16,9 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("sqlalchemy", "store") from error
 
-SCHEMA = 2
-"""Version of the tables."""
-WAIT_S = 60.0
-"""How long a writer waits for another."""
-_LOCK = 0x636F7374
-"""Key of PostgreSQL's advisory lock for creating the tables."""
+SCHEMA = 2  # version of the tables
+WAIT_S = 60.0  # how long a writer waits for another
+_LOCK = 0x636F7374  # key of PostgreSQL's advisory lock for creating the tables
 
 metadata = sa.MetaData()
 Number: sa.Double[float] = sa.Double(53)
@@ -73,11 +70,8 @@ episodes = sa.Table(
 
 
 def store_url(text: str) -> URL:
-    """A URL of the store: as SQLAlchemy has them; a plain path is an SQLite file, `postgresql://` goes through psycopg.
-
-    Raises:
-        ConfigError: it is no URL, or of a database that the store does not speak.
-    """
+    """A URL of the store: as SQLAlchemy has them; a plain path is an SQLite file, `postgresql://` goes through psycopg. Raises
+    ConfigError if it is no URL, or of a database that the store does not speak."""
     try:
         url = make_url(text if "://" in text else f"sqlite:///{text}")
     except (ArgumentError, ValueError):  # the text is not shown: it may hold a password

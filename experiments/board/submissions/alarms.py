@@ -27,50 +27,33 @@ RARE_Z = 3.5
 
 One in 4,300 of a normal distribution; `benchmarks/hostile/honest_entries.py` counts them.
 """
-MIN_TASKS = 20
-"""Fewest tasks for which a row is set beside the informed policy."""
-MIN_CALLS = 50
-"""Smallest number of first calls for which a row's luck is judged."""
+MIN_TASKS = 20  # fewest tasks for which a row is set beside the informed policy
+MIN_CALLS = 50  # smallest number of first calls for which a row's luck is judged
 FLAWLESS = {"plans": 2 / 3, "decisions": 0.98}
 """Share of a track's tasks, at most, that an honest agent plays as well as the optimum does, which knows the answer.
 
 Of plans the best fixed plan of each task, which knows how they go on average, is the best on all of its samples in 0.22 of the
 sequential tasks and in none of the others; of decisions the best of our agents is without a flaw in 0.88 of the public tasks.
 """
-FLAWLESS_LEVEL = 0.01
-"""Significance level of the alarm for flawless tasks."""
-ROUNDING = 1e-6
-"""Regret below this counts as 0."""
+FLAWLESS_LEVEL = 0.01  # significance level of the alarm for flawless tasks
+ROUNDING = 1e-6  # regret below this counts as 0
 
 
 class Signs(NamedTuple):
-    """The signs of foreknowledge in one episode, or in many.
+    """The signs of foreknowledge in one episode, or in many."""
 
-    Attributes:
-        better: episodes that came out better than the optimum.
-        unseen: facts in answers that nothing the agent had read held.
-        worked, expected, variance: first calls of tools that worked; how many were to be expected of tools so reliable; and the
-            variance of that number, if calls are independent.
-        squares, episodes: squared luck of each episode, summed, and how many: that variance as it was met, since calls of an
-            episode may be alike.
-        calls: those first calls.
-        choices: those of them where other tools on offer would have served the same need.
-        lead: by how much the tools of those choices are more reliable than the others, on average over the others, summed.
-        tasks, flawed: the tasks, and those of them that in some episode were not played as well as the optimum would.
-    """
-
-    better: int = 0
-    unseen: int = 0
-    worked: float = 0.0
-    expected: float = 0.0
-    variance: float = 0.0
-    squares: float = 0.0
+    better: int = 0  # episodes that came out better than the optimum
+    unseen: int = 0  # facts in answers that nothing the agent had read held
+    worked: float = 0.0  # first calls of tools that worked
+    expected: float = 0.0  # how many were to be expected of tools so reliable
+    variance: float = 0.0  # of that number, if calls are independent
+    squares: float = 0.0  # squared luck of each episode, summed: that variance as it was met; calls of an episode may be alike
     episodes: int = 0
-    calls: int = 0
-    choices: int = 0
-    lead: float = 0.0
+    calls: int = 0  # those first calls
+    choices: int = 0  # those of them where other tools on offer would have served the same need
+    lead: float = 0.0  # by how much the tools chosen are more reliable than the others on average, summed
     tasks: frozenset[str] = frozenset()
-    flawed: frozenset[str] = frozenset()
+    flawed: frozenset[str] = frozenset()  # tasks that in some episode were not played as well as the optimum would
 
     @property
     def z(self) -> float:
@@ -81,20 +64,12 @@ class Signs(NamedTuple):
 
 
 class Foresight(NamedTuple):
-    """How much better a row's episodes are than those of the informed policy in the same luck.
+    """How much better a row's episodes are than those of `oracle-informed` in the same luck. That policy knows how every tool
+    behaves on average, as no agent can, but not the luck of the episode. Whoever beats it again and again knew that luck."""
 
-    That policy (`oracle-informed`) knows how every tool behaves on average, as no agent can, but not the luck of the episode.
-    Whoever beats it again and again knew that luck.
-
-    Attributes:
-        gain: mean plan score above that policy's, which is its regret less the row's.
-        z: the same in standard errors; episodes of one task count as one.
-        tasks: how many.
-    """
-
-    gain: float = 0.0
-    z: float = 0.0
-    tasks: int = 0
+    gain: float = 0.0  # mean plan score above that policy's, which is its regret less the row's
+    z: float = 0.0  # the same in standard errors; episodes of one task count as one
+    tasks: int = 0  # how many
 
 
 def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
@@ -116,11 +91,7 @@ _SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"
 
 
 def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Signs:
-    """The signs of an episode that has ended.
-
-    Args:
-        world: the environment, standing at its end.
-    """
+    """The signs of an episode that has ended, from the environment that stands at its end."""
     better = int(result.regret is not None and result.regret < -ROUNDING)
     task = frozenset(
         {result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))}
@@ -173,11 +144,7 @@ def total(signs: Iterable[Signs]) -> Signs:
 
 
 def alarms(signs: Signs, track: str = "", foresight: Foresight | None = None) -> list[str]:
-    """List the alarms that are raised, as sentences.
-
-    Args:
-        foresight: of the row, where there is an informed policy in its track.
-    """
+    """List the alarms that are raised, as sentences; `foresight` is None where the track has no informed policy."""
     found = []
     if signs.better:
         found.append(

@@ -32,12 +32,8 @@ def text_of(path: Path) -> str:
 
 
 def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list[str]:
-    """Name the files in a folder that no command wrote there.
-
-    Args:
-        known: paths of the files that belong there, relative to it; one that ends in ``/`` stands for all that is below.
-        below: look in this part of the folder only.
-    """
+    """Name the files in a folder, or in its part `below`, that no command wrote there. Of the relative paths that are known,
+    one that ends in `/` stands for all that is below."""
     known = set(known)
     names, folders = {name.rpartition("/")[2] for name in known}, tuple(name for name in known if name.endswith("/"))
     found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
@@ -118,11 +114,7 @@ def check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[str]:
-    """Rows that are extra, missing, edited or out of order.
-
-    Args:
-        derived: a leaderboard's document, with the rows that there should be.
-    """
+    """Rows that are extra, missing, edited or out of order, beside those of a derived leaderboard."""
     if not all(isinstance(row, dict) for row in found):
         yield "rows: expected objects"
         return

@@ -10,19 +10,38 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ....simulators.bounds import Settings
 from ....simulators.errors import DataError
 from ...play.files import json_text
 from ...play.trajectories.format import decode_once
 from ..run_config import RowConfig, RunConfig
 from ..run_log import trajectory_path
-from .about import About
+
+
+class About(Settings):
+    """What a submission says of itself."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
+    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
+    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
+    description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
+    organisation: str = Field(default="", max_length=200, description="Whose work it is.")
+    date: str = Field(default="", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="Day of the run, as 2026-11-22.")
+    code: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where the agents' code is.")
+    commit: str = Field(default="", pattern="^([0-9a-f]{7,64})?$", description="Commit of the code that was run.")
+    cost: str = Field(default="", max_length=200, description="What the run cost, in real money or machine hours.")
+    model: str = Field(
+        default="",
+        max_length=200,
+        exclude_if=lambda value: not value,  # manifests from before this field keep their bytes
+        description="What the agents think with: a language model and its version, a policy's network, none.",
+    )
+
 
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
-CODE = "code"
-"""Folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else."""
-VERDICT = ".verdict.json"
-"""How the names of verdicts end, which only whoever keeps a queue writes; no file of an entry has such a name."""
+CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
+VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 
@@ -79,8 +98,7 @@ class Submission(BaseModel):
         return RowConfig(track, file.agent, file.condition, track.conditions[file.condition])
 
     def about(self) -> dict[str, str]:
-        """Describe the submitter, the contact and the manifest, as the leaderboard shows them; what was left empty is
-        left out."""
+        """Describe the submitter, the contact and the manifest, as the leaderboard shows them, without what was left empty."""
         names = ("description", "organisation", "date", "code", "commit", "cost", "model")
         optional = {**{name: getattr(self, name) for name in names}, "release": self.run.release or ""}
         known = {name: value for name, value in optional.items() if value}

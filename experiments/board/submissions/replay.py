@@ -29,61 +29,38 @@ from ..tracks import track_of
 from .alarms import Signs, signs_of
 from .manifest import MAX_PROBLEMS
 
-Voids = Mapping[int, EpisodeResult]
-"""Results of a row's void episodes, by index: they have no line."""
+Voids = Mapping[int, EpisodeResult]  # results of a row's void episodes, by index: they have no line
 
 
 class RecordedRow(NamedTuple):
-    """A trajectory file that is to hold all episodes of a row.
+    """A trajectory file that is to hold all episodes of a row."""
 
-    Attributes:
-        path: of the file, below its folder.
-        row: what it has to be.
-        digest: of the file, where something vouches for it.
-        data: folder or file that its world is read from, where that is not the one that the file names.
-        void: results of its void episodes, by index: they have no line.
-    """
-
-    path: str
-    row: RowConfig
-    digest: str | None = None
-    data: str | None = None
-    void: Voids = MappingProxyType({})
+    path: str  # of the file, below its folder
+    row: RowConfig  # what it has to be
+    digest: str | None = None  # of the file, where something vouches for it
+    data: str | None = None  # folder or file that its world is read from, where that is not the one that the file names
+    void: Voids = MappingProxyType({})  # results of its void episodes, by index: they have no line
 
 
 class Part(NamedTuple):
-    """A batch of a file's lines to replay.
+    """A batch of a file's lines to replay; agent, model and seed are those of all its episodes."""
 
-    Attributes:
-        file: its place in the list.
-        path: where it lies; named in errors, read by nobody.
-        header: its first line.
-        data: folder or file that its world is read from.
-        agent, model: who plays in all of it; None where its first episode cannot be read.
-        settings: of its condition.
-        episodes: how many it is to have, void ones included.
-        void: those that are void and have no line.
-        seed, seeds: of the run, and how many a task has.
-        lines: some of the others.
-    """
-
-    file: int
-    path: str
-    header: str
-    data: str | None
+    file: int  # its place in the list
+    path: str  # where it lies; named in errors, read by nobody
+    header: str  # its first line
+    data: str | None  # folder or file that its world is read from
     agent: str
-    model: str | None
-    settings: dict[str, Any]
-    episodes: int
-    void: frozenset[int]
+    model: str | None  # None where the first episode cannot be read
+    settings: dict[str, Any]  # of its condition
+    episodes: int  # how many it is to have, void ones included
+    void: frozenset[int]  # those that are void and have no line
     seed: int
-    seeds: int
-    lines: list[Line]
+    seeds: int  # that a task has
+    lines: list[Line]  # some of the others
 
 
 class Found(NamedTuple):
-    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong, after which the file
-    may end."""
+    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong."""
 
     file: int
     result: EpisodeResult | None
@@ -93,22 +70,13 @@ class Found(NamedTuple):
 
 
 class CheckedFile:
-    """A file of a run or submission, as far as it is checked.
-
-    Attributes:
-        file: what it is to be.
-        episodes: how many it is to have.
-        problems: what is wrong with it, in words, at most so many as are listed.
-        results: of the episodes that agree.
-        signs: that they show of what the agent knew.
-        closed: nothing more of it counts.
-    """
+    """A file of a run or submission, as far as it is checked; once `closed`, nothing more of it counts."""
 
     def __init__(self, file: RecordedRow) -> None:
         self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
-        self.problems: list[str] = []
-        self.results: list[EpisodeResult] = []
-        self.signs: list[Signs] = []
+        self.problems: list[str] = []  # at most so many as are listed
+        self.results: list[EpisodeResult] = []  # of the episodes that agree
+        self.signs: list[Signs] = []  # that they show of what the agent knew
 
     def object_to(self, problem: str, last: bool = False) -> None:
         """Add a problem, unless the file is closed."""
@@ -269,11 +237,7 @@ def voids_of_file(path: Path, row: RowConfig, seed: int, reasons: Mapping[int, s
 def void_results(
     row: RowConfig, seed: int, env_id: str, model: str | None, reasons: Mapping[int, str], data: str | None
 ) -> Voids:
-    """The results of a row's void episodes, by index.
-
-    Args:
-        reasons: why, by index; those beyond the row's episodes are left out.
-    """
+    """The results of a row's void episodes, by index; reasons beyond the row's episodes are left out."""
     world = base_env(_env_of(row.track.model_dump_json(), env_id, row.number, None if row.track.data is None else data))
     about = world, AgentInfo(row.agent, model or ""), env_id
     terms = seed, row.track.seeds, row.condition.settings

@@ -1,11 +1,15 @@
 """Create, verify and add leaderboard submissions, which are folders that anyone can check by replay.
 
 `manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validation` says how it is checked.
+Entries in `recorded/` come with the package, of agents that need an extra such as torch, or minutes; docs/smallmodel.md and
+`benchmarks/zoo.py record` made them.
 """
 
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,10 @@ from ..reruns.comparison import RERUN, SHARES
 from ..reruns.configuration import WORLDS
 from ..reruns.equivalence import WORLD_SD, tasks_needed, too_few
 from ..reruns.record import OUTCOMES, RECORD
-from ..reruns.references import Informed
+from ..reruns.references import Informed, informed_of
 from ..rows import BY_EPISODE
 from ..run_config import RowConfig, RunConfig, read_run_config
-from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from ..store.runs import as_written, read_ended
 from .differences import unexpected_files
 from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
@@ -97,18 +101,14 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         _copy(source, manifest, draft)
         if code is not None:
             snapshot(code, draft / CODE)
-            problems = unexpected_files(draft, [f"{CODE}/"], CODE)
-            if problems:
+            if problems := unexpected_files(draft, [f"{CODE}/"], CODE):
                 raise ConfigError("--files", problems[0].removeprefix(f"{CODE}/"))
     return out
 
 
 def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
-    """Say in which tracks a rerun can confirm no claim, because the tasks are too few, and how many are needed.
-
-    Args:
-        packed: the submission that was made of it.
-    """
+    """Say in which tracks of a run a rerun of the packed submission can confirm no claim, because the tasks are too few, and
+    how many are needed."""
     manifest, _ = read_manifest(Path(packed))
     files = () if manifest is None else manifest.files
     found: dict[str, str] = {}
@@ -154,29 +154,13 @@ def add(
     rerun: str | Path | None = None,
     pages: PageMaker | None = None,
 ) -> list[dict[str, Any]]:
-    """Verify a submission by replay and add its entries to a leaderboard run.
+    """Verify a submission by replay and add its entries to an ended leaderboard run; returns the added rows.
 
-    Its rows carry `"verified": "replayed"` and `"submission"` (who, and where to ask); their figures are those that replay
-    derived, in the leaderboard's own world. The submission is kept below the run's folder, so that anyone can check it again,
-    and a later `run` shows it too. A submission of the same name and contact is replaced. Files, table and page change together
-    or not at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
-
-    Args:
-        leaderboard: folder of a run that has ended.
-        submission: the submission's folder.
-        data: folder that the leaderboard's world is read from, where it lies elsewhere now; never the submitter's.
-        progress: called with the numbers of replayed and of all episodes.
-        engine: where episodes are replayed; by default here. The rows do not depend on it.
-        rerun: folder that `costgym submit rerun` wrote for this submission.
-        pages: renders the leaderboard's pages; without it they are left as they are.
-
-    Returns:
-        The added rows.
-
-    Raises:
-        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's, or its name is
-            that of somebody else's; raised before replay.
-        DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
+    Their figures are those that replay derived in the leaderboard's own world, read from `data` where it lies elsewhere now and
+    never from the submitter's folder; with the folder of a `rerun`, rows whose agents agreed are verified by it. The submission
+    is kept below the run's folder, so that anyone can check it again; one of the same name and contact is replaced. Files,
+    table and page change together or not at all. Raises ConfigError if a setting differs from the leaderboard's or the name is
+    somebody else's, DataError if the submission differs from replay.
     """
     board = Path(leaderboard)
     with reading(board):
@@ -195,18 +179,14 @@ def addition_of(
     rerun: str | Path | None = None,
     informed: Informed | None = None,
 ) -> Addition:
-    """Verify a submission for a leaderboard run and return what would be added to it; arguments and errors as in `add`.
-
-    Args:
-        informed: episodes of the informed policy on that run; see `validation.validate`.
-    """
+    """Verify a submission for a leaderboard run and return what would be added to it; arguments and errors as in `add`, and
+    `informed` as in `validation.validate`."""
     config = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     check_name(board, manifest.name, manifest.contact)
-    different = differences(config, manifest.run)
-    if different:
+    if different := differences(config, manifest.run):
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
     verdict = validate(source, data, progress, engine, config, informed)
     if not verdict.verified:
@@ -239,11 +219,8 @@ def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None
 
 
 def check_name(board: Path, name: str, contact: str) -> None:
-    """Refuse a submission that would take the place of somebody else's; a contact may replace its own.
-
-    Raises:
-        ConfigError: the leaderboard has an entry of this name, of another contact or one that cannot be read.
-    """
+    """Refuse a submission that would take the place of somebody else's; a contact may replace its own. Raises ConfigError if
+    the leaderboard has an entry of this name, of another contact or one that cannot be read."""
     kept = board / SUBMISSIONS / name
     if not kept.exists():
         return
@@ -279,7 +256,7 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
         different += [name for name in fields if getattr(own, name) != getattr(track, name)]
         if world_of(own.scenario) != world_of(track.scenario):
             different.append("scenario")
-        if _without_places(own.settings) != _without_places(track.settings):
+        if own.portable_settings != track.portable_settings:
             different.append("settings")
         wanted = {condition.key: condition.episodes for condition in own.conditions}
         if not {condition.key: condition.episodes for condition in track.conditions}.items() <= wanted.items():
@@ -287,7 +264,35 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     return list(dict.fromkeys(different))
 
 
-def _without_places(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    from ....envs.base import FILE_PLACES
+RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"
 
-    return {env: {name: value for name, value in own.items() if name not in FILE_PLACES} for env, own in settings.items()}
+
+def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
+    """The recorded entries that were played as a run is, of agents that the run did not play itself."""
+    found = []
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+        manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
+        if manifest is None or problems or differences(config, manifest.run):
+            continue
+        # with a real model, an agent is another one than that of the same name with the run's model
+        played = set(config.agents) if manifest.run.model in ("simulated", config.model) else set()
+        if not {file.agent for file in manifest.files} & played:
+            found.append(entry)
+    return found
+
+
+def add_shipped(
+    board: Path, config: RunConfig, engine: Engine | None = None, folder: Path = RECORDED, pages: PageMaker | None = None
+) -> list[str]:
+    """Replay the recorded entries that fit a run that has ended, show them with it and write its pages; returns the agents'
+    names. An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning."""
+    entries = shipped_entries(config, folder)
+    informed = informed_of(config, read_episodes(board)) if entries else None
+    found = []
+    for entry in entries:
+        try:
+            found.append(addition_of(board, entry, engine=engine, informed=informed))
+        except (ConfigError, DataError) as error:
+            warnings.warn(f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}", stacklevel=2)
+    put(board, found, pages)
+    return [str(row["agent"]) for each in found for row in each.rows]

@@ -28,11 +28,10 @@ from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_r
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..reruns.references import Informed, informed_of, play_informed
-from ..run_config import FORMAT, RowConfig, RunConfig, read_run_config
+from ..run_config import FORMAT, RowConfig, RunConfig, is_trained, read_run_config
 from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS, charges_tokens, track_files, track_of
-from ..weights import is_trained
 from .alarms import Foresight, Signs, alarms, foresight_of
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files

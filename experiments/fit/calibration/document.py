@@ -13,8 +13,7 @@ from ....simulators.errors import DataError
 from ....simulators.files import read_yaml
 from ....simulators.pricing import CPU_RATE, TIER_MB
 from ....simulators.status import Status
-from ...play.call_logs.log import LoggedCall
-from ...play.call_logs.names import callable_names
+from ...play.call_logs.log import LoggedCall, callable_names
 from . import fits
 from .stationary import Outages, find_outages, hidden_structure
 

@@ -1,30 +1,30 @@
-"""The methods of the baseline table, and what one run of a method is."""
+"""The methods of the baseline table, what one run of a method is, and how agents are measured on the same test episodes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ....agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION
+import gymnasium as gym
+
+from ....agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, Agent
+from ....envs.base import base_env
+from ....envs.registration import class_of, make
+from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.marketplace.tasks import LARGE_SPLIT
+from ...play.rollout import play
 
 Kind = Literal["rule", "online", "constrained", "offline"]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table.
+    """A row of the table. A rule learns nothing; online methods learn in the environment, constrained ones under a limit on the
+    mean cost as well, offline ones from recorded episodes alone."""
 
-    Attributes:
-        name: as `--methods` takes it.
-        kind: a rule learns nothing; online methods learn in the environment; constrained ones under a limit on the mean cost as
-            well; offline ones from recorded episodes alone.
-        what: one line.
-        home: the only environment that has it; "" for one that others may have too.
-    """
-
-    name: str
+    name: str  # as `--methods` takes it
     kind: Kind
-    what: str
-    home: str = ""
+    what: str  # one line
+    home: str = ""  # the only environment that has it; "" for one that others may have too
 
 
 _ALL = (
@@ -54,21 +54,14 @@ METHODS = {method.name: method for method in _ALL}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The rules and limits that an environment offers to the methods.
+    """The rules and limits that an environment offers to the methods."""
 
-    Attributes:
-        rules: agents that play the rules there, by method.
-        cost_limit: on the mean price of an episode, for constrained methods, in the environment's currency.
-        discrete: actions are discrete and masked, so that policies can be learnt.
-    """
-
-    rules: Mapping[str, str]
-    cost_limit: float
-    discrete: bool = True
+    rules: Mapping[str, str]  # agents that play the rules there, by method
+    cost_limit: float  # on the mean price of an episode, for constrained methods, in the environment's currency
+    discrete: bool = True  # actions are discrete and masked, so that policies can be learnt
 
 
-LIMIT_SHARE = 0.6
-"""Limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit."""
+LIMIT_SHARE = 0.6  # limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit
 _RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
 _PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
 OFFERS = {
@@ -100,21 +93,72 @@ def lacks(env: str, method: str) -> str | None:
 
 
 class Unit(NamedTuple):
-    """A run of a method.
+    """A run of a method."""
 
-    Attributes:
-        method: its name.
-        env: id of the environment.
-        level: the scenario; "" where the environment has none.
-        seed: of training; of the agent's own chance for a rule.
-    """
-
-    method: str
-    env: str
-    level: str
-    seed: int
+    method: str  # its name
+    env: str  # id of the environment
+    level: str  # the scenario; "" where the environment has none
+    seed: int  # of training; of the agent's own chance for a rule
 
     @property
     def file(self) -> str:
         """Name of the file that holds the run's record."""
         return f"{self.env.rpartition('/')[2]}.{self.level or 'default'}.{self.method}.{self.seed}.json"
+
+
+Choose = Callable[[Any, dict[str, Any]], int]  # takes an observation and its info, and returns an action
+Figures = dict[str, float]
+
+
+def world_of(env_id: str, level: str) -> dict[str, Any]:
+    """Return the arguments of `gymnasium.make` for an environment at a level."""
+    return {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
+
+
+def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
+    """Return an environment at a level, in its default form."""
+    return make(env_id, split=split, disable_env_checker=True, **world_of(env_id, level))
+
+
+def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
+    """Choose the split whose tasks are learnt from: the wanted one, else `train-large` where the world makes tasks on demand,
+    else `train`. Raises ConfigError if the environment has no such split at this level, or it is measured with."""
+    name = wanted or LARGE_SPLIT
+    try:
+        if name == "test":
+            raise ConfigError("--train-split", "its tasks measure what was learnt")
+        open_env(env_id, level, name).close()
+    except (ConfigError, UnknownName) as error:
+        if wanted is None:
+            return "train"
+        raise ConfigError("--train-split", f"expected a split of {env_id} other than test, got {wanted!r}") from error
+    return name
+
+
+class LearntPolicy(Agent):
+    """A policy that a method has learnt, as an agent."""
+
+    def __init__(self, env_id: str, name: str, choose: Choose) -> None:
+        self.env_id, self.name, self._choose = env_id, name, choose
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Nothing to do: the policy reads observations alone."""
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return self._choose(observation, info)
+
+
+def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | None = None) -> Figures:
+    """Play the first test episodes, the same for every agent; returns the means of `success` (passed within the budget),
+    `return` (Quality of Plan), `cost` (price) and `calls`. By default the agent's seed is derived from the episode."""
+    world = base_env(env)
+    sums = {"success": 0.0, "return": 0.0, "cost": 0.0, "calls": 0.0}
+    for index in range(episodes):
+        number, world_seed = world.instance(index, 0)[:2]
+        view = play(env, agent, number, world_seed, None if seed is None else seed * episodes + index)
+        assert view.grade is not None
+        sums["success"] += view.grade.strict and view.exceeded is None
+        sums["return"] += world.quality()
+        sums["cost"] += view.ledger.price
+        sums["calls"] += view.ledger.calls
+    return {name: total / episodes for name, total in sums.items()}

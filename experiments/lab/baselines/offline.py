@@ -16,46 +16,29 @@ from ....envs.base import base_env
 from ....envs.wrappers import DictLayout
 from ....simulators.draws import stable_generator
 from ...play.trajectories.record import record
-from .measure import LearntPolicy, open_env
-from .methods import OFFERS, Unit
+from .methods import OFFERS, LearntPolicy, Unit, open_env
 
-BEHAVIOUR = ("greedy", "random")
-"""Rules that play the recorded episodes in turn: one good, one broad."""
+BEHAVIOUR = ("greedy", "random")  # rules that play the recorded episodes in turn: one good, one broad
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
-TARGET_RATE = 0.005
-"""Share by which a target network moves with every update."""
-EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0
-"""Implicit Q-learning: expectile of the values, inverse temperature of the policy, largest weight of a decision."""
-CONSERVATISM = 1.0
-"""Conservative Q-learning: weight of the regulariser, which is d3rlpy's default for discrete actions."""
-_NEVER = -1e8
-"""Score of actions that the mask forbids."""
+TARGET_RATE = 0.005  # share by which a target network moves with every update
+EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0  # of values; inverse temperature of the policy; largest weight
+CONSERVATISM = 1.0  # conservative Q-learning: weight of the regulariser, which is d3rlpy's default for discrete actions
+_NEVER = -1e8  # score of actions that the mask forbids
 
 
-Update = Callable[[list[Tensor]], None]
-"""Takes a batch: the fields of `Transitions`, as tensors."""
+Update = Callable[[list[Tensor]], None]  # takes a batch: the fields of `Transitions`, as tensors
 
 
 class Transitions(NamedTuple):
-    """Decisions of recorded episodes.
+    """Decisions of recorded episodes."""
 
-    Attributes:
-        seen: (n, features) flat observations.
-        masks: (n, actions) what was allowed.
-        actions: (n,) what was chosen.
-        rewards: (n,) of the decision.
-        after: (n, features) the observations that followed.
-        masks_after: (n, actions) what was allowed then.
-        ended: (n,) the episode was over then.
-    """
-
-    seen: NDArray[np.float32]
-    masks: NDArray[np.bool_]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float32]
-    after: NDArray[np.float32]
-    masks_after: NDArray[np.bool_]
-    ended: NDArray[np.bool_]
+    seen: NDArray[np.float32]  # (n, features) flat observations
+    masks: NDArray[np.bool_]  # (n, actions) what was allowed
+    actions: NDArray[np.int64]  # (n,) what was chosen
+    rewards: NDArray[np.float32]  # (n,) of the decision
+    after: NDArray[np.float32]  # (n, features) the observations that followed
+    masks_after: NDArray[np.bool_]  # (n, actions) what was allowed then
+    ended: NDArray[np.bool_]  # (n,) the episode was over then
 
 
 class _Recorder(Agent):
@@ -94,11 +77,7 @@ def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions
 
 
 def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, float, Agent]:
-    """Train an offline method.
-
-    Returns:
-        Recorded decisions, seconds of processor time, and the policy.
-    """
+    """Train an offline method; returns the recorded decisions, seconds of processor time, and the policy."""
     data = behaviour(unit.env, unit.level, split, episodes)
     torch.set_num_threads(1)  # seconds of processor time are compared
     begin = time.process_time()
@@ -157,12 +136,9 @@ def _cloning(policy: nn.Module, data: Transitions) -> Update:
 
 
 def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
-    """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised.
-
-    The policy's scores are the values themselves. The next action is chosen by them and valued by the target network.
-
-    Source: Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016.
-    """
+    """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised. The
+    policy's scores are the values themselves. The next action is chosen by them and valued by the target network. Source:
+    Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016."""
     target = _network(data, data.masks.shape[1])
     target.load_state_dict(policy.state_dict())
     optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
@@ -183,9 +159,7 @@ def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
 
 def _implicit_q(policy: nn.Module, data: Transitions) -> Update:
     """Implicit Q-learning: values are an expectile of the recorded actions' values, so no other action is ever asked for.
-
-    Source: Kostrikov, Nair and Levine 2021, equations 5 to 7.
-    """
+    Source: Kostrikov, Nair and Levine 2021, equations 5 to 7."""
     quality, target, value = (_network(data, outputs) for outputs in (data.masks.shape[1], data.masks.shape[1], 1))
     target.load_state_dict(quality.state_dict())
     of_policy = torch.optim.Adam(policy.parameters(), LEARNING_RATE)

@@ -20,35 +20,25 @@ from ...train.run import Callback, TrainingStep
 from ...train.sb3.settings import Lagrangian, PpoSettings
 from ...train.sb3.train import train_ppo
 from ...train.sb3.vec_env import NativeVecEnv
-from .measure import Choose, LearntPolicy, open_env
-from .methods import Unit
+from .methods import Choose, LearntPolicy, Unit, open_env
 
 PPO_ENVS, DQN_ENVS = 8, 4
-CONSTRAINED_STEPS = 256
-"""Decisions per environment between two updates of a constrained method: the price of costs moves once an update."""
+CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
 DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
 }  # fmt: skip
 """Compared on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
 update take turns, which is the library's default of an update for every four decisions."""
-Watch = Callable[[int, float, Agent], None]
-"""Told of decisions so far, seconds of processor time so far, and the policy at that point."""
+Watch = Callable[[int, float, Agent], None]  # told of decisions and seconds of processor time so far, and the policy
 
 
 @dataclass
 class Controller:
-    """The price of a unit of cost: an integral of the overspending, a proportional and a derivative term.
+    """The price of a unit of cost under PID control. Source: Stooke, Achiam and Abbeel 2020, algorithm 2."""
 
-    Attributes:
-        law: limit, rate of the integral, and gain of the proportional term; a gain of 0 is dual ascent.
-        damping: gain of the derivative term, on rising costs only.
-
-    Source: Stooke, Achiam and Abbeel 2020, algorithm 2.
-    """
-
-    law: Lagrangian
-    damping: float = 0.0
+    law: Lagrangian  # limit, rate of the integral, and gain of the proportional term; a gain of 0 is dual ascent
+    damping: float = 0.0  # gain of the derivative term, on rising costs only
     integral: float = 0.0
     last_cost: float | None = None
     value: float = 0.0
@@ -69,12 +59,8 @@ def controller_of(method: str, limit: float) -> Controller | None:
 
 
 class PricedVecEnv(VecEnvWrapper):  # type: ignore[misc]
-    """A vector environment whose reward loses a price on what a step costs.
-
-    Attributes:
-        price: per unit of `info["cost"]`.
-        costs: of the episodes that have ended since the list was last cleared.
-    """
+    """A vector environment whose reward loses a `price` for each unit of `info["cost"]`; `costs` are those of the episodes that
+    have ended since the list was last cleared."""
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
@@ -95,15 +81,8 @@ class PricedVecEnv(VecEnvWrapper):  # type: ignore[misc]
 
 
 class Follow(BaseCallback):  # type: ignore[misc]
-    """Ends training on time, measures the policy on the way, and lets the price of costs follow.
-
-    Args:
-        limit_s: seconds of processor time; measuring does not count.
-        every: decisions between two measurements.
-        watch: measures.
-        agent: plays the model as it is.
-        controller: of a constrained method.
-    """
+    """Ends training after `limit_s` seconds of processor time (measuring does not count), measures the policy `every` so many
+    decisions, and lets the price of costs follow the controller of a constrained method."""
 
     def __init__(self, limit_s: float, every: int, watch: Watch, agent: Agent, controller: Controller | None) -> None:
         super().__init__()
@@ -139,18 +118,8 @@ class Follow(BaseCallback):  # type: ignore[misc]
 def learn(
     unit: Unit, split: str, steps: int, limit_s: float, every: int, limit: float, watch: Watch
 ) -> tuple[int, float, Agent]:
-    """Train an online method.
-
-    Args:
-        unit: method, environment, level and seed.
-        steps: decisions at most.
-        limit_s: seconds of processor time at most.
-        every: decisions between two measurements.
-        limit: on the mean price of an episode, of constrained methods.
-
-    Returns:
-        Decisions, seconds of processor time, and the policy.
-    """
+    """Train an online method for at most so many decisions and seconds of processor time, under a limit on the mean price of an
+    episode where it is constrained; returns the decisions, the seconds and the policy."""
     import torch
 
     torch.set_num_threads(1)  # seconds of processor time are compared
@@ -191,13 +160,7 @@ def _dqn(unit: Unit, split: str) -> tuple[Any, Choose]:
 
 
 class _Checkpoints(Callback):
-    """Measures the checkpoints of a training run, and stops the run on time.
-
-    Args:
-        run: folder of the run.
-        limit_s: seconds of processor time; measuring does not count.
-        watch: measures.
-    """
+    """Measures the checkpoints of a training run, and stops it after `limit_s` seconds of processor time without measuring."""
 
     def __init__(self, run: Path, limit_s: float, watch: Watch) -> None:
         self._run, self._limit_s, self._watch = run, limit_s, watch

@@ -14,8 +14,7 @@ from .run import Record
 
 RESAMPLES = 2_000
 Row = dict[str, Any]
-SHARE_OF_BOUND = 0.95
-"""Share of the informed optimum's pass rate that is the second mark in the time of learning curves."""
+SHARE_OF_BOUND = 0.95  # share of the informed optimum's pass rate that is the second mark in the time of learning curves
 COLUMNS = (
     "method",
     "seeds",
@@ -31,17 +30,14 @@ COLUMNS = (
 
 
 def iqm(values: Sequence[float]) -> float:
-    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values.
-
-    Source: Agarwal et al. 2021, Deep reinforcement learning at the edge of the statistical precipice.
-    """
+    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values. Source: Agarwal et al.
+    2021, Deep reinforcement learning at the edge of the statistical precipice."""
     ordered, cut = np.sort(np.asarray(values, dtype=np.float64)), len(values) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for a single
-    one."""
+    """Return the percentile bootstrap interval of the interquartile mean at 95 %, over training seeds; None for one seed."""
     if len(values) < 2:
         return None
     drawn = stable_generator(0, "baselines", name).choice(np.asarray(values), (RESAMPLES, len(values)))
@@ -50,11 +46,8 @@ def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """Return one row for each environment, level and method.
-
-    Normalised returns are 100 for `oracle-informed` at the same level and 0 for the better of `random` and `do-nothing`; left
-    out where `random` or `oracle-informed` was not run.
-    """
+    """Return one row for each environment, level and method. Normalised returns are 100 for `oracle-informed` at the same level
+    and 0 for the better of `random` and `do-nothing`; left out where either end was not run."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((record["env"], record["level"], record["method"]), []).append(record)

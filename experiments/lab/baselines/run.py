@@ -14,8 +14,7 @@ from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import make_folder, write_atomically
 from ...train.run import require_modules
-from .measure import learning_split, measure, open_env
-from .methods import METHODS, OFFERS, Unit, lacks
+from .methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
 from .settings import BaselineSettings
 
 RUNS = "runs"
@@ -23,16 +22,8 @@ Record = dict[str, Any]
 
 
 def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | None, seeds: int) -> list[Unit]:
-    """List the runs of a table, cheap ones first; `left_out` says what is not among them.
-
-    Args:
-        envs: ids of environments.
-        levels: scenarios, for environments that take one; None for the default scenario of each.
-        seeds: training runs of every method.
-
-    Raises:
-        ConfigError: a name is given twice, there are no seeds, or an environment has none of the methods.
-    """
+    """List the runs of a table, cheap ones first, without those of `left_out`; by default each environment has its own
+    scenario. Raises ConfigError if a name is given twice, there are no seeds, or an environment has no such method."""
     for name in methods:
         if name not in METHODS:
             raise UnknownName("method", name, METHODS)
@@ -80,23 +71,10 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> list[Record]:
-    """Run the baselines that a folder does not hold yet, and return the records of all.
-
-    Args:
-        out: folder; each run is a file in `OUT/runs`, so that a killed command goes on where it was.
-        settings: of all runs.
-        methods: names of `METHODS`.
-        envs: ids of environments.
-        levels: scenarios, for environments that take one; None for the default scenario of each.
-        seeds: training runs of every method.
-        engine: where runs are made; by default here.
-        progress: called with the numbers of finished and of all runs.
-        say: told, before anything is played, what an environment is played without.
-
-    Raises:
-        UnknownName, ConfigError: a name or a number is wrong, or the folder holds runs with other settings.
-        MissingExtra: torch, Stable-Baselines3 or sb3-contrib is not installed.
-    """
+    """Run the baselines that a folder does not hold yet, and return the records of all. Each run is a file in `OUT/runs`, so
+    that a killed command goes on where it was. Without levels each environment has its default scenario; `say` is told, before
+    anything is played, what an environment is played without. Raises UnknownName or ConfigError for a wrong name, number or
+    folder, MissingExtra without torch, Stable-Baselines3 or sb3-contrib."""
     chosen = settings or BaselineSettings()
     wanted = units(methods, envs, levels, seeds)
     if any(METHODS[unit.method].kind != "rule" for unit in wanted):
@@ -122,11 +100,7 @@ def run(
 
 
 def read_record(path: Path, settings: BaselineSettings) -> Record:
-    """Read the record of a run.
-
-    Raises:
-        ConfigError: it was made with other settings or by another version.
-    """
+    """Read the record of a run; raises ConfigError if it was made with other settings or by another version."""
     try:
         record: Record = json.loads(path.read_text(encoding="utf-8"))
         made_with = record["settings"], record["version"]

@@ -10,8 +10,7 @@ class BaselineSettings(Settings):
 
     steps: Count = Field(default=81_920, description="Decisions of an online run at most.")
     minutes: Amount | None = Field(
-        default=None,
-        description="Processor minutes of an online run at most, without measurements; no limit by default.",
+        default=None, description="Processor minutes of an online run at most, without measurements; no limit by default."
     )
     points: Count = Field(default=6, description="Measurements on the way.")
     point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
@@ -22,8 +21,7 @@ class BaselineSettings(Settings):
         description="Limit on the mean price of an episode, for constrained methods; by default the environment's.",
     )
     train_split: str | None = Field(
-        default=None,
-        description="Split of the tasks to learn from; train-large where there is one, else train.",
+        default=None, description="Split of the tasks to learn from; train-large where there is one, else train."
     )
     recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
     updates: Count = Field(default=3_000, description="Updates of an offline method.")

@@ -33,8 +33,8 @@ from ....simulators.retrieval import Retrieval
 from ....simulators.scenario import Scenario, load_scenario
 from ....simulators.tasks import LEVELS, Task, fact_in, normalise
 from ....simulators.world import Episode, World
-from ...board.weights import weights_of
-from ...play.chains import watch
+from ...board.run_config import weights_of
+from ...play.experience import watch
 from ...play.metrics import summarise
 from ...play.results import EpisodeResult
 from ...play.rollout import play, result_of

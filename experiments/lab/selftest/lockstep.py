@@ -23,21 +23,14 @@ class Difference(AssertionError):
     """The two simulators differ."""
 
 
-WAIT, FINISH = -2, -3
-"""Actions of `play`, beside a candidate's index."""
+WAIT, FINISH = -2, -3  # actions of `play`, beside a candidate's index
 
 
 def play(
     world: World, actions: Sequence[Sequence[int]], seeds: Sequence[int], budget: Budget, enforcement: Any
 ) -> Counter[str]:
-    """Play episodes of a world both ways: episode i takes column i of `actions`, its task is i modulo the tasks.
-
-    Returns:
-        How often each status was met; "over budget" where an episode ended so.
-
-    Raises:
-        Difference: the two differ; says at which action in what.
-    """
+    """Play episodes of a world both ways: episode i takes column i of `actions`, its task is i modulo the tasks. Returns how
+    often each status was met ("over budget" where an episode ended so); raises Difference where the two differ."""
     count = len(seeds)
     rows = [i % len(world.tasks) for i in range(count)]
     batch = Batch(world, range(len(world.tasks)), count, budget, enforcement)
@@ -199,20 +192,8 @@ def run_views(
     threads: int = 1,
     **settings: Any,
 ) -> Counter[str]:
-    """Step the native vector environment beside `SyncVectorEnv` over the scalar one.
-
-    Args:
-        count, steps, seed, mode: how many side by side, for how long, with which luck and autoreset mode.
-        tick: called after every step.
-        scalar_env, native_env: what makes either.
-        choose: picks the actions from a generator, the observation and the mask.
-
-    Returns:
-        How often each status and each way to end was met.
-
-    Raises:
-        Difference: they differ; says where.
-    """
+    """Step the native vector environment beside `SyncVectorEnv` over the scalar one, with the actions that `choose` picks.
+    Returns how often each status and each way to end was met; raises Difference where they differ."""
     scalar = SyncVectorEnv([lambda: scalar_env(compiled=False, **settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)

@@ -29,8 +29,7 @@ from ...play.trajectories.verify import verify_file
 from .lockstep import FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
 from .rules import broken_rules
 
-STEPS = 24
-"""Actions of an episode."""
+STEPS = 24  # actions of an episode
 
 
 class Tally:
@@ -369,17 +368,11 @@ ORACLES: dict[str, Oracle] = {
     "words": words,
     "threads": threads,
 }
-COMPILED = ("batch", "views", "sessions")
-"""Oracles that need Numba."""
+COMPILED = ("batch", "views", "sessions")  # oracles that need Numba
 
 
 def check(name: str, scenario: Scenario, seed: int, tally: Tally, own: bool = False) -> str | None:
-    """Find the first problem of an oracle in a world; a crash is one, and so is a refusal.
-
-    Args:
-        tally: counts what is played.
-        own: the world is a user's: that a view cannot hold it is counted, and no problem.
-    """
+    """Find the first problem of an oracle in a world, be it a crash or a refusal; a user's `own` world may not fit a view."""
     try:
         return next(ORACLES[name](scenario, seed, tally), None)
     except ConfigError as error:

@@ -21,16 +21,14 @@ from ...play.files import make_folder, write_atomically
 from .oracles import COMPILED, ORACLES, Tally, check
 from .worlds import Document, Writer
 
-SHRINKS = 150
-"""Greatest number of smaller worlds that are tried for one finding."""
+SHRINKS = 150  # greatest number of smaller worlds that are tried for one finding
 MEMORY_BYTES, GROWTH_BYTES = 640 * 2**20, 256 * 2**20
 """Bound on a process that plays worlds, and on its growth where its first world takes more.
 
 Numba keeps some 60 MB for each kernel that it compiles for each combination of a world's rules, and frees none of it; another
 process loads the same kernels from the disk in a tenth of that.
 """
-EACH_WORLD = ("rules", "forks", "batch")
-"""Oracles that every world meets; the slower others take turns."""
+EACH_WORLD = ("rules", "forks", "batch")  # oracles that every world meets; the slower others take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,8 @@ class Report:
 
 
 def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None, found: Path | None = None) -> Report:
-    """The same as `run`, in one process after the other, each of which ends once it holds `MEMORY_BYTES`.
-
-    Raises:
-        DataError: a found case cannot be read.
-        InfrastructureError: a process ended without a word, as it does where memory runs out.
-    """
+    """The same as `run`, in one process after the other, each of which ends once it holds `MEMORY_BYTES`; raises DataError if a
+    found case cannot be read, or InfrastructureError if a process ended without a word, as it does where memory runs out."""
     report, most = Report(left_s=seconds), 10
     while report.left_s > 0.0 and len(report.findings) < most:
         first = report.tally.worlds
@@ -133,28 +127,15 @@ def run(
     seed: int,
     scenario: Scenario | None = None,
     found: Path | None = None,
-    tell: Callable[[Report], None] | None = None,
     most: int = 10,
     worlds: int | None = None,
     first: int = 0,
     full: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Check worlds with all oracles.
-
-    Args:
-        seconds: how long, by the wall clock; found cases are played, and Numba compiles, before it starts.
-        seed: keys every world and every play.
-        scenario: the one world to check, or a folder of worlds, checked in turn; None for random ones.
-        found: folder of found cases: they are played first, and new ones are written there.
-        tell: called after every world.
-        most: findings after which the run ends.
-        worlds: worlds after which it ends; None for any number.
-        first: number of the first world; found cases are played before world 0.
-        full: says after a world that no more are to be played here.
-
-    Raises:
-        DataError: a found case cannot be read.
-    """
+    """Check a scenario, a folder of worlds in turn, or random worlds with all oracles, for so many seconds of the wall clock.
+    Cases in the folder `found` are played before world 0 and before the clock starts, and new ones are written there. The run
+    ends after `most` findings, after so many `worlds`, or as soon as `full` says that no more are to be played here; `first` is
+    the number of the first world. Raises DataError if a found case cannot be read."""
     report = Report()
     if found is not None:
         make_folder(found, "--found")  # a finding that cannot be kept is lost
@@ -179,8 +160,6 @@ def run(
                 write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
         report.tally.worlds += 1
         number += 1
-        if tell is not None:
-            tell(report)
         if full():
             report.left_s = max(0.0, until - time.monotonic())
             break

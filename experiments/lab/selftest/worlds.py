@@ -38,21 +38,19 @@ USUAL: dict[str, tuple[float, float]] = {
 """Usual ranges, from which most numbers are drawn, so that calls meet limits, outages and each other."""
 
 
+BORDER = 0.04  # the chance that a number lies on a border of its range instead of in its usual part
+
+
 class Writer:
-    """Writes random scenarios.
+    """Writes random scenarios."""
 
-    Args:
-        random: where every choice comes from.
-        border: the chance that a number lies on a border of its range instead of in its usual part.
-    """
-
-    def __init__(self, random: Random, border: float = 0.04) -> None:
-        self.random, self.border = random, border
+    def __init__(self, random: Random) -> None:
+        self.random = random
 
     def number(self, place: str) -> float:
         """Return a number for a place of a scenario."""
         random, (low, high, _, whole) = self.random, BOUNDS[place]
-        if random.random() < self.border:
+        if random.random() < BORDER:
             inner = (low, high) if whole else (low, high, math.nextafter(low, high), math.nextafter(high, low))
             return random.choice(inner)
         usual = USUAL.get(place, (low, high))

@@ -5,7 +5,7 @@ bytes.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -24,12 +24,23 @@ from ..html import asset
 from ..leaderboard_page import CSV, PageContext, csv_of, page_of
 from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
-from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
-from .tables import compare, significance
+from .pages import (
+    Pairs,
+    agent_file,
+    agent_page,
+    compare,
+    episode_page,
+    episodes_page,
+    meta,
+    navigation,
+    runs_page,
+    significance,
+    slug,
+    title_of,
+)
 
 FORMAT = "costgym.site/1"
-MARK = "site.json"
-"""A file that says: this folder is a site and may be replaced by a newer one."""
+MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one
 _ASSETS = {
     "site.css": ("page.css", "site.css"),
     "site.js": ("site.js",),
@@ -42,29 +53,14 @@ _BOARD_POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; scr
 MAX_QUERY_CHARS = 300  # of a query that the list of episodes shows
 
 Progress = Callable[[int, int], None]
-Count = Callable[[int], None]
-"""Called with the number of episodes that were written."""
+Count = Callable[[int], None]  # called with the number of episodes that were written
 
 
 def build(
-    runs: Sequence[Run],
-    out: str | Path,
-    data: str | None = None,
-    most: int | None = None,
-    progress: Progress | None = None,
+    runs: Sequence[Run], out: str | Path, data: str | None = None, most: int | None = None, progress: Progress | None = None
 ) -> Path:
-    """Write the site of some runs. It takes the place of an older one at once, when it is whole.
-
-    Args:
-        runs: at least one; with several, the first page lists them.
-        most: episodes of every entry that can be looked into; all by default.
-
-    Returns:
-        The first page.
-
-    Raises:
-        ConfigError: there is no run, or `out` holds something else.
-    """
+    """Write the site of one or more runs, in place of an older one, and return its first page; of every entry `most` episodes,
+    by default all, can be looked into. Raises ConfigError if there is no run, or `out` holds something else."""
     if not runs:
         raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")
     if most is not None and most < 0:
@@ -164,10 +160,8 @@ def _write_details(
     queries: dict[str, str],
     images: SceneImages,
 ) -> tuple[int, int]:
-    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed.
-
-    What the tasks ask for is added to `queries`, by the track and the task, and what OpenCATP's tools made to `images`.
-    """
+    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed. Adds the
+    tasks' requests to `queries`, by track and task, and what OpenCATP's tools made to `images`."""
     written = agreed = 0
     found: Iterator[dict[str, Any]] = iter(())
     if source is not None and entry.file:
@@ -202,13 +196,7 @@ def _by_agent(run: Run) -> list[list[RunEntry]]:
     return list(groups.values())
 
 
-def _board(
-    run: Run,
-    track: str,
-    conditions: Sequence[tuple[Sequence[RunEntry], Mapping[tuple[str, str], Any]]],
-    bar: Markup,
-    assets: str,
-) -> str:
+def _board(run: Run, track: str, conditions: Sequence[tuple[Sequence[RunEntry], Pairs]], bar: Markup, assets: str) -> str:
     """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}

@@ -1,5 +1,4 @@
-"""Write the data of the site's scripts: every episode in short, and the detail of each, replayed, in pieces loaded on
-demand.
+"""Write the data of the site's scripts: every episode in short, and the detail of each, replayed, in pieces loaded on demand.
 
 A page opened from disk may load scripts but not fetch files, so each piece is a script that hands JSON to `costgym.put`.
 Agents' texts go into it as JSON strings only.
@@ -25,8 +24,7 @@ from ...play.trajectories.replay import readable, replay_steps
 from ...play.trajectories.verify import BROKEN
 from ..opencatp_images import SceneImages
 
-PIECE = 20
-"""Episodes whose detail one file holds."""
+PIECE = 20  # episodes whose detail one file holds
 MAX_TEXT_CHARS = 6000  # of a message that are shown; the rest is counted
 _DIGITS = 9
 
@@ -62,15 +60,9 @@ def _short(value: float) -> float:
 def details(
     path: Path, data: str | None = None, most: int | None = None, images: SceneImages | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the episodes of a trajectory file in detail, replayed one by one.
-
-    Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is shown,
-    without messages. Where it does not agree with the record, the detail says so and shows the record.
-
-    Args:
-        most: only so many, the first.
-        images: where the images of OpenCATP episodes are made and kept; None shows none.
-    """
+    """Yield the first episodes of a trajectory file in detail, replayed one by one, with OpenCATP's images if there is a place
+    for them. Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is
+    shown, without messages. Where it does not agree with the record, the detail says so and shows the record."""
     header, episodes = read_trajectories(path)
     env, problem = _env(header, data)
     try:
@@ -85,8 +77,7 @@ def details(
 
 
 def _env(header: Header, data: str | None) -> tuple[gym.Env[Any, Any] | None, str]:
-    problems = check_header(header, data)
-    if problems:
+    if problems := check_header(header, data):
         return None, f"It was not replayed: {problems[0]}"
     try:
         return header.make(data), ""
@@ -105,7 +96,7 @@ def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
             [
                 _cut(call[0]),
                 str(call[1]),
-                _meaning(str(call[1])),
+                {"ok": "ok", "cancelled": "cut off"}.get(str(call[1]), "failed"),
                 *map(_time, (call[2], call[3], call[3], call[4])),
                 call[6],
                 "",
@@ -118,10 +109,6 @@ def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
         "events": [],
         "outages": [],
     }
-
-
-def _meaning(label: str) -> str:
-    return "ok" if label == "ok" else "cut off" if label == "cancelled" else "failed"
 
 
 def _about(recorded: Trajectory) -> dict[str, Any]:

@@ -1,17 +1,8 @@
-"""Expressions that say where a log of another shape has its fields, for example ``latency_s=(end - start) / 1000``.
+"""Expressions that say where a log of another shape has its fields, for example `latency_s=(end - start) / 1000`.
 
-| form | meaning |
-| --- | --- |
-| `a.b.0.c` | a value inside the record; null where it is missing |
-| `["gen_ai.tool.name"]`, `a["b-c"]` | names with other characters |
-| `12.5`, `'text'`, `true`, `false`, `null` | themselves |
-| `x * y`, `x / y`, `x + y`, `x - y` | numbers; times in ISO 8601 count as seconds |
-| `x == y`, `x != y` | true or false |
-| `x or y` | the first that is not null |
-| `( )` | grouping |
-
-An expression is parsed as Python and only these forms are accepted; nothing is evaluated as Python, and nothing but the record
-can be reached.
+There are paths (`a.b.0.c`, `a["b-c"]`; null where a value is missing), numbers, texts, true, false and null, `* / + -` (times
+in ISO 8601 count as seconds), `==`, `!=`, and `or`, which takes the first that is not null. An expression is parsed as Python
+and only these forms are accepted; nothing is evaluated as Python, and nothing but the record can be reached.
 """
 
 import ast
@@ -38,11 +29,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def parse_fields(given: Mapping[str, str]) -> dict[str, Expression]:
-    """Parse expressions by field.
-
-    Raises:
-        ConfigError: a field is unknown, or an expression cannot be read; names it.
-    """
+    """Parse expressions by field; raises ConfigError if a field is unknown, or an expression cannot be read; names it."""
     for name in given:
         if name not in FIELDS:
             raise ConfigError("--map", f"there is no field {name!r}; the fields are {', '.join(FIELDS)}")

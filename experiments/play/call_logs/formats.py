@@ -1,15 +1,7 @@
 """Logs of other programs: OpenTelemetry's GenAI spans, Langfuse, LangSmith and LiteLLM; and of our own proxy.
 
-Each reader turns a record into the plain fields of `log`, or into None where it is no call of a tool. The format is recognised
-from the records themselves.
-
-| format | what counts as a call |
-| --- | --- |
-| OpenTelemetry, OTLP JSON or one span a line | spans with `gen_ai.tool.name` |
-| Langfuse, observations | observations of type TOOL; spans where there are none |
-| LangSmith, runs | runs of type tool |
-| LiteLLM, standard logging payloads or spend logs | calls of MCP tools and of models |
-| `costgym proxy` and `costgym.chaos` | calls that the world or the tool itself ended |
+Each reader turns a record into the plain fields of `log`, or into None where it is no call of a tool (docs/calibrate.md says
+what counts as one). The format is recognised from the records themselves.
 """
 
 import json
@@ -21,12 +13,9 @@ from ....simulators.errors import DataError
 from .expressions import number
 
 Record = Mapping[str, Any]
-Found = tuple[str, dict[str, Any] | None]
-"""The place of a record in its file, and its fields."""
-CALL_LOG = "costgym.calls/1"
-"""What a run's first record in a log of `experiments.proxy` says."""
-BETWEEN_RUNS_S = 86_400.0
-"""Time between two runs of a log, longer than any window of a rate limit."""
+Found = tuple[str, dict[str, Any] | None]  # the place of a record in its file, and its fields
+CALL_LOG = "costgym.calls/1"  # what a run's first record in a log of `experiments.proxy` says
+BETWEEN_RUNS_S = 86_400.0  # time between two runs of a log, longer than any window of a rate limit
 
 
 def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:

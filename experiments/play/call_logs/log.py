@@ -1,27 +1,16 @@
-"""Logs of real tool calls: JSON lines, one call each.
+"""Logs of real tool calls: JSON lines, one call each, with the fields of docs/reference/logs.md.
 
     {"tool": "weather", "started": "2026-03-01T09:00:00Z", "latency_s": 0.41, "status": "ok", "price": 0.002}
 
-| field | |
-| --- | --- |
-| `tool` | its name |
-| `started` | when the call began: ISO 8601 (with its zone; UTC without one), or seconds since any fixed time |
-| `latency_s` | how long it took, seconds, a cold start included |
-| `status` | an HTTP status, or a label of `simulators.status` (`ok`, `rate_limited`, ...); `error` is a server error |
-| `price` | what it cost; or `input_tokens` and `output_tokens`, with prices per token given apart |
-| `cold` | optional: whether it began with a cold start |
-| `episode` | optional: what it was called for (a run, a user's session); a tool's state lasts that long |
-| `capability`, `category`, `provider` | optional: tools of one capability can replace each other |
-
-Other fields are ignored. Logs of other programs are recognised (`formats`), expressions say where another shape has its fields
-(`expressions`), and a folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
+Logs of other programs are recognised (`formats`), expressions say where another shape has its fields (`expressions`), and a
+folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
 """
 
 import ast
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,37 +55,22 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A call of a log; a field is None if the log does not have it.
-
-    Attributes:
-        started_s: when it began, seconds from any fixed time.
-        latency_s: how long it took.
-        status: how it ended.
-        tokens: input and output tokens.
-        cold: it began with a cold start.
-        about: capability, category and provider, where they are given.
-    """
+    """A call of a log; a field is None if the log does not have it."""
 
     tool: str
-    started_s: float
-    latency_s: float | None
-    status: Status
+    started_s: float  # when it began, seconds from any fixed time
+    latency_s: float | None  # how long it took
+    status: Status  # how it ended
     price: float | None = None
-    tokens: tuple[int, int] | None = None
-    cold: bool | None = None
+    tokens: tuple[int, int] | None = None  # input and output tokens
+    cold: bool | None = None  # it began with a cold start
     episode: str | None = None
-    about: tuple[tuple[str, str], ...] = ()
+    about: tuple[tuple[str, str], ...] = ()  # capability, category and provider, where they are given
 
 
 def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[LoggedCall]:
-    """Read the calls of a log or of a folder of answer trees, in the order in which they began.
-
-    Args:
-        fields: expressions by field, for logs of another shape; they come before what the record says itself.
-
-    Raises:
-        DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
-    """
+    """Read the calls of a log or of a folder of answer trees, in the order in which they began; expressions by field come
+    before what the record says itself. Raises DataError where there are no calls, or with the line that is invalid."""
     expressions = parse_fields(fields or {})
     if path.is_dir():
         calls = list(_trees(path))
@@ -269,3 +243,16 @@ def _bare_error(response: Any) -> str | None:
 def failure_in_words(words: str) -> Status:
     """Classify an error message as a status; a server error where the words say nothing else."""
     return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)
+
+
+def callable_names(tools: Sequence[str]) -> dict[str, str]:
+    """Unique names that are valid as function names for a model."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
+        number = 2
+        base = name
+        while name in found.values():
+            name, number = f"{base}_{number}", number + 1
+        found[tool] = name
+    return found

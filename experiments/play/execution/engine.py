@@ -27,33 +27,18 @@ Work = Callable[[Shared, Task], Iterable[Item]]
 """A module-level function, which workers can import. It takes the shared argument and a task, and returns items."""
 
 ENGINES = ("local", "ray")
-TASKS_PER_WORKER = 4
-"""Tasks in flight per worker: enough that a worker never waits for the order of results, few enough to bound memory."""
-LOSSES = 5
-"""Greatest number of workers lost in a row without a completed task."""
+TASKS_PER_WORKER = 4  # in flight: enough that none waits for the order of results, few enough to bound memory
+LOSSES = 5  # greatest number of workers lost in a row without a completed task
 
 
 class Engine(Protocol):
-    """An executor of tasks; see the module.
-
-    Attributes:
-        episodes_per_task: episodes that a task should have: enough to outweigh its dispatch, few enough to share evenly and to
-            lose little.
-    """
+    """An executor of tasks of some episodes each: enough to outweigh its dispatch, few enough to share evenly."""
 
     episodes_per_task: ClassVar[int]
 
     def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:
-        """The items of every task, in order.
-
-        Args:
-            work: function that does one task; its result may depend on its arguments only.
-            shared: first argument of `work`, sent to every worker once.
-            tasks: second arguments of `work`, taken as workers become free.
-
-        Raises:
-            InfrastructureError: workers were lost repeatedly.
-        """
+        """The items of every task, in order, as `work` makes them of what is shared, sent to every worker once, and of the task
+        alone. Raises InfrastructureError if workers were lost repeatedly."""
         ...
 
 
@@ -121,8 +106,7 @@ def _pool(jobs: int, work: Work[Any, Any, Any], shared: Any) -> ProcessPoolExecu
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(work, shared))
 
 
-_work: list[tuple[Work[Any, Any, Any], Any]] = []
-"""In a worker process: what it does, and what its tasks share."""
+_work: list[tuple[Work[Any, Any, Any], Any]] = []  # in a worker process: what it does, and what its tasks share
 
 
 def _begin(work: Work[Any, Any, Any], shared: Any) -> None:
@@ -147,20 +131,9 @@ def _do(task: Any) -> list[Any]:
 def open_engine(
     name: str = "local", jobs: int | None = None, address: str | None = None, environment: Iterable[str] = ()
 ) -> Generator[Engine, None, None]:
-    """Open an engine by name for the duration of a `with` block.
-
-    Args:
-        jobs: number of workers, by default one for each processor. On a cluster it is the greatest number of tasks in flight,
-            by default proportional to the cluster's size.
-        address: address of a running Ray cluster (`host:port`, "auto", "ray://..."). Without one, Ray is started on this
-            machine and stopped afterwards.
-        environment: names of environment variables to copy to workers on other machines, such as those that a run's model
-            reads. Processes of this machine inherit all of them.
-
-    Raises:
-        ConfigError: the number of jobs is out of range, or an address is given without Ray.
-        InfrastructureError: no cluster answers at the address.
-    """
+    """Open an engine by name for the duration of a `with` block; by default it has a worker for each processor. A Ray cluster
+    has an address (`host:port`, "auto", "ray://...") or is started here, and its workers get the named environment variables.
+    Raises ConfigError for options that do not fit, InfrastructureError if no cluster answers."""
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):

@@ -16,37 +16,22 @@ from typing import Any, ClassVar
 from ....simulators.errors import ConfigError, InfrastructureError, require
 from ....simulators.version import __version__
 
-LOSSES = 5
-"""Number of times that a task is repeated after its worker or node was lost."""
-TASKS_PER_PROCESSOR = 4
-"""Tasks in flight per processor: enough that none waits for the order of results, few enough to bound memory."""
-COUNTED_S = 1.0
-"""Interval between counts of the cluster's processors, seconds."""
-PATIENCE_S = 30.0
-"""Time without any processor after which a message is printed, seconds."""
+LOSSES = 5  # number of times that a task is repeated after its worker or node was lost
+TASKS_PER_PROCESSOR = 4  # in flight: enough that none waits for the order of results, few enough to bound memory
+COUNTED_S = 1.0  # interval between counts of the cluster's processors, seconds
+PATIENCE_S = 30.0  # time without any processor after which a message is printed, seconds
 AUTH_MODE, AUTH_TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
-_NO_SUCH_MODULE = "The remote function failed to import on the worker"
-"""How Ray says that a node has no costgym."""
-_SLOW_START = "timed out during startup"
-"""What Ray says of a start that took more than half a minute, as it may on a busy machine."""
+_NO_SUCH_MODULE = "The remote function failed to import on the worker"  # how Ray says that a node has no costgym
+_SLOW_START = "timed out during startup"  # what Ray says of a start of more than half a minute, on a busy machine
 
-Pinned = tuple[str, bytes]
-"""The version of costgym that sends the work, and the work with what its tasks share, pickled."""
+Pinned = tuple[str, bytes]  # the version of costgym that sends the work, and the work with what its tasks share, pickled
 
 
 class Ray:
     """The engine of a Ray cluster, with one processor per task. Nodes may join and leave: a new node receives tasks, and the
-    tasks of a lost node or worker are repeated elsewhere.
-
-    Args:
-        ray: the connected module.
-        jobs: greatest number of tasks in flight; None for four times the present number of processors.
-        environment: environment variables of the workers, by name.
-
-    Attributes:
-        tasks_by_node: tasks whose items were taken, by the id of the node that did them.
-    """
+    tasks of a lost node or worker are repeated elsewhere. At most `jobs` tasks, by default four for each present processor, are
+    in flight; `tasks_by_node` counts those whose items were taken."""
 
     episodes_per_task: ClassVar[int] = 25
 
@@ -140,8 +125,7 @@ def _unfit(ray: Any, problem: str) -> ConfigError:
     return ConfigError("--ray-address", f"the node {ray.util.get_node_ip_address()} {problem}")
 
 
-_kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []
-"""In a worker: the work that it does, and what its tasks share."""
+_kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []  # in a worker: its work, and what its tasks share
 
 
 def _unpacked(ray: Any, packed: bytes, environment: Mapping[str, str]) -> tuple[Any, Any]:
@@ -167,15 +151,8 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def connected(address: str | None, processors: int) -> Generator[Any, None, None]:
-    """Connect Ray for the duration of a `with` block. An existing connection is used and kept.
-
-    Args:
-        address: address of a running cluster (`host:port`, "auto", "ray://..."). None starts one on this machine and stops it.
-        processors: number of processors of a cluster started here.
-
-    Raises:
-        InfrastructureError: no cluster answers at the address.
-    """
+    """Connect Ray to a running cluster (`host:port`, "auto", "ray://..."), or to one of so many processors that is started
+    here, for a `with` block; an existing connection is used and kept. Raises InfrastructureError without an answer."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports to its makers unless told not to
     ray = require("ray", "ray")
     ours = not ray.is_initialized()

@@ -42,11 +42,8 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
 
 
 def to_experience(path: str | Path, out: str | Path, data: str | None = None, progress: Progress | None = None) -> Path:
-    """Export BTP's experience: for each episode, a JSON line with the query, its tools, and whether each use helped.
-
-    Raises:
-        ConfigError: the episodes are numeric, so they contain no text from which usefulness can be judged.
-    """
+    """Export BTP's experience: for each episode, a JSON line with the query, its tools, and whether each use helped; raises
+    ConfigError if the episodes are numeric, so they contain no text from which usefulness can be judged."""
     from ....agents.btp.usefulness import RuleBased
     from ..experience import remember
     from .messages import need_text

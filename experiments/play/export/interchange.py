@@ -19,16 +19,12 @@ from ..trajectories.replay import ReplayedEpisode, replayed
 from .messages import conversation, need_text
 
 ATIF = "ATIF-v1.7"
-ONLY = ("clean", "passed", "all")
-"""Episodes that passed within the budget without an error of the agent's; all that passed; all."""
+ONLY = ("clean", "passed", "all")  # clean: passed within the budget without an error of the agent's
 Messages = list[dict[str, Any]]
 
 
 def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file with a line for each.
-
-    Arguments and errors as for `to_jsonl`.
-    """
+    """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file; the rest as for `to_jsonl`."""
     place = Path(out)
     if place.suffix == ".jsonl":
         return write_lines(place, _documents(_atif, path, **options))
@@ -39,15 +35,8 @@ def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
 
 
 def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
-    """Export chat messages with tools, budget and prices, a JSON line for each episode.
-
-    Args:
-        options: `only` (clean, passed, all; clean by default), `data` and `progress` as for `formats.export`.
-
-    Raises:
-        UnknownName: `only` is unknown.
-        DataError: the trajectories cannot be read or do not replay.
-    """
+    """Export chat messages with tools, budget and prices, a JSON line for each episode; options `only` (clean by default,
+    passed, all), `data` and `progress`. Raises UnknownName or, if the trajectories do not replay, DataError."""
     return write_lines(Path(out), _documents(_chat, path, **options))
 
 

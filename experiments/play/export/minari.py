@@ -4,12 +4,9 @@ The environment's spec contains the whole scenario, so `minari.load_dataset(id).
 environment. The episode buffers are built here rather than by Minari's data collector, which needs JAX and checks every text
 character by character.
 
-Minari's `infos` have one entry more than `rewards`, since they begin with the reset's. The environment's own entries are kept
-as they are: ``infos["action_mask"][t]`` is the mask of ``actions[t]``, while ``infos["cost_price"][t + 1]`` is what
-``actions[t]`` cost. What is named `costs` is aligned with the rewards, as in DSRL: ``infos["costs"][t]`` is the cost of
-``rewards[t]`` in the resource of the environment's argument `cost`, and ``infos["costs_price"][t]`` and so on the cost in each
-resource. ``infos["log_probabilities"][t]`` is the logarithm of the probability with which ``actions[t]`` was taken. The last
-entry of these is 0 and belongs to no action.
+Minari's `infos` have one entry more than `rewards`, since they begin with the reset's, and the environment's own are kept so:
+`infos["cost_price"][t + 1]` is what `actions[t]` cost. `costs`, `costs_price` and so on are aligned with the rewards, as in
+DSRL, and `log_probabilities` with the actions; their last entry is 0. See docs/reference/datasets.md.
 """
 
 import json
@@ -37,8 +34,7 @@ from ..files import finished_folder, write_atomically
 from ..trajectories.format import Header
 from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
-BATCH_STEPS = 5_000
-"""Number of steps held in memory before they are written."""
+BATCH_STEPS = 5_000  # number of steps held in memory before they are written
 MAIN_FILE = "main_data.hdf5"
 ALIGNED = {"costs": "cost", **{f"costs_{name}": f"cost_{name}" for name in RESOURCES}}
 """Infos that are aligned with the rewards, and the entries of the environment's `info` that they hold."""
@@ -47,20 +43,12 @@ LOG_PROBABILITIES = "log_probabilities"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a Minari dataset besides the recorded episodes.
+    """The parts of a Minari dataset besides the recorded episodes."""
 
-    Attributes:
-        flat: whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too.
-        infos: names of the infos that are kept; None keeps all.
-        behaviours: the policies by the names of the recorded agents; with them the dataset has `log_probabilities`. One without
-            a method `probabilities` is deterministic.
-        metadata: further entries of the dataset's metadata.
-    """
-
-    flat: bool = False
-    infos: Collection[str] | None = None
-    behaviours: Mapping[str, Agent] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    flat: bool = False  # whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too
+    infos: Collection[str] | None = None  # names of the infos that are kept; None keeps all
+    behaviours: Mapping[str, Agent] = field(default_factory=dict)  # policies by agent; they give log-probabilities
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # further entries of the dataset's metadata
 
 
 def to_minari(
@@ -115,12 +103,7 @@ def _lift(written: Path, draft: Path) -> None:
 
 
 def _write(
-    minari: Any,
-    path: str | Path,
-    dataset_id: str,
-    data: str | None,
-    progress: Callable[[int], None] | None,
-    contents: Contents,
+    minari: Any, path: str | Path, dataset_id: str, data: str | None, progress: Callable[[int], None] | None, contents: Contents
 ) -> None:
     dataset: Any = None
     first: Header | None = None
@@ -294,8 +277,7 @@ def check_minari(folder: Path) -> list[str]:
     for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
         options = {name: int(value) for name, value in record["options"].items()}
         steps = list(actions_replayed(env, int(record["seed"]), options, map(_native, episode.actions)))
-        problem = _differs(steps, episode)
-        if problem:
+        if problem := _differs(steps, episode):
             problems.append(f"episode {episode.id}: {problem}")
     return problems
 

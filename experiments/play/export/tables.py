@@ -1,9 +1,8 @@
 """Export trajectories as tables with one row per step: Parquet files and Hugging Face datasets.
 
-The columns are `episode`, `step`, `agent`, `model`, `task`, `number` (of the task) and `seed`; the observation before the
-action (`observation`, or a flat `observation_<name>` for each array); `action_mask` before the action, if the view has one;
-`action`, `reward`, `terminated` and `truncated`; the other entries of the step's `info` under their own names, as JSON text if
-their structure varies; and `passed` for the whole episode. The schema's metadata contains the header and the arrays' shapes.
+A row has the episode's names and numbers, the observation before the action (a flat column for each array), the action mask,
+the action and what followed, and the other entries of `info`, as JSON text if their structure varies. The schema's metadata
+contains the header and the arrays' shapes.
 """
 
 import hashlib
@@ -20,8 +19,7 @@ from ....simulators.errors import ConfigError, CostGymError, require
 from ..files import finished_file, finished_folder
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replayed
 
-ROWS = 2048
-"""Number of steps per row group, which are held in memory at a time."""
+ROWS = 2048  # number of steps per row group, which are held in memory at a time
 MASK = "action_mask"
 
 
@@ -32,15 +30,8 @@ def to_parquet(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Export trajectories to a Parquet file.
-
-    Args:
-        next_observation: whether to add the observation after the action, for algorithms that need complete transitions.
-
-    Raises:
-        ConfigError: the file exists, or the episodes are of several views.
-        DataError: the trajectories cannot be read or do not replay.
-    """
+    """Export trajectories to a Parquet file, with the observation after each action too if wanted. Raises ConfigError if the
+    file exists or the episodes are of several views, DataError if they do not replay."""
     pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     episodes = replayed(path, data)
     first, rows = _begin(episodes, path, next_observation, progress)
@@ -71,11 +62,7 @@ def to_hf(
 
 
 def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
-    """Write a Hugging Face dataset to a folder.
-
-    Args:
-        load: function that creates the dataset, given a folder for its cache.
-    """
+    """Write the Hugging Face dataset that `load` makes, given a folder for its cache, to a folder."""
     datasets = require("datasets", "data")
     # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot
     with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft, prefix=".cache-") as cache:

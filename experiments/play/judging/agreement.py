@@ -2,43 +2,20 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..statistics import FloatArray, wilson
-from .prompt import PASS, UNPARSABLE, VOID
-from .verdicts import Case, Verdict
+from .verdicts import PASS, UNPARSABLE, VOID, Case, Verdict
 
 RESAMPLES = 2000
 
 
-class Agreement(NamedTuple):
-    """The agreement of a judge with strict grading.
-
-    Attributes:
-        answers: how many were compared.
-        both_pass, judge_alone, strict_alone, both_fail: how many answers pass where.
-        agreement, agreement_ci95: share on which both agree, with Wilson's interval.
-        kappa, kappa_ci95: Cohen's kappa with the interval of a bootstrap over tasks; None where one of the two says the same of
-            every answer, so that no agreement beyond chance can be seen.
-
-    Source: Cohen (1960), A coefficient of agreement for nominal scales.
-    """
-
-    answers: int
-    both_pass: int
-    judge_alone: int
-    strict_alone: int
-    both_fail: int
-    agreement: float | None
-    agreement_ci95: tuple[float, float] | None
-    kappa: float | None
-    kappa_ci95: tuple[float, float] | None
-
-
-def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> Agreement:
-    """Compare a judge's passes with the strict grades of the same answers."""
+def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> dict[str, Any]:
+    """Compare a judge's passes with the strict grades of the same answers: the number of answers in each cell, the share on
+    which both agree with Wilson's interval, and Cohen's kappa with that of a bootstrap over tasks; None where one of the two
+    says the same of every answer. Source: Cohen (1960), A coefficient of agreement for nominal scales."""
     tasks = {task: place for place, task in enumerate(dict.fromkeys(case.task for case in cases))}
     counts = np.zeros((len(tasks), 4))  # (n_tasks, cells): both pass, judge alone, strict alone, both fail
     for case, passed in zip(cases, passes, strict=True):
@@ -52,17 +29,17 @@ def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> A
         weights = np.random.default_rng(seed).multinomial(len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES)
         low, high = np.nanpercentile(_kappas(weights @ counts), (2.5, 97.5))
         ends = float(low), float(high)
-    return Agreement(
-        answers=len(cases),
-        both_pass=both,
-        judge_alone=judge,
-        strict_alone=strict,
-        both_fail=neither,
-        agreement=share,
-        agreement_ci95=None if share is None else wilson(share, len(cases)),
-        kappa=None if ends is None else kappa,
-        kappa_ci95=ends,
-    )
+    return {
+        "answers": len(cases),
+        "both_pass": both,
+        "judge_alone": judge,
+        "strict_alone": strict,
+        "both_fail": neither,
+        "agreement": share,
+        "agreement_ci95": None if share is None else wilson(share, len(cases)),
+        "kappa": None if ends is None else kappa,
+        "kappa_ci95": ends,
+    }
 
 
 def _kappas(cells: FloatArray) -> FloatArray:
@@ -79,15 +56,12 @@ def _kappas(cells: FloatArray) -> FloatArray:
 
 def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) -> dict[str, Any]:
     """Describe a judge: its agreement, that of the seeded stand-in on the same answers, and the answers on which it disagrees.
-
-    Episodes without an answer fail under any grading, so they are counted and not compared; void verdicts are left out. An
-    unparsable one is no pass.
-    """
+    Void verdicts are left out, episodes without an answer only counted, and an unparsable verdict is no pass."""
     asked = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
     cases = [case for case, _ in asked]
 
     def compared(passes: Callable[[Case, Verdict], bool]) -> dict[str, Any]:
-        return agreement(cases, [passes(*each) for each in asked], seed)._asdict()
+        return agreement(cases, [passes(*each) for each in asked], seed)
 
     return {
         "episodes": len(judged),

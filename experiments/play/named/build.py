@@ -1,4 +1,4 @@
-"""Build the named datasets, and measure the reference scores that they hold."""
+"""Build the named datasets and their cards, measure the reference scores that they hold, and sum them up."""
 
 import statistics
 import tempfile
@@ -8,22 +8,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from ....agents.base import Agent
 from ....envs.base import base_env
 from ....envs.registration import make
 from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, require
+from ....simulators.errors import ConfigError, DataError, require
 from ....simulators.version import __version__
 from ..execution.engine import Engine
 from ..export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from ..trajectories.collect import collect
 from ..trajectories.record import record
-from .card import card
-from .catalogue import Family, Part, Recipe, family_of, recipe_of
+from .catalogue import EPISODES, Family, Part, Recipe, family_of, recipe_of
 
-REFERENCE_EPISODES = 2_000
-"""Episodes behind each reference score: the tasks of the split `test` in turn, each round under the next seed, from seed 0."""
+REFERENCE_EPISODES = 2_000  # of the split `test`: its tasks in turn, each round under the next seed, from seed 0
 INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
 """Infos of the named datasets; see `export.minari` for their alignment."""
 AUTHOR = "The costgym developers"
@@ -33,17 +32,11 @@ Progress = Callable[[str, int, int], None]
 
 
 class Reference(NamedTuple):
-    """The figures of a policy on the split `test`.
+    """The figures of a policy on the split `test`."""
 
-    Attributes:
-        score: mean return, which is the Quality of Plan.
-        cost: mean price of an episode.
-        success: share of episodes that succeed.
-    """
-
-    score: float
-    cost: float
-    success: float
+    score: float  # mean return, which is the Quality of Plan
+    cost: float  # mean price of an episode
+    success: float  # share of episodes that succeed
 
 
 def build(
@@ -54,14 +47,8 @@ def build(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Build a named dataset. The same name, seed and number of episodes give the same bytes.
-
-    Args:
-        dataset_id: a name, such as ``costgym/marketplace/expert-v0``.
-        root: Minari's folder of datasets; None for Minari's default.
-        episodes: only so many, for a trial; None for all.
-        seed: seed of the episodes. Published figures are of seed 0.
-    """
+    """Build a named dataset, such as `costgym/marketplace/expert-v0`, below `root` (by default Minari's own), or a trial of so
+    many episodes. The same name, seed and number of episodes give the same bytes; published figures are of seed 0."""
     recipe = recipe_of(dataset_id)
     target = folder_of(dataset_id, root)
     if target.exists():
@@ -90,11 +77,7 @@ def build(
 
 
 def folder_of(dataset_id: str, root: str | Path | None = None) -> Path:
-    """Folder of a dataset, which need not exist.
-
-    Args:
-        root: Minari's folder of datasets; None for Minari's default.
-    """
+    """Folder of a dataset, which need not exist, below `root`; by default Minari's own."""
     minari = require("minari", "data")
     with datasets_in(root):
         return Path(minari.storage.get_dataset_path(dataset_id))
@@ -134,13 +117,8 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def references(world: str) -> tuple[Reference, Reference]:
-    """Measure random actions and the expert on the split `test` of a world of the named datasets.
-
-    The mean return of random actions is the normalised score 0, the expert's 100. Both play `REFERENCE_EPISODES` episodes.
-
-    Args:
-        world: name of the world, such as ``marketplace``.
-    """
+    """Measure random actions and the expert on the split `test` of a world of the named datasets, over `REFERENCE_EPISODES`
+    episodes. The mean return of random actions is the normalised score 0, the expert's 100."""
     family = family_of(world)
     random, expert = recipe_of(f"costgym/{world}/random-v0").parts[0].make(), family.expert()
     env = evaluation_environment(family)
@@ -153,12 +131,7 @@ def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
-    """Measure an agent by the protocol of the reference scores.
-
-    Args:
-        env: the evaluation environment of a world of the named datasets, such as `recover_environment(eval_env=True)` gives.
-        episodes: their number; the tasks of the split in turn, each round under the next seed.
-    """
+    """Measure an agent as the reference scores are: the tasks of the split in turn, each round under the next seed."""
     world = base_env(env)
     scores, costs, passes = [], [], []
     for index in range(episodes):
@@ -168,3 +141,63 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPIS
         costs.append(float(recorded.final["price"]))
         passes.append(world.succeeded)
     return Reference(statistics.fmean(scores), statistics.fmean(costs), statistics.fmean(passes))
+
+
+def card(recipe: Recipe, episodes: int, seed: int) -> str:
+    """The card of a dataset in Markdown; Minari's `description`."""
+    family = recipe.family
+    command = f"costgym datasets build {recipe.dataset_id}"
+    command += f" --episodes {episodes}" if episodes != EPISODES else ""
+    command += f" --seed {seed}" if seed else ""
+    shape = (
+        "one float32 vector, the environment's arrays one after the other" if recipe.flat else "a dictionary of float32 arrays"
+    )
+    lines = [
+        f"**World.** {family.summary}",
+        f"**Behaviour.** {recipe.summary}",
+        f"**Evaluation.** `recover_environment(eval_env=True)` is `{family.env_id}` on the split `test`, whose tasks are "
+        "not in the data. Normalised scores are 0 for random actions and 100 for the expert there.",
+        f"**Observations.** {shape[0].upper()}{shape[1:]}.",
+        "**Alignment.** `infos['costs'][t]`, `infos['log_probabilities'][t]` and `infos['action_mask'][t]` belong to "
+        "`actions[t]` and `rewards[t]`. Terminations are the ends of tasks; truncations those at the step limit.",
+        f"**Made by** `{command}` with costgym {__version__}; the same command makes the same bytes.",
+    ]
+    if family.cost_limit is not None:
+        lines.insert(
+            1, f"**Constraint.** A mean price of at most {family.cost_limit:g} credits an episode; `costs` are prices."
+        )
+    return "\n\n".join(lines)
+
+
+def load(dataset_id: str, root: str | Path | None = None) -> Any:
+    """Load a Minari dataset from a folder of datasets."""
+    minari = require("minari", "data")
+    with datasets_in(root):
+        try:
+            return minari.load_dataset(dataset_id)
+        except FileNotFoundError:
+            raise DataError(folder_of(dataset_id, root), f"holds no dataset {dataset_id}; build it first") from None
+
+
+def summarise(dataset_id: str, root: str | Path | None = None) -> dict[str, Any]:
+    """Compute the figures of a named dataset that was built below `root`, by default Minari's own: its size, and the means of
+    return, normalised score (100 is the expert on the test tasks), success and cost of its episodes on the train tasks."""
+    minari = require("minari", "data")
+    dataset = load(dataset_id, root)
+    returns, costs, passed = [], [], []
+    for episode in dataset.iterate_episodes():
+        returns.append(float(np.sum(episode.rewards)))
+        costs.append(float(np.sum(episode.infos["costs"])))
+        passed.append(bool(episode.infos["is_success"][-1]))
+    scores = 100.0 * minari.get_normalized_score(dataset, np.asarray(returns))
+    files = folder_of(dataset_id, root).rglob("*")
+    return {
+        "dataset": dataset_id,
+        "episodes": len(returns),
+        "steps": int(dataset.total_steps),
+        "mean_return": float(np.mean(returns)),
+        "normalised_score": float(np.mean(scores)),
+        "success": float(np.mean(passed)),
+        "mean_cost": float(np.mean(costs)),
+        "size_mb": sum(file.stat().st_size for file in files if file.is_file()) / 1e6,
+    }

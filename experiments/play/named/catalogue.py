@@ -18,39 +18,23 @@ from ....simulators.errors import UnknownName
 NAMESPACE = "costgym"
 VERSION = "v0"
 FLAT = "-flat"
-EPISODES = 2_400
-"""Episodes of each named dataset."""
-COST_LIMIT = 10.0
-"""Mean price of an episode that policies of the constrained world must keep, in credits."""
-EXPERT_MULTIPLIER = 0.035
-"""What a credit costs the expert of the constrained world beyond its price: with it the mean price keeps `COST_LIMIT`."""
+EPISODES = 2_400  # episodes of each named dataset
+COST_LIMIT = 10.0  # mean price of an episode that policies of the constrained world must keep, in credits
+EXPERT_MULTIPLIER = 0.035  # what a credit costs its expert beyond its price: with it the mean keeps `COST_LIMIT`
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A world with its datasets.
-
-    Attributes:
-        env_id, arguments: the environment in which episodes are recorded; it is evaluated on the split `test`.
-        summary: one sentence about the world.
-        expert: makes the expert; its mean return on the test split is the normalised score 100.
-        medium: the stage of the world's training run that plays `medium`.
-        cost_limit: mean cost that policies must keep, or None where there is no constraint.
-    """
+    """A world with its datasets, recorded in `env_id` with its arguments and evaluated on the split `test`."""
 
     name: str
     env_id: str
     arguments: Mapping[str, Any]
-    summary: str
-    expert: Callable[[], Agent]
+    summary: str  # one sentence about the world
+    expert: Callable[[], Agent]  # makes the expert; its mean return on the test split is the normalised score 100
     expert_text: str
-    medium: int
-    cost_limit: float | None = None
-
-    @property
-    def constrained(self) -> bool:
-        """Return whether policies must keep a limit on the mean cost."""
-        return self.cost_limit is not None
+    medium: int  # the stage of the world's training run that plays `medium`
+    cost_limit: float | None = None  # mean cost that policies must keep, or None where there is no constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +47,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The contents of a named dataset.
+    """The contents of a named dataset."""
 
-    Attributes:
-        dataset_id: the name, with namespace and version.
-        flat: whether observations are vectors.
-        summary: which policies played, in words.
-    """
-
-    dataset_id: str
+    dataset_id: str  # the name, with namespace and version
     family: Family
     kind: str
-    flat: bool
-    summary: str
+    flat: bool  # whether observations are vectors
+    summary: str  # which policies played, in words
     parts: tuple[Part, ...] = field(repr=False)
-
-
-def _random(env_id: str) -> Agent:
-    return make_agent("random", env_id)
-
-
-def _informed(env_id: str) -> Agent:
-    return make_agent("oracle-informed", env_id)
 
 
 FAMILIES = (
@@ -93,7 +63,7 @@ FAMILIES = (
         NUMERIC,
         {"split": "train", "budget": {"price": 20.0}},
         "The default marketplace: buy the facts of a query from priced, failing tools with at most 20 credits.",
-        partial(_informed, NUMERIC),
+        partial(make_agent, "oracle-informed", NUMERIC),
         "`oracle-informed`, which knows every tool's true reliability, not the luck of the episode; privileged, deterministic",
         2,
     ),
@@ -114,21 +84,16 @@ FAMILIES = (
         PLAN_CALLS,
         {"split": "train", "tasks": "all"},
         "OpenCATP call by call: run vision tools on images and texts, priced by time and memory.",
-        partial(_informed, PLAN_CALLS),
+        partial(make_agent, "oracle-informed", PLAN_CALLS),
         "`oracle-informed`, the best fixed plan for each task and size level on the train samples; privileged, deterministic",
         1,
     ),
 )
-KINDS = ("random", "medium", "expert", "mixed", "replay")
-"""Kinds of datasets that every world has."""
+KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets that every world has
 
 
 def family_of(name: str) -> Family:
-    """The world of this name.
-
-    Raises:
-        UnknownName: there is none; names the nearest.
-    """
+    """The world of this name; raises UnknownName if there is none; names the nearest."""
     for family in FAMILIES:
         if family.name == name:
             return family
@@ -142,11 +107,7 @@ def dataset_names(flat: bool = False) -> list[str]:
 
 
 def recipe_of(dataset_id: str) -> Recipe:
-    """Return the contents of the dataset of this name.
-
-    Raises:
-        UnknownName: there is no such dataset; names the nearest.
-    """
+    """Return the contents of the dataset of this name; raises UnknownName if there is no such dataset; names the nearest."""
     known = [*dataset_names(), *dataset_names(flat=True)]
     if dataset_id not in known:
         raise UnknownName("named dataset", dataset_id, known)
@@ -162,7 +123,7 @@ def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
     """The policies of a kind of dataset, in words and as parts."""
     stages = [partial(StageAgent, family.name, stage) for stage in range(len(run_of(family.name)["steps"]))]
     steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
-    random, medium, expert = partial(_random, family.env_id), stages[family.medium], family.expert
+    random, medium, expert = partial(make_agent, "random", family.env_id), stages[family.medium], family.expert
     after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
     chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
         "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),

@@ -28,16 +28,8 @@ def collect(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> Path:
-    """Record episodes in ``out/trajectories.jsonl``. A killed run can be continued; the finished file has the same bytes.
-
-    Args:
-        env: an environment of costgym; its split, budget and grading are used.
-        episodes: number of episodes, at least 1.
-        out: output folder; created if it does not exist.
-        seed: seed of the run; the same seed gives the same bytes.
-        engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
-            episodes at a time, so killing this process loses the episodes in progress.
-    """
+    """Record episodes in `out/trajectories.jsonl`. A killed run can be continued; the finished file has the same bytes,
+    whatever the engine. Workers return several episodes at a time, so killing this process loses the episodes in progress."""
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
     context = RolloutContext(env, agent)
@@ -66,19 +58,9 @@ def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
 def open_collection(
     folder: Path, header: Header, option: str = "--out", by: tuple[str, int] | None = None, most: int = sys.maxsize
 ) -> Iterator[tuple[LineFile, int]]:
-    """Open a collection to append to, and lock its folder meanwhile; afterwards, what was written outlasts a power cut.
-
-    Args:
-        option: the command's option, named in errors.
-        by: agent and first seed of the whole collection; None where several play.
-        most: lines that are kept, the header among them.
-
-    Yields:
-        The file, and the number of its episodes.
-
-    Raises:
-        ConfigError: the folder holds another collection, or another process writes to it.
-    """
+    """Open a collection to append to, and yield its file and its number of episodes; its folder is locked meanwhile, and
+    afterwards what was written outlasts a power cut. `by` is its agent and first seed where one agent plays all, and at most
+    `most` lines are kept. Raises ConfigError if the folder holds another collection, or another process writes to it."""
     make_folder(folder, option)
     path = folder / "trajectories.jsonl"
     with sole_writer(folder):

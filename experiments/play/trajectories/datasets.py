@@ -17,19 +17,12 @@ from .format import Header, Trajectory, check_header, parse_header, parse_trajec
 from .replay import is_trajectory_file, replay_recorded
 from .verify import verify_file
 
-KINDS = ("trajectories", "minari", "parquet", "hf", "messages")
-"""Kinds of datasets; a Hugging Face dataset of steps is `hf`, one of conversations is `messages`."""
+KINDS = ("trajectories", "minari", "parquet", "hf", "messages")  # hf: rows of steps; messages: of conversations
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Description of a dataset.
-
-    Attributes:
-        env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
-        episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
-        size_mb: size on disk, MB.
-    """
+    """Description of a dataset; texts are "" and numbers None where only reading it all would tell."""
 
     path: Path
     kind: str
@@ -38,7 +31,7 @@ class Dataset:
     agents: str
     episodes: int | None
     steps: int | None
-    size_mb: float
+    size_mb: float  # size on disk, MB
 
 
 def list_datasets(folder: str | Path) -> list[Dataset]:
@@ -127,14 +120,7 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
 
 
 def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
-    """Replay every episode of a dataset and return the problems found, as text.
-
-    Args:
-        path: a file or folder returned by `list_datasets`.
-
-    Raises:
-        DataError: the path is not a dataset of this package.
-    """
+    """Replay every episode of a dataset and return the problems found, as text; raises DataError for other paths."""
     place = Path(path)
     kind = kind_of(place)
     if kind is None:
@@ -160,8 +146,7 @@ def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
     except DataError:
         yield from _check_messages(path)
         return
-    problems = check_header(header)
-    if problems:
+    if problems := check_header(header):
         yield problems[0]
         return
     env = header.make(data)

@@ -23,32 +23,22 @@ from ....simulators.version import __version__
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/2"
-OPTIONAL = frozenset({"crash", "replies"})
-"""Fields of an episode that are left out where they are empty."""
+OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
 MAX_CRASH = 300
 _ADDRESS = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a trajectory file, which applies to all its episodes.
+    """The header of a trajectory file, which applies to all its episodes."""
 
-    Attributes:
-        format, version: versions of the file format and of costgym.
-        env: id of the environment.
-        scenario: the complete scenario; `digest` is its hash. OpenCATP's outcome table has a separate digest.
-        settings: the environment's other arguments: split, budget, and arguments that only some views have (enforcement,
-            grading, max_steps, `max_tools`, `level`, `alpha`, ...).
-        seal: hash of all fields above; it is an input of every episode's seal.
-    """
-
-    env: str
-    scenario: dict[str, Any]
+    env: str  # id of the environment
+    scenario: dict[str, Any]  # the complete scenario; `digest` is its hash. OpenCATP's outcome table has a separate digest.
     digest: str
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # the environment's other arguments: split, budget, and those of some views alone
     format: str = FORMAT
     version: str = __version__
-    seal: str = ""
+    seal: str = ""  # hash of all fields above; it is an input of every episode's seal
 
     @classmethod
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> "Header":
@@ -68,14 +58,8 @@ class Header:
         return _encode(_document(self))
 
     def make(self, data: str | None = None) -> gym.Env[Any, Any]:
-        """Create the environment in which the episodes were played.
-
-        Args:
-            data: data folder or file of the scenario, if it has moved since the recording.
-
-        Raises:
-            DataError: the data is that of another scenario.
-        """
+        """Create the environment in which the episodes were played, from `data` if its data has moved since the recording.
+        Raises DataError if that is the data of another scenario."""
         from ....envs.registration import make
 
         env = make(self.env, disable_env_checker=True, **self.arguments(data))
@@ -89,43 +73,25 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The record of an episode.
-
-    Attributes:
-        agent, model: names of the agent and its language model.
-        episode: index in the run.
-        task, number: id and number of the task.
-        seed: seed of the world.
-        options: further reset options, such as the sample of an OpenCATP task.
-        actions: actions as passed to `env.step`.
-        rewards: one reward per action.
-        observations: digests of the observations; the first is that of the reset, followed by one per action.
-        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] for every call.
-        charges: [at_s, what, price, tokens, calls] for every entry of the ledger.
-        truncated: whether the episode was ended by its step limit.
-        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and the values of `BaseEnv.figures`.
-        crash: the exception of the agent's code that ended the episode; empty for others, and left out of their lines.
-        replies: counts of a real model's replies by outcome and form (`agents.models.base`); left out where empty.
-        seal: hash of the header's seal and all fields above. Replay detects every changed value that follows from the actions;
-            the seal also detects changed names, which replay cannot check. A seal can be recomputed, so only replay is proof.
-    """
+    """The record of an episode. Its seal is a hash of the header's seal and all other fields: it detects changed names, which
+    replay cannot check, but can be recomputed, so only replay is proof."""
 
     agent: str
     model: str
-    episode: int
+    episode: int  # index in the run
     task: str
     number: int
-    seed: int
-    options: dict[str, Any]
-    actions: list[Any]
-    rewards: list[float]
-    observations: list[str]
-    calls: list[list[Any]]
-    charges: list[list[Any]]
-    truncated: bool
-    final: dict[str, Any]
-    crash: str = ""
-    replies: dict[str, int] = field(default_factory=dict)
+    seed: int  # seed of the world
+    options: dict[str, Any]  # further reset options, such as the sample of an OpenCATP task
+    actions: list[Any]  # actions as passed to `env.step`
+    rewards: list[float]  # one reward per action
+    observations: list[str]  # digests of the observations; the first is that of the reset, followed by one per action
+    calls: list[list[Any]]  # [tool, status, submitted_s, started_s, finished_s, cold, price] for every call
+    charges: list[list[Any]]  # [at_s, what, price, tokens, calls] for every entry of the ledger
+    truncated: bool  # whether the episode was ended by its step limit
+    final: dict[str, Any]  # strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and `BaseEnv.figures`
+    crash: str = ""  # the exception of the agent's code that ended the episode; empty for others, and left out of their lines
+    replies: dict[str, int] = field(default_factory=dict)  # of a real model by outcome and form; left out where empty
     seal: str = ""
 
     def sealed(self, header: Header) -> "Trajectory":
@@ -181,8 +147,7 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
     world = class_of(header.env)
-    strange = sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE))
-    if strange:
+    if strange := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
         return [f"header, settings: {strange[0]!r} does not belong there"]
     try:
         digest = world.world_digest(relocated(header.scenario, data))
@@ -197,11 +162,8 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
 
 
 def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
-    """Read a trajectory file; return its header and an iterator over its episodes.
-
-    Raises:
-        DataError: the file is missing or empty, or a line is not a valid record; the error contains the line number.
-    """
+    """Read a trajectory file; return its header and an iterator over its episodes. Raises DataError if the file is missing or
+    empty, or a line is not a valid record; the error contains the line number."""
     if not path.is_file():
         raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
     lines = iter_lines(path)
@@ -266,5 +228,4 @@ def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-decode_once = json.JSONDecoder(object_pairs_hook=_once).decode
-"""Reads JSON; raises ValueError where a name stands twice in one object."""
+decode_once = json.JSONDecoder(object_pairs_hook=_once).decode  # raises ValueError where a name stands twice in one object

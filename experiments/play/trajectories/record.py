@@ -18,10 +18,8 @@ from ....simulators.episode import Episode
 from ....simulators.errors import CostGymError, InfrastructureError
 from .format import Trajectory, shown_crash
 
-Crashes = Literal["raise", "count"]
-"""What becomes of an exception of the agent's code: it is raised, or ends that episode as a failure."""
-MAX_EPISODE_CHARACTERS = 2_000_000
-"""Texts of an agent in one episode. JSON may need twelve bytes a character, and a line of a record has at most 64 MiB."""
+Crashes = Literal["raise", "count"]  # an exception of the agent's code is raised, or ends that episode as a failure
+MAX_EPISODE_CHARACTERS = 2_000_000  # of an agent's texts; JSON may need twelve bytes for each, and a line has 64 MiB
 
 
 class AgentCrash(Exception):
@@ -46,11 +44,8 @@ def played(
     options: Mapping[str, Any] = NO_OPTIONS,
     crashes: Crashes = "raise",
 ) -> Iterator[Played]:
-    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up.
-
-    Raises:
-        AgentCrash: the agent's code failed and `crashes` is "count"; the episode is given up.
-    """
+    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up. Raises AgentCrash
+    if the agent's code failed and `crashes` is "count"; the episode is given up."""
     expect_five_values(env, "env")
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
@@ -128,18 +123,10 @@ def record(
     options: Mapping[str, Any] = NO_OPTIONS,
     crashes: Crashes = "raise",
 ) -> tuple[Trajectory, Episode]:
-    """Play an episode to its end and record it.
-
-    Args:
-        task: number or id of the task; None to let the environment draw one.
-        agent_seed: seed of the agent; by default derived from `seed` and the task.
-        options: further reset options.
-        crashes: "count" ends the episode as a failure where the agent's code raises; "raise" lets the exception pass.
-
-    Raises:
-        ConfigError: a `CostTuple` is around the environment.
-        InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
-    """
+    """Play an episode to its end and record it. Without a task the environment draws one; by default the agent's seed follows
+    from seed and task. With `crashes="count"` an exception of the agent's code ends the episode as a failure. Raises
+    ConfigError if a `CostTuple` is around the environment, InfrastructureError if a real back-end failed, so that the episode
+    is not a result of the agent."""
     steps = played(env, agent, task, seed, agent_seed, options, crashes)
     digests = [digest(next(steps).observation)]
     actions: list[Any] = []

@@ -16,14 +16,9 @@ from .record import digest, trajectory_of
 
 
 class Step(NamedTuple):
-    """A step of a replayed episode; the first one is the reset.
+    """A step of a replayed episode, with the values that the environment returned; the first one is the reset."""
 
-    Attributes:
-        action: recorded action; None for the reset.
-        observation, reward, terminated, truncated, info: values returned by the environment.
-    """
-
-    action: Any
+    action: Any  # recorded action; None for the reset
     observation: Any
     reward: float
     terminated: bool
@@ -67,19 +62,14 @@ def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajec
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEpisode:
-    """A replayed episode.
-
-    Attributes:
-        steps: the reset, then one step per recorded action.
-        passed: whether it succeeded within its budget, by the grading of the file.
-    """
+    """A replayed episode."""
 
     header: Header
     recorded: Trajectory
     env: gym.Env[Any, Any]
-    steps: Sequence[Step]
+    steps: Sequence[Step]  # the reset, then one step per recorded action
     episode: Episode
-    passed: bool
+    passed: bool  # whether it succeeded within its budget, by the grading of the file
 
 
 def trajectory_files(path: str | Path) -> list[Path]:
@@ -103,15 +93,11 @@ def is_trajectory_file(path: Path) -> bool:
 
 
 def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpisode]:
-    """Replay the episodes of a file or folder one at a time, and check each against its recorded digests and rewards.
-
-    Raises:
-        DataError: a file cannot be read, or the replay of an episode differs from its record.
-    """
+    """Replay the episodes of a file or folder one at a time, and check each against its recorded digests and rewards; raises
+    DataError if a file cannot be read, or the replay of an episode differs from its record."""
     for file in trajectory_files(path):
         header, episodes = read_trajectories(file)
-        problems = check_header(header, data)
-        if problems:
+        if problems := check_header(header, data):
             raise DataError(file, problems[0])
         env = header.make(data)
         for number, recorded in enumerate(episodes, 2):

@@ -23,15 +23,11 @@ from .replay import replay_episode
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of verifying a file by replay.
-
-    Attributes:
-        problems: problems found, as text with their position in the file.
-    """
+    """The result of verifying a file by replay."""
 
     path: Path
     episodes: int
-    problems: tuple[str, ...]
+    problems: tuple[str, ...]  # problems found, as text with their position in the file
 
     @property
     def verified(self) -> bool:
@@ -39,21 +35,13 @@ class Verdict:
 
 
 TAIL = "there are extra bytes after the last complete line"
-CHUNK = 100
-"""Number of episodes per task of an engine."""
+CHUNK = 100  # number of episodes per task of an engine
 
 
 def verify_file(
-    path: str | Path,
-    data: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    engine: Engine | None = None,
+    path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
 ) -> Verdict:
-    """Replay every episode of a trajectory file and compare every value.
-
-    Raises:
-        DataError: the file does not exist, or its header cannot be read.
-    """
+    """Replay every episode of a trajectory file and compare every value; raises DataError if there is no file or header."""
     file = Path(path)
     if file.is_dir():
         file = file / "trajectories.jsonl"
@@ -109,21 +97,16 @@ class _Seen:
 
 
 class _Found(NamedTuple):
-    """The result of checking a line by replay.
-
-    Attributes:
-        unreadable: whether the line is not a record, in which case the rest of the file is not checked.
-    """
+    """The result of checking a line by replay."""
 
     line: int
     agent: str
     episode: int
     problem: str
-    unreadable: bool = False
+    unreadable: bool = False  # whether the line is not a record, in which case the rest of the file is not checked
 
 
-Line = tuple[int, str | DataError]
-"""A line's number, and its text or the reason why it cannot be read."""
+Line = tuple[int, str | DataError]  # a line's number, and its text or the reason why it cannot be read
 
 
 def numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
@@ -162,11 +145,7 @@ def checker_of(header: str, data: str | None) -> "Checker":
 
 
 class Checker:
-    """Checks the episodes of a file by replay.
-
-    Raises:
-        CostGymError, TypeError, ValueError: the environment of the header cannot be created.
-    """
+    """Checks the episodes of a file by replay; raises an error if its environment cannot be created."""
 
     def __init__(self, header: Header, data: str | None = None) -> None:
         self.header = header
@@ -174,11 +153,8 @@ class Checker:
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
     def check(self, recorded: Trajectory, line: str) -> tuple[str, Episode | None]:
-        """Check an episode: what is wrong, in words, or ""; and the episode as replay played it.
-
-        Args:
-            line: as it stands in the file; it must be, to the last character, what this episode's record is written as.
-        """
+        """Check an episode: what is wrong, in words, or ""; and the episode as replay played it. Its line in the file must be,
+        to the last character, what this record is written as."""
         for action in recorded.actions:
             if type(action) is not self._action:
                 return f"actions: expected each to be of type {self._action.__name__}, got {action!r:.60}", None

@@ -101,11 +101,8 @@ def marketplace(
 
 @solver  # type: ignore[untyped-decorator]
 def agent(name: str = "react") -> Solver:
-    """Play the samples with an agent of costgym, so that a log has a baseline: `--solver costgym/agent -S name=react`.
-
-    Args:
-        name: an agent of the text view, see `costgym agents`; those that need past uses are not among them.
-    """
+    """Play the samples with an agent of the text view, so that a log has a baseline: `--solver costgym/agent -S name=react`;
+    agents that need past uses are not among them."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         _playing().play(make_agent(name, ENV_ID))

@@ -50,13 +50,8 @@ class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
 def write_rows(
     path: str | Path, agent: str = "costgym_agent", tasks: int | None = None, rounds: int = 1, seed: int = 0, **settings: Any
 ) -> Path:
-    """Write a data set as NeMo Gym reads it, one JSON object per line.
-
-    Args:
-        agent: name of the agent server in NeMo Gym's configuration.
-        tasks, rounds, seed: as for `TextWorld`.
-        settings: arguments of `ToolEpisode` that go into the rows, such as `split="train"` and `budget="price=20"`.
-    """
+    """Write a data set as NeMo Gym reads it, one JSON object per line, for the agent server of that name; rows as for
+    `TextWorld`, with arguments of `ToolEpisode` such as `split="train"` and `budget="price=20"`."""
     world = TextWorld(settings.get("scenario", "marketplace"), settings.get("split", "train"), tasks, rounds=rounds, seed=seed)
     lines = []
     for row in world.rows():

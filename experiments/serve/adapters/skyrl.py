@@ -24,12 +24,8 @@ ID = "costgym"
 
 
 class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
-    """An episode of the marketplace. Its reward is the Quality of Plan, of which each turn brings its part.
-
-    Args:
-        env_config: arguments of `ToolEpisode` besides `task` and `seed`, such as `budget: price=20`.
-        extras: the columns of the row: `task` and `seed`, and any argument that differs from `env_config`; `max_turns`.
-    """
+    """An episode of the marketplace; each turn brings its part of the reward, the Quality of Plan. `env_config` are arguments
+    of `ToolEpisode`, such as `budget: price=20`; `extras` are the row's columns, which come first, and `max_turns`."""
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
         super().__init__()
@@ -66,13 +62,8 @@ def _wrap(message: Mapping[str, Any]) -> str:
 def write_data(
     folder: str | Path, tasks: int | None = None, rounds: int = 4, validation: int = 100, seed: int = 0, **settings: Any
 ) -> tuple[Path, Path]:
-    """Write the data set as SkyRL reads it: `train.parquet` and `validation.parquet`.
-
-    Args:
-        tasks, rounds, seed: of the training rows, as for `TextWorld`.
-        validation: number of tasks of the test split.
-        settings: arguments of `ToolEpisode` that go into the rows.
-    """
+    """Write the data set as SkyRL reads it: `train.parquet`, with rows as for `TextWorld`, and `validation.parquet`, so many
+    tasks of the test split; settings are arguments of `ToolEpisode` that go into the rows."""
     import datasets
 
     train, held_out = Path(folder) / "train.parquet", Path(folder) / "validation.parquet"

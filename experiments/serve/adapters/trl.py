@@ -28,15 +28,12 @@ _SECTION = re.compile(r"\b(Args|Arguments|Returns|Raises):")
 _RESERVED = ("reset", "get_reward", FINISH, "self")
 
 
-Begin = Callable[[str, int], Any]
-"""Begins the episode of a task and a seed: a `ToolEpisode`, or one on a server with the same attributes."""
+Begin = Callable[[str, int], Any]  # begins the episode of a task and a seed: a `ToolEpisode`, or the like on a server
 
 
 class TaskEnvironment:
-    """An episode as TRL uses it; each task has a subclass that adds the task's tools as methods.
-
-    It is not a Gymnasium environment, because TRL treats every public method as a tool.
-    """
+    """An episode as TRL uses it; each task has a subclass that adds the task's tools as methods. It is not a Gymnasium
+    environment, because TRL treats every public method as a tool."""
 
     _connect: Callable[[], Begin]
 
@@ -69,9 +66,7 @@ def episode_return(
     environments: Sequence[TaskEnvironment], log_metric: Callable[..., None] | None = None, **_: Any
 ) -> list[float]:
     """Return the reward of each rollout: the episode's return, which is its Quality of Plan; 0 for one that was never reset.
-
-    The transcript is not used, because a trainer may have truncated it.
-    """
+    The transcript is not used, because a trainer may have truncated it."""
     episodes = [each._episode for each in environments]
     if log_metric is not None and episodes:
         log_metric("episode/success", sum(each is not None and each.passed for each in episodes) / len(episodes))
@@ -81,13 +76,8 @@ def episode_return(
 
 
 class TrlWorld(TextWorld):
-    """A scenario as the three arguments of TRL's trainer: dataset, environment factory and reward functions.
-
-    Args: as for `TextWorld`.
-
-    Raises:
-        ConfigError: a number is out of range, or the name of a tool or argument is not a valid Python name.
-    """
+    """A scenario as the three arguments of TRL's trainer: dataset, environment factory and reward functions; arguments as for
+    `TextWorld`. Raises ConfigError if a number is out of range, or a tool's or argument's name is not a valid Python name."""
 
     reward_funcs: ClassVar[list[Callable[..., list[float]]]] = [episode_return]
 

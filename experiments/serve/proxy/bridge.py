@@ -32,14 +32,9 @@ Answer = types.JSONRPCResponse | types.JSONRPCError
 
 
 class Bridge:
-    """One client's connection to one server, which is one run.
-
-    Args:
-        client, server: Streams to read from and to write to, of either side.
-        timeout_s: Real seconds after which a call of the server counts as timed out.
-        tells: Each reply has a last line with the call's price and the rest of the budget.
-        over_http: One side speaks HTTP, where the revision of the protocol stands in headers.
-    """
+    """One client's connection to one server, by streams of either side; it is one run. A call of the server counts as timed out
+    after `timeout_s` real seconds. With `tells`, each reply has a last line with the call's price and the rest of the budget.
+    With `over_http`, one side speaks HTTP, where the revision of the protocol stands in headers."""
 
     def __init__(
         self,

@@ -35,18 +35,12 @@ LIMITS = Limits(sessions=64, request_bytes=4 * 2**20)
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy between MCP clients and an MCP server.
+    """A proxy between MCP clients and an MCP server."""
 
-    Attributes:
-        target: The command of the server, or its address alone.
-        timeout_s: Real seconds after which a call of the server counts as timed out.
-        tells: Replies have a last line with the call's price and the rest of the budget.
-    """
-
-    target: tuple[str, ...]
+    target: tuple[str, ...]  # the command of the server, or its address alone
     settings: Settings = field(default_factory=Settings)
-    timeout_s: float = 60.0
-    tells: bool = False
+    timeout_s: float = 60.0  # real seconds after which a call of the server counts as timed out
+    tells: bool = False  # replies have a last line with the call's price and the rest of the budget
 
     @property
     def address(self) -> str | None:
@@ -135,9 +129,7 @@ def first_of_ours(error: BaseException) -> CostGymError | None:
 
 class Endpoint:
     """The proxy at `/mcp` as an ASGI application; each session of the protocol is a run with its own server.
-
-    `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own.
-    """
+    `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy, self._opened = proxy, 0

@@ -37,8 +37,7 @@ from .call_log import CallLog, wall_time
 from .world import RealAnswers, world_around
 
 EARLY_S = 0.002  # how much too early a client may come back after an announced wait
-_REACHES = frozenset({Status.OK, *SILENT})
-"""Statuses of calls that reach the tool."""
+_REACHES = frozenset({Status.OK, *SILENT})  # statuses of calls that reach the tool
 
 
 class Settings(bounds.Settings):
@@ -116,58 +115,36 @@ class Settings(bounds.Settings):
 
 @dataclass(slots=True)
 class Ticket:
-    """A call that has begun.
+    """A call that has begun."""
 
-    Attributes:
-        number: Its place in the run, from 1.
-        call: The world's side of it; None for a tool that the world does not know, and after the end of the run.
-        reaches: The tool is to be asked.
-        hold_s: Real seconds from its beginning for which the reply is to be held up.
-        begun_s: When it began, by the session's timer.
-        at_s: When it began, world seconds.
-    """
-
-    number: int
+    number: int  # its place in the run, from 1
     tool: str
     arguments: Mapping[str, Any]
-    call: Call | None
-    reaches: bool
-    hold_s: float
-    begun_s: float
-    at_s: float
+    call: Call | None  # the world's side of it; None for a tool that the world does not know, and after the end of the run
+    reaches: bool  # the tool is to be asked
+    hold_s: float  # real seconds from its beginning for which the reply is to be held up
+    begun_s: float  # when it began, by the session's timer
+    at_s: float  # when it began, world seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """The outcome of the tool's own work.
-
-    Attributes:
-        status: `Status.OK`, or its own failure.
-        seconds: How long it took.
-    """
+    """The outcome of the tool's own work."""
 
     text: str
-    status: Status
-    seconds: float
+    status: Status  # `Status.OK`, or its own failure
+    seconds: float  # how long it took
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply that the client gets.
+    """The reply that the client gets."""
 
-    Attributes:
-        status: How the call ended.
-        text: The text in place of the tool's own; None where the tool's reply goes through as it is.
-        price: What it cost.
-        left: What is left of each limited resource.
-        retry_after_s: Real seconds to wait after a rate limit's refusal.
-    """
-
-    status: Status
-    text: str | None
-    price: float
-    left: Mapping[str, float]
-    retry_after_s: float = 0.0
+    status: Status  # how the call ended
+    text: str | None  # the text in place of the tool's own; None where the tool's reply goes through as it is
+    price: float  # what it cost
+    left: Mapping[str, float]  # what is left of each limited resource
+    retry_after_s: float = 0.0  # real seconds to wait after a rate limit's refusal
 
     @property
     def failed(self) -> bool:
@@ -176,15 +153,8 @@ class Reply:
 
 
 class Session:
-    """One run: `begin` a call, ask the tool if the ticket says so, `end` it.
-
-    Calls may overlap and come from several threads.
-
-    Args:
-        log: Where each call is written; closed with the session.
-        server: Name of the tools' server in the log.
-        timer: Real seconds.
-    """
+    """One run: `begin` a call, ask the tool if the ticket says so, `end` it. Calls may overlap and come from several threads.
+    Each is written to `log`, which is closed with the session; `timer` gives real seconds."""
 
     def __init__(
         self,
@@ -277,11 +247,7 @@ class Session:
         return max(0.0, ticket.begun_s + ticket.hold_s - self._timer())
 
     def end(self, ticket: Ticket, real: Real | None = None) -> Reply:
-        """Settle a call and record it.
-
-        Args:
-            real: The tool's outcome, if the call reached it.
-        """
+        """Settle a call and record it, with the tool's outcome if the call reached it."""
         with self._lock:
             reply, took_s = self._reply(ticket, real)
             call = ticket.call

@@ -15,19 +15,15 @@ from ....simulators.scenario import Scenario, world_of
 from ....simulators.tasks import Task, TaskSet, normalise
 from ....simulators.tools import Catalog, Tool, ToolProfile
 from ....simulators.world import World
-from ...play.call_logs.names import callable_names
+from ...play.call_logs.log import callable_names
 
-AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
-"""The profile of a tool without imposed prices, latencies or faults."""
-KEPT = 64
-"""Greatest number of replies per tool that are kept, to be returned as irrelevant answers."""
+AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)  # no imposed prices, latencies or faults
+KEPT = 64  # greatest number of replies per tool that are kept, to be returned as irrelevant answers
 
 
 class RealAnswers:
-    """The replies of real tools so far, in one run.
-
-    The world asks for an answer when a call starts, and the real one comes later, so `answer` is a blank to be filled in.
-    """
+    """The replies of real tools so far, in one run. The world asks for an answer when a call starts, and the real one comes
+    later, so `answer` is a blank to be filled in."""
 
     def __init__(self) -> None:
         self._replies: dict[str, dict[str, str]] = {}
@@ -58,29 +54,23 @@ def tool_of(name: str, description: str = "", parameters: Mapping[str, Any] | No
 def world_around(
     tools: Sequence[Tool], scenario: Scenario | None, prices: Mapping[str, float] | None = None, faults: float | None = None
 ) -> World:
-    """The world of a scenario with real tools in place of its own.
-
-    A tool that the scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles
-    drawn from the scenario's seed and the tool's name, like the tools of a generated marketplace.
-
-    Args:
-        tools: The real tools. Their order does not matter.
-        scenario: The rules; None imposes nothing.
-        faults: Factor on the share of failing calls and on outages, as in `Stress`; 0 for none. None: as the scenario has it.
-
-    Raises:
-        ConfigError: There are no tools, or `faults` is out of range or has nothing to act on.
-        UnknownName: A price is given for a tool that there is not.
-    """
+    """The world of a scenario (None imposes nothing) with real tools, in any order, in place of its own. A tool that the
+    scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles drawn from the
+    scenario's seed and the tool's name, like the tools of a generated marketplace. `faults` is a factor on the share of failing
+    calls and on outages, as in `Stress`. Raises ConfigError or UnknownName for faults or prices that fit nothing."""
     if not tools:
         raise ConfigError("tools", "expected at least one, got none")
-    names = {tool.name for tool in tools}
+    names = [tool.name for tool in tools]
     for name, price in (prices or {}).items():
         if name not in names:
             raise UnknownName("tool", name, names)
         if not 0 <= price < float("inf"):
             raise ConfigError("price", f"expected a number of at least 0 for {name}, got {price}")
-    profiles = {tool.name: _profile(tool.name, scenario) for tool in tools} | _listed(tools, scenario)
+    if scenario is None:
+        profiles = dict.fromkeys(names, AS_IT_IS)
+    else:
+        profiles = {name: draw_profile(scenario.seed, name, scenario.failures, ProfileRules()) for name in names}
+        profiles |= _listed(tools, scenario)
     priced = {name: replace(profile, fee=(prices or {}).get(name, profile.fee)) for name, profile in profiles.items()}
     catalog = Catalog(
         (replace(tool, profile=priced[tool.name]) for tool in sorted(tools, key=lambda tool: tool.name)), "the real tools"
@@ -98,10 +88,6 @@ def world_around(
         stress = stress.model_copy(update={"failures": faults})
     world = world_of(scenario, market)
     return world if stress == Stress() else stress.applied(world, scenario.seed)
-
-
-def _profile(name: str, scenario: Scenario | None) -> ToolProfile:
-    return AS_IT_IS if scenario is None else draw_profile(scenario.seed, name, scenario.failures, ProfileRules())
 
 
 def _listed(tools: Sequence[Tool], scenario: Scenario | None) -> dict[str, ToolProfile]:

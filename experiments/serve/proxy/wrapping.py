@@ -21,12 +21,7 @@ Wrapped = TypeVar("Wrapped")
 
 
 class Fault(Exception):
-    """A call of a wrapped function that failed or was refused under the scenario.
-
-    Attributes:
-        status: The failure's name, such as `server_error` or `rate_limited`.
-        retry_after_s: Real seconds to wait after a rate limit's refusal; 0 elsewhere.
-    """
+    """A call of a wrapped function that failed or was refused: `status` as `server_error`, `retry_after_s` in real seconds."""
 
     def __init__(self, message: str, status: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)

@@ -15,8 +15,8 @@ from costgym.agents import agent_names, make_agent
 from costgym.agents.registry import find_agent, run_folder
 from costgym.agents.zoo import cards
 from costgym.agents.zoo.cards import FOLDER, read_card, zoo_folder, zoo_names
+from costgym.experiments.board.run_config import weights_of
 from costgym.experiments.board.tracks import track_of
-from costgym.experiments.board.weights import weights_of
 from costgym.simulators.errors import DataError, MissingExtra, UnknownName
 
 TRACKS = {

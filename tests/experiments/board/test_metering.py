@@ -12,7 +12,7 @@ from rich.console import Console
 
 from costgym.agents.models.base import ASSISTANT, Message, Reply
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
-from costgym.experiments.board.reruns.meter import Meter
+from costgym.experiments.board.reruns.process_agent import Meter
 from costgym.experiments.board.reruns.rerun import rerun
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.board.paired import as_good, rank_bands, rivals_text
-from costgym.experiments.board.rows import BY_EPISODE
+from costgym.experiments.board.rows import BY_EPISODE, as_good, rank_bands, rivals_text
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
 
 METRIC = "pass_rate_under_budget"

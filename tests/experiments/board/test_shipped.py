@@ -18,8 +18,7 @@ from costgym.agents import registry
 from costgym.experiments.board.reruns.references import informed_of, play_informed
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import read_ended
-from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
-from costgym.experiments.board.submissions.submission import pack
+from costgym.experiments.board.submissions.submission import RECORDED, add_shipped, pack, shipped_entries
 from costgym.experiments.board.submissions.validation import validate
 from costgym.experiments.board.suites import SUITES
 from costgym.experiments.leaderboard import run
@@ -116,7 +115,7 @@ CONFIG = """
 from costgym.experiments.board.reruns.references import informed_of, play_informed
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.suites import SUITES
-from costgym.experiments.board.submissions.shipped import shipped_entries
+from costgym.experiments.board.submissions.submission import shipped_entries
 for suite in {suites}:
     config = make_run_config(suite)
     print(config.to_json(), [entry.name for entry in shipped_entries(config)])

@@ -82,7 +82,7 @@ def content(run: Run) -> list[tuple[str, str]]:
 
 
 def test_what_was_saved_is_what_is_read_to_the_last_bit(url: str) -> None:
-    first = made(text := 7, model="gpt\u2028x", task="tâche 1", optimum_price=None, exceeded=None)
+    first = made(7, model="gpt\u2028x", task="tâche 1", optimum_price=None, exceeded=None)
     with Store(url) as store:
         assert store.save(first) == first.id
     with Store(url, create=False) as store:
@@ -90,7 +90,6 @@ def test_what_was_saved_is_what_is_read_to_the_last_bit(url: str) -> None:
         assert (back.id, back.document, back.manifest, back.folder) == (first.id, first.document, first.manifest, None)
         assert [entry.id for entry in back.entries] == [entry.id for entry in first.entries]
         assert content(back) == content(first)
-        assert store.run(first.id).document["seed"] == text
 
 
 def test_saving_a_run_again_changes_nothing_and_a_changed_one_takes_its_place(url: str) -> None:
@@ -178,7 +177,7 @@ def test_a_writer_that_is_killed_leaves_nothing_and_bars_nobody(url: str) -> Non
         assert content(store.runs()[0]) == content(made(5))
 
 
-def test_an_entry_is_marked_verified_and_a_run_removed(url: str) -> None:
+def test_an_entry_is_marked_verified(url: str) -> None:
     with Store(url) as store:
         whole = made(count=2)
         store.save(whole)
@@ -187,8 +186,6 @@ def test_an_entry_is_marked_verified_and_a_run_removed(url: str) -> None:
         store.mark_verified(whole.id, entry)
         assert all(flag for _, _, flag in store.episodes(whole.id, entry))
         assert [each.verified for each in store.runs()[0].entries] == [False, True]
-        store.remove(whole.id)
-        assert store.runs() == [] and list(store.episodes(whole.id)) == []
 
 
 def test_a_store_of_another_version_is_refused(url: str) -> None:
@@ -239,7 +236,8 @@ def test_a_leaderboard_run_is_read_from_its_folder(url: str, tmp_path: Path) -> 
     assert len(played.entries) == 4 and len(content(played)) == 12
     assert all((folder / entry.file).is_file() for entry in played.entries)
     with Store(url) as store:
-        back = store.run(store.save_folder(folder))
+        store.save_folder(folder)
+        (back,) = store.runs()
         assert back.folder == folder.resolve()
         assert sorted(content(back)) == sorted(content(played))
         assert back.entries == played.entries

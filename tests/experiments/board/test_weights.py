@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from costgym.experiments import leaderboard
-from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.board.run_config import RunConfig, make_run_config, weights_of
 from costgym.experiments.board.submissions.manifest import Submission
 from costgym.experiments.board.verify import verify
-from costgym.experiments.board.weights import weights_of
 from costgym.experiments.leaderboard import regenerate_pages
 from costgym.simulators.errors import ConfigError
 

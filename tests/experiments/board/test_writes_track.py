@@ -13,7 +13,7 @@ from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import Leaderboard, run
-from costgym.experiments.pages.writes_section import writes_section
+from costgym.experiments.pages.sections import writes_section
 
 AGENTS = ("retry", "check-then-retry", "idempotent", "oracle")
 

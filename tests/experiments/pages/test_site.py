@@ -16,8 +16,7 @@ import costgym
 from costgym.experiments.board.store.runs import Run, read_run
 from costgym.experiments.pages.site.build import build
 from costgym.experiments.pages.site.data import details
-from costgym.experiments.pages.site.pages import slug
-from costgym.experiments.pages.site.tables import RESAMPLES, compare
+from costgym.experiments.pages.site.pages import RESAMPLES, compare, slug
 from costgym.experiments.play.metrics import paired_difference
 from tests.helpers.boards import HOSTILE, imagined, played
 from tests.helpers.opencatp_runs import recorded_run

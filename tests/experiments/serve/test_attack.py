@@ -14,9 +14,8 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
 from costgym.experiments.serve import sessions as sessions_module
 from costgym.experiments.serve.limits import Limits, Refused
-from costgym.experiments.serve.recorder import Recorder
 from costgym.experiments.serve.server import Service
-from costgym.experiments.serve.sessions import Sessions
+from costgym.experiments.serve.sessions import Recorder, Sessions
 from costgym.experiments.serve.tools import call as call_tool
 from costgym.experiments.serve.wire import plain
 from costgym.simulators.errors import ConfigError

@@ -1,9 +1,10 @@
 """The subcommands of `costgym train`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from pydantic import BeforeValidator
 
 from ....agents.catp.settings import CatpSettings
@@ -11,19 +12,57 @@ from ....agents.deer.settings import DeerSettings
 from ....agents.toolplanner.settings import LearntSettings
 from ....experiments.play.options import Data, Documents, Limits, ScenarioName
 from ....experiments.train.grpo.settings import GrpoSettings
+from ....experiments.train.run import Callback, TrainingResult, TrainingStep
 from ....experiments.train.sb3.settings import DqnSettings, PpoSettings
 from ....experiments.train.sft.settings import SftSettings
 from ....experiments.train.usefulness.settings import UsefulnessSettings
 from ....simulators.bounds import Settings, option
 from ....simulators.errors import UnknownName
 from ....simulators.ledger import Budget
-from .shared import Run
+from ...options import Quiet
+from ...output import Progress
 
-PARTS = ("completion", "following", "tags", "path")
-"""Parts of ToolPlanner that `--without` can leave out."""
+
+class _Bar(Callback):
+    """Shows a progress bar with the messages of a run above it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def on_step(self, step: TrainingStep) -> None:
+        self._progress.update(int(step.done), int(step.total))
+
+    def on_message(self, text: str) -> None:
+        self._progress.say(text)
+
+
+class Run(Settings):
+    """The options about a trainer's run."""
+
+    out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")]
+    resume: Annotated[bool, option("Continue the run in the folder, or delete it and start again.")] = True
+    report_to: Annotated[
+        tuple[str, ...], option("Also log the figures there: wandb, mlflow or trackio.", "NAME[,NAME ...]")
+    ] = ()
+    quiet: Quiet = False
+
+    def train(self, name: str, trainer: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
+        """Train with a progress bar on standard error, then plot the learning curves and print the metrics and the folder."""
+        from ....experiments.pages.learning_curves import publish
+        from ....experiments.train.tracking import Tracked
+
+        with Progress(f"training {name}", self.quiet) as progress, Tracked(_Bar(progress), self.report_to, self.out) as watch:
+            result = trainer(self.out, *args, callback=watch, resume=self.resume, **options)
+        curves = publish(result.run)
+        if not self.quiet:
+            for figure, value in result.metrics.items():
+                typer.echo(f"{figure:24} {value:10.4f}")
+            typer.echo(str(result.run) if curves is None else f"{result.run}\nlearning curves: {curves}")
+
+
+PARTS = ("completion", "following", "tags", "path")  # parts of ToolPlanner that `--without` can leave out
 _FEEDBACK = ("context", "intermediate_feedback", "cumulative", "gamma", "centred", "return_scale")
-_BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")
-"""Settings of CATP that its baselines do not have."""
+_BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")  # settings of CATP that its baselines do not have
 
 
 class World(Settings):

@@ -10,8 +10,7 @@ import pytest
 
 from costgym.agents import make_agent
 from costgym.agents.base import DECISION, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
-from costgym.experiments.lab.baselines.measure import learning_split, measure, open_env
-from costgym.experiments.lab.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit
+from costgym.experiments.lab.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit, learning_split, measure, open_env
 from costgym.experiments.lab.baselines.report import curves, interval, iqm, rows, sentence, table, write
 from costgym.experiments.lab.baselines.run import BaselineSettings, left_out, run, units
 from costgym.simulators.errors import ConfigError, UnknownName

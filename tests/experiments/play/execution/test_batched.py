@@ -12,7 +12,7 @@ from costgym.agents.models.base import FunctionCall, Message, reply
 from costgym.agents.strategies import ReAct
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
-from costgym.experiments.play.execution.batched import Batched
+from costgym.experiments.play.execution.concurrent import Batched
 from costgym.simulators.errors import InfrastructureError
 from tests.helpers.command_line import invoke
 from tests.helpers.tiny_model import save_tiny_model

@@ -12,8 +12,7 @@ from costgym.agents.models.base import ASSISTANT, TRUNCATED, Message, Reply
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.play.judging.agreement import agreement
-from costgym.experiments.play.judging.prompt import SYSTEM_PROMPT, USER_PROMPT, messages_for, read_verdict
-from costgym.experiments.play.judging.verdicts import Case
+from costgym.experiments.play.judging.verdicts import SYSTEM_PROMPT, USER_PROMPT, Case, messages_for, read_verdict
 from costgym.simulators.calls import Usage
 from costgym.simulators.tasks import Need, fact_in, normalise
 from tests.helpers.command_line import invoke
@@ -235,12 +234,12 @@ def test_agreement_and_kappa_are_those_of_the_formula():
     cells = [(True, True)] * 20 + [(False, True)] * 5 + [(True, False)] * 10 + [(False, False)] * 15  # strict, judge
     cases = [Case(str(i), str(i), "a", "?", (), "x", strict, False) for i, (strict, _) in enumerate(cells)]
     found = agreement(cases, [judge for _, judge in cells])
-    assert (found.both_pass, found.judge_alone, found.strict_alone, found.both_fail) == (20, 5, 10, 15)
-    assert found.agreement == 0.7 and found.kappa == pytest.approx(0.4)  # the usual worked example
-    low, high = found.kappa_ci95
+    assert [found[cell] for cell in ("both_pass", "judge_alone", "strict_alone", "both_fail")] == [20, 5, 10, 15]
+    assert found["agreement"] == 0.7 and found["kappa"] == pytest.approx(0.4)  # the usual worked example
+    low, high = found["kappa_ci95"]
     assert 0.1 < low < 0.25 and 0.55 < high < 0.68  # 0.4 ± 1.96 × 0.13, by the asymptotic formula
     constant = agreement(cases, [False] * 50)
-    assert (constant.agreement, constant.kappa) == (0.4, None) and agreement([], []).agreement is None
+    assert (constant["agreement"], constant["kappa"]) == (0.4, None) and agreement([], [])["agreement"] is None
 
 
 def test_a_judge_is_measured_on_recorded_episodes(server, prices, tmp_path):

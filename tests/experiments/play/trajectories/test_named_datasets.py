@@ -17,9 +17,8 @@ import costgym
 from costgym.agents.stages.policy import StageAgent, drawn, run_of
 from costgym.experiments.play.export.transitions import transitions
 from costgym.experiments.play.named import build as building
-from costgym.experiments.play.named.build import Reference, build, evaluation_environment, measure, references
+from costgym.experiments.play.named.build import Reference, build, evaluation_environment, load, measure, references, summarise
 from costgym.experiments.play.named.catalogue import EPISODES, FAMILIES, KINDS, dataset_names, family_of, recipe_of
-from costgym.experiments.play.named.summary import load, summarise
 from costgym.experiments.play.trajectories.datasets import check_dataset
 
 minari = pytest.importorskip("minari")
@@ -142,16 +141,16 @@ def test_metadata_are_complete(root: Path) -> None:
             "ref_min_score", "ref_max_score", "num_episodes_average_score",
         ):  # fmt: skip
             assert about[name], name
-        assert ("cost_limit" in about) == family_of(world).constrained
+        assert ("cost_limit" in about) == (family_of(world).cost_limit is not None)
 
 
 def test_a_summary_counts_what_is_there(root: Path) -> None:
     dataset = load("costgym/marketplace/mixed-v0", root)
     found = summarise("costgym/marketplace/mixed-v0", root)
     returns = [float(np.sum(episode.rewards)) for episode in dataset]
-    assert (found.episodes, found.steps) == (30, dataset.total_steps)
-    assert found.mean_return == pytest.approx(np.mean(returns))
-    assert found.normalised_score == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
+    assert (found["episodes"], found["steps"]) == (30, dataset.total_steps)
+    assert found["mean_return"] == pytest.approx(np.mean(returns))
+    assert found["normalised_score"] == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
 
 
 @pytest.mark.slow

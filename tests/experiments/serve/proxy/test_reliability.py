@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from costgym.chaos import Chaos
-from costgym.experiments.serve.proxy.call_log import read_runs
-from costgym.experiments.serve.proxy.reliability import reliability
+from costgym.experiments.serve.proxy.call_log import read_runs, reliability
 from tests.helpers.command_line import invoke
 
 

@@ -1,7 +1,7 @@
-"""`costgym agents`: list the agents."""
+"""`costgym agents`, `envs` and `scenarios`: list what there is."""
 
 from ..options import JsonFile
-from ..output import console, save_json
+from ..output import console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
@@ -35,3 +35,25 @@ def agents(json_file: JsonFile = None) -> None:
     ):
         screen.print(hint, markup=False, highlight=False)
     save_json(json_file, rows)
+
+
+def envs(json_file: JsonFile = None) -> None:
+    """List the environments.
+
+    Example: `costgym envs`
+    """
+    from ... import ENV_IDS
+    from ...envs.registration import describe
+
+    print_list([{"id": name, "what": describe(name)} for name in ENV_IDS], json_file)
+
+
+def scenarios(json_file: JsonFile = None) -> None:
+    """List the scenarios that come with the package.
+
+    Example: `costgym scenarios`
+    """
+    from ...simulators.scenario import load_scenario, scenario_names
+
+    found = [load_scenario(name) for name in scenario_names()]
+    print_list([{"name": scenario.name, "description": scenario.description} for scenario in found], json_file)

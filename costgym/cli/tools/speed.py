@@ -1,12 +1,14 @@
-"""`costgym warm`: compile everything in advance."""
+"""`costgym bench` and `warm`: measure steps per second, and compile everything in advance."""
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from ..options import Quiet
-from ..output import console
+from ...experiments.play.options import Seed
+from ...simulators.bounds import option
+from ..options import JsonFile, Quiet
+from ..output import console, save_json
 
 FORMS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("costgym/Marketplace-v0", {}),
@@ -41,3 +43,21 @@ def warm(quiet: Quiet = False) -> None:
             console().print(f"{env_id} {arguments} {time.perf_counter() - began:.0f} s", highlight=False)
     if not quiet:
         typer.echo("compiled; environments of these forms now play in compiled code by default")
+
+
+def bench(
+    steps: Annotated[int, option("Steps of each measurement.", ge=1000)] = 50_000,
+    seed: Seed = 0,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure steps per second, compared with Gymnasium's CartPole.
+
+    Example: `costgym bench`
+    """
+    from ...experiments.lab.bench import measure, print_bench
+
+    report = measure(steps, seed)
+    save_json(json_file, report)
+    if not quiet:
+        print_bench(report, console())

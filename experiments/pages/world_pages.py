@@ -1,4 +1,4 @@
-"""The page of a forged world: its tools and prices, the flow of ids between them as a graph, and some of its tasks."""
+"""Pages of worlds: a forged one with its tools, flow of ids and tasks, and one fitted to a log beside that log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,6 +6,10 @@ from typing import Any
 from markupsafe import Markup
 
 from ...simulators.scenario import parse_scenario
+from ..fit.calibration.calibrate import Calibration, written
+from ..fit.calibration.fits import WORKS
+from ..fit.calibration.judge import FIGURES, Chain
+from .charts import Estimate, distributions, estimates
 from .html import asset, render
 
 MAX_NODES, MAX_TASKS = 28, 12
@@ -13,11 +17,7 @@ COLUMN, ROW, BOX, TALL = 250, 46, 190, 30  # units of the drawing: from one box 
 
 
 def world_page(document: Mapping[str, Any]) -> str:
-    """A world as a page that works from disk, has no script and asks nothing of the network.
-
-    Args:
-        document: The scenario, of the kind `forged`.
-    """
+    """A world of the kind `forged` as a page that works from disk, has no script and asks nothing of the network."""
     world = parse_scenario(dict(document)).build()
     source = document["source"]
     tasks = [world.tasks[number] for number in world.tasks.numbers("test")[:MAX_TASKS]]
@@ -97,3 +97,72 @@ def _arrow(a: Mapping[str, Any], b: Mapping[str, Any], words: str) -> dict[str, 
     x1, y1, x2, y2 = a["x"] + BOX, a["y"] + TALL / 2, b["x"] + (0 if ahead else BOX), b["y"] + TALL / 2
     turn = x2 - 40 if ahead else max(x1, x2) + 34
     return {"path": f"M{x1},{y1} C{x1 + 40},{y1} {turn},{y2} {x2},{y2}", "words": words}
+
+
+MAX_POINTS = 300
+SHARES = ("success", "failure_after_failure", "refused")
+
+
+def calibration_page(found: Calibration) -> str:
+    """The report as a page that works from disk, has no script and asks nothing of the network."""
+    report = found.report
+    tools = [_calibrated(name, row, found) for name, row in report["tools"].items()]
+    judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
+    return render(
+        "calibration.html",
+        css=Markup(asset("page.css")),
+        curves=Markup(asset("curves.css")),
+        name=found.scenario.name,
+        report=report,
+        tools=tools,
+        judged=len(judged),
+        within=sum(judged),
+    )
+
+
+def _calibrated(name: str, row: Mapping[str, Any], found: Calibration) -> dict[str, Any]:
+    reproduced, unseen = row.get("reproduced", {}), found.report["unseen"]["tools"].get(name, {}).get("figures", {})
+    rows = [
+        {
+            "title": FIGURES[figure],
+            "log": written(figure, value["log"]),
+            "low": written(figure, value["ci95"][0]),
+            "high": written(figure, value["ci95"][1]),
+            "world": written(figure, value["world"]),
+            "within": value["within"],
+            "unseen": _unseen(figure, unseen.get(figure)),
+        }
+        for figure, value in reproduced.items()
+    ]
+    return {"name": name, "calls": row["calls"], "rows": rows, "charts": _charts(name, reproduced, found)}
+
+
+def _unseen(figure: str, value: Mapping[str, Any] | None) -> str:
+    if value is None:
+        return "–"
+    text = f"{written(figure, value['log'])}, predicted {written(figure, value['world'])}"
+    return text if value["within"] else f"{text} (outside)"
+
+
+def _charts(name: str, reproduced: Mapping[str, Any], found: Calibration) -> list[dict[str, Any]]:
+    charts = []
+    curves = [_seconds(chains) for chains in (found.logged.get(name, ()), found.simulated.get(name, ()))]
+    if all(len(curve) > 1 for curve in curves):
+        chart = distributions(curves, f"{name}: durations in the log and in the world", "seconds")
+        charts.append({"title": "Durations of calls that worked", "chart": chart})
+    shares = [
+        Estimate(FIGURES[figure], value["log"], value["ci95"][0], value["ci95"][1], value["world"])
+        for figure, value in reproduced.items()
+        if figure in SHARES
+    ]
+    if shares:
+        charts.append({"title": "Shares of calls", "chart": estimates(shares, f"{name}: shares in the log and in the world")})
+    return charts
+
+
+def _seconds(chains: Sequence[Chain]) -> list[float]:
+    """Durations of calls that worked, ascending; evenly spaced ones of them where there are many."""
+    found = sorted(call.latency_s for chain in chains for call in chain if call.status in WORKS and call.latency_s)
+    if len(found) <= MAX_POINTS:
+        return found
+    return [found[round(index * (len(found) - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS)]
