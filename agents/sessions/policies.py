@@ -10,7 +10,7 @@
 | `informed-paced` | yes | yes | need not | every tool's present regime and durations |
 
 All but the last read observations and `info` alone. All remember facts, and give one from memory where that is worth more
-than a call.
+than a call. Where calls may run side by side, they make one at a time.
 """
 
 from math import expm1, log
@@ -72,6 +72,8 @@ class SessionGreedy(Agent):
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
         seat, mask, tools = self._seat, info["action_mask"], observation["tools"]
+        if seat.wait_action is not None and mask[seat.wait_action]:
+            return seat.wait_action
         if info["query"] != self._query:
             self._query, self._made = info["query"], np.zeros(len(tools), np.int64)
         if mask[seat.recall_action]:
@@ -117,13 +119,15 @@ class IndexPolicy(Agent):
         self._kinds = self._rules.capabilities
         self._offers = tools[:, len(STATIC) : len(STATIC) + self._kinds].argmax(axis=1)
         self._provider = np.rint(tools[:, _PROVIDER] * self._rules.providers).astype(np.int64) - 1
-        self._recall, self._next = int(seat.recall_action), int(seat.next_action)
+        self._recall, self._next, self._wait = int(seat.recall_action), int(seat.next_action), seat.wait_action
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._query, self._called = -1, -1
         self._outage_s = np.full(count, -np.inf)
         self._shut = np.zeros(count, np.bool_)
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        if self._wait is not None and info["action_mask"][self._wait]:
+            return self._wait  # one call at a time
         if self._called >= 0:
             self._take(self._called, Status(info["status"]), float(info["at_s"]))
             self._called = -1
@@ -143,6 +147,10 @@ class IndexPolicy(Agent):
             return self._next
         self._called = int(best[kind])
         return self._called
+
+    def called(self, action: int) -> None:
+        """Hear that this action was taken instead of the one that it chose."""
+        self._called = action if action < self._recall else -1
 
     # -- what it makes of the session ---------------------------------------------------------------------------------------
 

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from functools import lru_cache
 from math import exp, log1p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import Candidate, latency_factors
+from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, in_flight, latency_factors
 from ..draws import Draws, stable_generator, stable_integer
 from ..failures import BurstTimes, Chain
 from ..status import Status
 from .beliefs import RATIOS, ToolBeliefs
-from .draw import SPREADS, Floats, Profiles, Session, draw_profiles, prices, regimes
+from .draw import SPREADS, TIMEOUT_S, Floats, Profiles, Session, draw_profiles, prices, regimes
 from .rules import VALUES, rules_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NO_DURATION = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.CANCELLED)
 """Ends that say nothing about how long a tool's calls run."""
+_TRIES = 100
 
 
 def redraw_session(episode: "SessionEpisode", seed: int) -> None:
@@ -28,8 +29,8 @@ def redraw_session(episode: "SessionEpisode", seed: int) -> None:
 
     Drawn again are the queries to come, the tools' reliabilities and regimes, from the belief that adverts and statuses so far
     allow, their durations, by the adverts and the durations so far, the cold starts and quotas of tools that were never called,
-    prices to come, which providers are down, how long the facts in memory live, and all luck. So a search over such forks knows
-    what the agent knows, and the public rules.
+    prices to come, which providers are down, how long the facts in memory live, how calls in flight end, and all luck. So a
+    search over such forks knows what the agent knows, and the public rules.
     """
     episode.log.append(("redraw", redraw_session, seed))
     drawn = stable_integer(seed, "redraw", episode.seed, episode.number)
@@ -60,6 +61,28 @@ def redraw_session(episode: "SessionEpisode", seed: int) -> None:
         until = episode.now_s - rules.outage_lasts_s * log1p(-luck[1]) if down else episode.now_s
         span = [(episode.now_s, until)]
         episode._outages[provider] = BurstTimes(outages.model, draws, size + provider, span)
+    running = in_flight(episode)
+    episode.clock._queue.clear()  # a session has no other events
+    for call in running:
+        episode._schedule(_remaining_s(episode, call, uniform), episode._complete, call)
+
+
+def _remaining_s(episode: "SessionEpisode", call: Call, uniform: Any) -> float:
+    """Draw how a call in flight ends, given that it has not yet; returns the seconds until then."""
+    spec, chain = episode.candidates[call.slot], episode._chains[call.slot]
+    assert chain is not None
+    for _ in range(_TRIES):
+        works, kind, place = uniform(3).tolist()
+        duration = spec.latency_s * spec.factors[int(place * QUANTILES)]
+        call.status, call.need = (Status.OK, call.aim) if works < chain.chances[chain.state] else (chain.fail(kind), -1)
+        if call.status is Status.CONNECTION_ERROR:
+            duration = CONNECTION_REFUSED_S
+        elif call.status is Status.TIMEOUT or duration > TIMEOUT_S:
+            duration, call.status, call.need = TIMEOUT_S, Status.TIMEOUT, -1
+        if call.ready_s + duration > episode.now_s:
+            return call.ready_s + duration - episode.now_s
+    call.status, call.need = Status.TIMEOUT, -1  # nothing else lasts as long
+    return max(0.0, call.ready_s + TIMEOUT_S - episode.now_s)
 
 
 def _believed(episode: "SessionEpisode") -> ToolBeliefs:
@@ -67,7 +90,7 @@ def _believed(episode: "SessionEpisode") -> ToolBeliefs:
     profiles, calls = episode.session.profiles, episode.calls
     ends = [*episode.began[1:], len(calls)]
     history = tuple(
-        tuple((call.slot, call.status) for call in calls[begin:end] if call.k)
+        tuple((call.slot, call.status) for call in calls[begin:end] if call.k and call.finished_s >= 0.0)
         for begin, end in zip(episode.began, ends, strict=True)
     )
     adverts = profiles.advertised_success.tobytes(), profiles.advertised_latency_s.tobytes()
@@ -152,7 +175,7 @@ def _down(episode: "SessionEpisode", provider: int) -> float:
     rules, session = episode.session.rules, episode.session
     seen_s, was_down = 0.0, 0.0
     for call in episode.calls:
-        if call.k and int(session.provider[call.slot]) == provider and call.ready_s >= seen_s:
+        if call.finished_s >= 0.0 and call.k and int(session.provider[call.slot]) == provider and call.ready_s >= seen_s:
             seen_s, was_down = call.ready_s, float(call.status is Status.OUTAGE)
     falls, rises = 1.0 / rules.outage_every_s, 1.0 / rules.outage_lasts_s
     share = falls / (falls + rises)

@@ -180,10 +180,12 @@ def some_actions(generator: np.random.Generator, observation: dict[str, Any], ma
 
 
 def session_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
-    """Choose actions for sessions: mostly allowed ones and few that leave a query, some forbidden."""
+    """Choose actions for sessions: mostly allowed ones and few that leave a query, pause or cancel; some forbidden."""
     (count, width), luck = mask.shape, generator.random(mask.shape[0])
+    tools = observation["tools"].shape[1] if observation else width - 2
     weights = generator.random(mask.shape) * mask
-    weights[:, -1] *= 0.2
+    weights[:, tools + 1] *= 0.2
+    weights[:, tools + 3 :] *= 0.4
     return np.where(luck < 0.05, generator.integers(0, width, count), weights.argmax(axis=1))
 
 

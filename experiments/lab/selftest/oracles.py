@@ -258,7 +258,8 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
     random = Random(seed)
     settings = _session_settings(scenario, random) | {
-        "memory": random.choice(("counts", "raw")), "mask": random.choice(("useful", "legal"))
+        "memory": random.choice(("counts", "raw")), "mask": random.choice(("useful", "legal")),
+        "concurrent": random.random() < 0.5,
     }  # fmt: skip
     mode, threads = random.choice(list(AutoresetMode)), min(random.choice((1, 2)), most_threads())
     native: Any = random.choice((SessionVectorEnv, CompiledSessions))

@@ -264,7 +264,7 @@ def test_a_redrawn_session_follows_the_belief_and_not_what_is_hidden() -> None:
 
 @pytest.mark.parametrize("skipped", [0, 5])
 def test_a_redrawn_session_tells_nothing_that_is_hidden(skipped: int) -> None:
-    """Two sessions that look the same and differ in everything hidden are drawn again alike, and the draw varies with the seed."""
+    """Two sessions that look the same and differ in everything hidden are drawn again alike, another way for each seed."""
     first, second = begun(), begun()
     session, true = second.session, second.session.profiles
     other = draw_session(RULES, 1)
@@ -276,9 +276,7 @@ def test_a_redrawn_session_tells_nothing_that_is_hidden(skipped: int) -> None:
         name: getattr(other.profiles, name)
         for name in ("latency_s", "latency_spread", "cold_start_s", "keep_alive_s", "quota", "reliability")
     }
-    second.session = replace(
-        session, **shown, states=other.states, lives_s=other.lives_s, profiles=true._replace(**hidden)
-    )
+    second.session = replace(session, **shown, states=other.states, lives_s=other.lives_s, profiles=true._replace(**hidden))
     second.candidates = tuple(
         replace(spec, latency_s=theirs.latency_s, factors=theirs.factors, profile=replace(theirs.profile, fee=spec.fee))
         for spec, theirs in zip(first.candidates, begun(RULES, 1).candidates, strict=True)
