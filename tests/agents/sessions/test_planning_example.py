@@ -10,7 +10,7 @@ from typing import Any
 import costgym
 
 FILE = Path(__file__).parents[3] / "examples/session_planning.py"
-SMALL = {"queries": 20, "tools": 8, "capabilities": 2, "providers": 2}
+SMALL = {"queries": 20, "tools": 8, "capabilities": 2, "providers": 2, "budget": {"price": 60, "seconds": 200}}
 
 
 def example() -> ModuleType:
