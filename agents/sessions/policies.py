@@ -131,12 +131,16 @@ class IndexPolicy(Agent):
         if self._called >= 0:
             self._take(self._called, Status(info["status"]), float(info["at_s"]))
             self._called = -1
+        return self._choose(observation, info)
+
+    def _choose(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], busy: Any = False) -> int:
+        """The action that the index chooses, among the tools that are not `busy`."""
         tools, query, mask = observation["tools"], observation["query"], info["action_mask"]
         prices = tools[:, _PRICE].astype(np.float64) * PRICE_UNIT
         if info["query"] != self._query:
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
-        chances = np.where(mask[: len(tools)] & ~self._shut, self._chances(info), 0.0)
+        chances = np.where(mask[: len(tools)] & ~(self._shut | busy), self._chances(info), 0.0)
         index, best = indices(self._offers, chances, self._costs(prices, info), self._kinds)
         gain = value - float(index[kind])
         if mask[self._recall] and self.recalls:

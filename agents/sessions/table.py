@@ -5,6 +5,7 @@ from typing import Any
 
 from ..base import SESSION, SESSION_CHAT, Agent
 from ..classic import RandomAgent
+from .hedging import Hedged
 from .policies import (
     InformedPaced,
     SessionDoNothing,
@@ -33,6 +34,7 @@ _TABLE: tuple[tuple[str, str, Callable[[], Agent]], ...] = (
     ("paced", "an index by a belief for each query, under a shadow price that follows spending", paced),
     ("thompson", "paced, with chances drawn from beliefs that are kept over the session", thompson),
     ("optimistic", "paced, with memory and an upper confidence bound", optimistic),
+    ("hedged", "optimistic, which calls another tool beside one that takes long, where calls may run side by side", Hedged),
 )
 
 

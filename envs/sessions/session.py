@@ -20,7 +20,7 @@ from .features import MEMORIES, Features, boxes, column_names
 
 MASKS = ("useful", "legal")
 PAUSE_S = 1.0
-"""How long a pause lasts, simulated seconds."""
+"""How long a pause lasts at most, simulated seconds."""
 Observation = dict[str, NDArray[np.float32]]
 
 
@@ -32,8 +32,8 @@ class SessionSeat(Seat):
         rules: how sessions are drawn, which is public; what was drawn is not here.
         memory: what observations show of the agent's own calls.
         recall_action, next_action: answer from memory; go to the next query.
-        wait_action, pause_action, cancel_action: wait for the next call's end; let `PAUSE_S` pass; cut off a call of the first
-            tool, the next action one of the second, and so on. None unless calls run side by side.
+    wait_action, pause_action: wait for the next call's end; the same for `PAUSE_S` at most. None unless calls run side by side.
+    cancel_action: cut off a call of the first tool; the next action does so for the second, and so on. None likewise.
     """
 
     rules: SessionRules
@@ -86,7 +86,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     | action | name | effect |
     | --- | --- | --- |
     | `tools` + 2 | wait | Go to the end of the next call; masked while there is none to come. |
-    | `tools` + 3 | pause | Let a second pass. Calls that end meanwhile are reported by later waits. |
+    | `tools` + 3 | pause | The same, but for a second at most. |
     | `tools` + 4 to 2 `tools` + 3 | cancel | Cut off the oldest call of a tool that is in flight; takes no time. |
 
     A cancelled call bills what it has used: nothing while it loads, its price once it runs.
@@ -241,11 +241,11 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
             episode.recall()
         elif number < self.rules.tools:
             self._call(episode, number)
-        elif number == self.pause_action:
-            episode.advance(PAUSE_S)
-        elif number == self.wait_action and (episode.in_flight or episode._done):
+        elif self._ends(episode, number):
             if isinstance(call := episode.wait(), Call):
                 self._take(episode, call)
+        elif number == self.pause_action:
+            episode.advance(PAUSE_S)
         elif call := self._running(episode, number):
             episode.cancel(call)
             self._status = call.status
@@ -268,6 +268,12 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     def _take(self, episode: SessionEpisode, call: Call) -> None:
         self._status = call.status
         self._features.take(call, episode)
+
+    def _ends(self, episode: SessionEpisode, action: int) -> bool:
+        """Return whether an action goes to the end of a call, or of one that was not reported yet."""
+        if action == self.pause_action:
+            return bool(episode._done) or (episode.in_flight > 0 and episode.clock.peek() <= episode.now_s + PAUSE_S)
+        return action == self.wait_action and (bool(episode._done) or episode.in_flight > 0)
 
     def _running(self, episode: SessionEpisode, action: int) -> Call | None:
         """The call that an action cancels: the oldest in flight of its tool."""

@@ -198,7 +198,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action < width:
         status, ran = play.call(tables, rules, state, sessions, i, action)
         _take(state, view, i, action, status, ran)
-    elif action == width + 2 and (e.records or e.news):
+    elif width + 2 <= action <= width + 3 and (e.news or (e.records and (action == width + 2 or _soon(state, i)))):
         code = play.wait(tables, rules, state, sessions, i)
         if code != world.NOTHING:
             _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
@@ -212,6 +212,12 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
+
+
+@inlined
+def _soon(state: Any, i: int) -> bool:
+    """Return whether a call ends within a pause."""
+    return world._next_at(state, i) <= state.episodes[i].now + PAUSE_S
 
 
 @inlined
