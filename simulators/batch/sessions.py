@@ -284,7 +284,7 @@ def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: f
     """Let time pass. Calls that end meanwhile are told by later waits."""
     e = state.episodes[i]
     until = e.now + seconds
-    while not e.over and e.records and world._next_at(state, i) <= min(until, rules.deadline_s):
+    while not e.over and e.records > 0 and world._next_at(state, i) <= min(until, rules.deadline_s):
         _step(tables, rules, state, sessions, i)
     if not e.over and until > rules.deadline_s:
         world.advance(tables, rules, state, i, seconds)
@@ -308,7 +308,7 @@ def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int
 def wait(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> int:
     """Go to the end of the next call; see `kernels.wait`."""
     e = state.episodes[i]
-    if e.news == 0 and e.records and world._next_at(state, i) <= rules.deadline_s:
+    if e.news == 0 and e.records > 0 and world._next_at(state, i) <= rules.deadline_s:
         _step(tables, rules, state, sessions, i)
     return world.wait(tables, rules, state, i)
 

@@ -198,7 +198,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action < width:
         status, ran = play.call(tables, rules, state, sessions, i, action)
         _take(state, view, i, action, status, ran)
-    elif width + 2 <= action <= width + 3 and (e.news or (e.records and (action == width + 2 or _soon(state, i)))):
+    elif width + 2 <= action <= width + 3 and (e.news > 0 or (e.records > 0 and (action == width + 2 or _soon(state, i)))):
         code = play.wait(tables, rules, state, sessions, i)
         if code != world.NOTHING:
             _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
