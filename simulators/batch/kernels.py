@@ -352,6 +352,15 @@ def _free(tables: Any, rules: Any, state: Any, i: int, index: int, loaded: bool)
 
 
 @inlined
+def oldest(state: Any, i: int, slot: int) -> int:
+    """The place of a candidate's oldest call in flight; -1 for none."""
+    for index in range(state.episodes[i].records):
+        if state.numbers[i, index] == slot:
+            return index
+    return -1
+
+
+@inlined
 def cancel(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     """Cut off a call in flight, by its place among them. That takes no time, and bills what the call has used."""
     _free(tables, rules, state, i, index, _cut(tables, rules, state, i, index))

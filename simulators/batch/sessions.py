@@ -323,12 +323,3 @@ def call(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) 
     if news == world.NOTHING:
         return np.int64(CANCELLED), True
     return np.int64(news % _CODE), True
-
-
-@inlined
-def oldest(state: Any, i: int, slot: int) -> int:
-    """The place of a tool's oldest call in flight; -1 for none."""
-    for index in range(state.episodes[i].records):
-        if state.numbers[i, index] == slot:
-            return index
-    return -1

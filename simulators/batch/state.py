@@ -309,6 +309,14 @@ class Batch:
         """
         return self._act(1, np.zeros(self.count, np.int64), where)
 
+    def cancel(self, slots: Any, where: Any = None) -> None:
+        """Cut off the oldest call in flight of a candidate in each episode that has one.
+
+        Args:
+            slots: (N,) candidates.
+        """
+        self._act(3, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
+
     def finish(self, where: Any = None) -> None:
         """End with an answer that holds every fact found so far."""
         self._act(2, np.zeros(self.count, np.int64), where)
@@ -382,6 +390,10 @@ def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: 
                 out[i] = kernels.wait(tables, rules, state, i)
             elif kind == 2:
                 kernels.finish(tables, rules, state, i)
+            elif kind == 3:
+                index = kernels.oldest(state, i, slots[i])
+                if index >= 0:
+                    kernels.cancel(tables, rules, state, i, index)
             elif 0 <= slots[i] < min(tables.slot_count[e.task], state.slots.shape[1]):
                 out[i] = kernels.submit(tables, rules, state, i, slots[i])
             else:

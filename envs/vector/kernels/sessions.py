@@ -204,8 +204,8 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
             _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
     elif action == width + 3:
         play.pause(tables, rules, state, sessions, i, PAUSE_S)
-    elif action > width + 3 and play.oldest(state, i, action - width - 4) >= 0:
-        world.cancel(tables, rules, state, i, play.oldest(state, i, action - width - 4))
+    elif action > width + 3 and world.oldest(state, i, action - width - 4) >= 0:
+        world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
         e.status = play.CANCELLED
     else:
         play.pause(tables, rules, state, sessions, i, rules.gateway_s)

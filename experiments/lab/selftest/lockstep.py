@@ -13,7 +13,7 @@ from ....envs.sessions.session import MarketplaceSessionEnv
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.batch import kernels
 from ....simulators.batch.state import Batch
-from ....simulators.calls import WorldEvent
+from ....simulators.calls import WorldEvent, in_flight
 from ....simulators.episode import Episode
 from ....simulators.ledger import Budget
 from ....simulators.world import World
@@ -23,8 +23,8 @@ class Difference(AssertionError):
     """The two simulators differ."""
 
 
-WAIT, FINISH = -2, -3
-"""Actions of `play`, beside a candidate's index."""
+WAIT, FINISH, CANCEL = -2, -3, -4
+"""Actions of `play`, beside a candidate's index; `CANCEL` less an index cuts off its oldest call in flight."""
 
 
 def play(
@@ -49,12 +49,19 @@ def play(
         chosen = np.array(step)
         # the batch takes all episodes of a kind of action at once, the event-driven world one after the other
         told = np.zeros(count, np.int64)
-        for kind, where in (("wait", chosen == WAIT), ("finish", chosen == FINISH), ("submit", chosen > WAIT)):
+        for kind, where in (
+            ("wait", chosen == WAIT),
+            ("finish", chosen == FINISH),
+            ("cancel", chosen <= CANCEL),
+            ("submit", chosen > WAIT),
+        ):
             here = alive & where
             if kind == "wait":
                 told[here] = batch.wait(here)[here]
             elif kind == "finish":
                 batch.finish(here)
+            elif kind == "cancel":
+                batch.cancel(CANCEL - chosen, here)
             else:
                 told[here] = batch.submit(chosen, here)[here]
         for i in np.flatnonzero(alive).tolist():
@@ -63,7 +70,7 @@ def play(
                 plain = told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING)
                 if told[i] != expected if plain else expected != "notice":
                     raise Difference(f"action {number}, episode {i}: the batch tells {told[i]}, the world {expected}")
-            if told[i] >= 0 and chosen[i] != FINISH:
+            if told[i] >= 0 and chosen[i] > FINISH:
                 met[str(told[i] % 64)] += 1
             batched, exact = _seen(batch, i), _state(episodes[i])
             if batched != exact:
@@ -77,6 +84,10 @@ def play(
 def _act(episode: Episode, action: int) -> Any:
     if action == FINISH:
         episode.finish()
+        return None
+    if action <= CANCEL:
+        if call := next((call for call in in_flight(episode) if call.slot == CANCEL - action), None):
+            episode.cancel(call)
         return None
     if action == WAIT:
         news = episode.wait()
