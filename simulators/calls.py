@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify
 from math import exp
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -202,26 +203,59 @@ def ends_at(episode: Episode, call: Call) -> float | None:
     return next((at_s for at_s, _, _, event in episode.clock._queue if event.value is call), None)
 
 
+def in_flight(episode: Episode) -> list[Call]:
+    """The calls that run, load or wait for their turn, in the order of submission."""
+    return [call for call in episode.calls if call.finished_s < 0 and call.k] if episode.in_flight else []
+
+
 def cut_off(episode: Episode) -> None:
     """Cancel and charge the calls that are in flight when the episode ends."""
-    if not episode.in_flight:
-        return
-    now, charge, bill_cold_start = episode.now_s, episode.ledger.charge, episode.world.bill_cold_start
-    for call in episode.calls:
-        if call.finished_s >= 0 or not call.k:
-            continue
-        call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
-        if call.started_s < 0:
-            call.price = 0.0
-            continue
-        # at the very moment at which it is loaded a call runs, as one without a cold start does when it starts
-        spec, ran = episode.candidates[call.slot], now >= call.ready_s
-        billed = now - call.started_s if bill_cold_start else now - call.ready_s if ran else 0.0
-        call.price = call.factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
-        if ran or call.price:
-            charge(now, call.tool, call.price, 0, int(ran))
+    for call in in_flight(episode):
+        _cut(episode, call)
     episode.in_flight = 0
     episode._reserved = 0.0
+
+
+def _cut(episode: Episode, call: Call) -> bool:
+    """Cancel a call and charge what it has used; return whether it had loaded."""
+    now, bill_cold_start = episode.now_s, episode.world.bill_cold_start
+    call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
+    if call.started_s < 0:
+        call.price = 0.0
+        return False
+    # at the very moment at which it is loaded a call runs, as one without a cold start does when it starts
+    spec, ran = episode.candidates[call.slot], now >= call.ready_s
+    billed = now - call.started_s if bill_cold_start else now - call.ready_s if ran else 0.0
+    call.price = call.factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
+    if ran or call.price:
+        episode.ledger.charge(now, call.tool, call.price, 0, int(ran))
+    return ran
+
+
+def cancel(episode: Episode, call: Call) -> None:
+    """Cut off a call while the episode goes on. An instance that had loaded is idle from now on."""
+    if call.started_s < 0:
+        episode._queue.remove(call)
+    queue = episode.clock._queue
+    queue[:] = [entry for entry in queue if entry[-1].value is not call]
+    heapify(queue)
+    free(episode, call, _cut(episode, call))
+
+
+def free(episode: Episode, call: Call, loaded: bool) -> None:
+    """Give back what a call held: its slot, its memory, its part of the budget, and its instance, where that has loaded."""
+    slot = call.slot
+    if call.started_s >= 0:
+        episode._busy[slot] -= 1
+        if gpu_mb := episode.candidates[slot].gpu_mb:
+            # the same as below for memory: a remainder could keep a call waiting for ever
+            running = any(busy and other.gpu_mb for busy, other in zip(episode._busy, episode.candidates, strict=True))
+            episode._gpu_used = episode._gpu_used - gpu_mb if running else 0.0
+        if loaded and (idle := episode._idle[slot]) is not None:
+            idle.append(episode.now_s)
+    episode.in_flight -= 1
+    # sums of floats leave a remainder; with nothing in flight nothing is reserved, exactly
+    episode._reserved = episode._reserved - call.quote if episode.in_flight else 0.0
 
 
 def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
@@ -234,6 +268,8 @@ def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
                 episode.wait()
             case ("settle", index):
                 episode.settle(episode.calls[index])
+            case ("cancel", index):
+                episode.cancel(episode.calls[index])
             case ("notices",):
                 episode.notices()
             case ("offer", numbers):

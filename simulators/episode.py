@@ -16,8 +16,10 @@ from .calls import (
     Usage,
     WorldEvent,
     aim,
+    cancel,
     content,
     cut_off,
+    free,
     happen,
     has_room,
     refusal_at_gateway,
@@ -316,33 +318,24 @@ class Episode:
 
     def _complete(self, event: Any) -> None:
         call: Call = event.value
-        slot, now, ledger = call.slot, self.now_s, self.ledger
-        spec = self.candidates[slot]
-        call.finished_s = now
-        self._busy[slot] -= 1
-        if spec.gpu_mb:
-            # the same for memory: without this, a remainder could keep a call waiting for ever
-            running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.candidates, strict=True))
-            self._gpu_used = self._gpu_used - spec.gpu_mb if running else 0.0
-        self.in_flight -= 1
-        # sums of floats leave a remainder; with nothing in flight nothing is reserved, exactly
-        self._reserved = self._reserved - call.quote if self.in_flight else 0.0
+        slot, spec = call.slot, self.candidates[call.slot]
+        call.finished_s = self.now_s
+        free(self, call, True)
         # before the budget is looked at: a completion that ends the episode is still reported
         self._done.append(call)
-        idle = self._idle[slot]
-        if idle is not None:
-            idle.append(now)
         if spec.effect is not None and self.store is not None:
             self.store.settle(self, call, spec)
         if call.need >= 0 and call.version == self._versions[call.need]:
             self.known[call.need] = True
         if call.status is _OK:
             self.successes[slot] += 1
-        ledger.charge(now, call.tool, call.price, 0, 1)
-        if self.enforcement != "record":
-            exceeded = self.budget.exceeded(ledger.price, 0.0, ledger.tokens, ledger.calls)
-            if exceeded:
-                self._end(exceeded)
+        self.ledger.charge(call.finished_s, call.tool, call.price, 0, 1)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """End the episode where a charge has passed a limit; else start what can start now."""
+        if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
+            self._end(exceeded)
         if self._queue and not self.over:
             self._start_waiting()
 
@@ -386,6 +379,13 @@ class Episode:
     def call(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
         """Submit a call and wait until it has ended; other completions stay for later waits."""
         return self.settle(self.submit(slot, arguments))
+
+    def cancel(self, call: Call) -> None:
+        """Cut off a call that is in flight. That takes no time, and bills what the call has used; see rule 8 of `world`."""
+        self._alive()
+        self.log.append(("cancel", self.calls.index(call)))
+        cancel(self, call)
+        self._go_on()
 
     def settle(self, call: Call) -> Call:
         """Wait until a submitted call has ended."""

@@ -74,7 +74,7 @@ class Budget:
         return cls(**limits)
 
     @classmethod
-    def parse(cls, text: str) -> "list[Budget]":
+    def parse(cls, text: str, where: str = "--budgets") -> "list[Budget]":
         """Read budgets from text: ``price=10,20,40``, or every combination of several resources, ``price=10,20;seconds=60``.
 
         Raises:
@@ -84,11 +84,11 @@ class Budget:
         for part in text.split(";"):
             name, _, values = part.partition("=")
             if not values:
-                raise ConfigError("--budgets", f"expected RESOURCE=LIMIT[,LIMIT ...], got {part!r}; for example price=10,20,40")
+                raise ConfigError(where, f"expected RESOURCE=LIMIT[,LIMIT ...], got {part!r}; for example price=10,20,40")
             try:
                 limits = [float(value) for value in values.split(",")]
             except ValueError:
-                raise ConfigError("--budgets", f"{name.strip()}: expected numbers, got {values!r}") from None
+                raise ConfigError(where, f"{name.strip()}: expected numbers, got {values!r}") from None
             combined = [{**chosen, name.strip(): limit} for chosen in combined for limit in limits]
         return [cls.from_mapping(limits) for limits in combined]
 
@@ -109,7 +109,7 @@ class Budget:
             return cls.from_mapping(limits)
         if not isinstance(limits, str):
             raise ConfigError(where, f'expected limits such as {{"price": 20}}, "price=20" or 20, got {limits!r:.60}')
-        parsed = cls.parse(limits)
+        parsed = cls.parse(limits, where)
         if len(parsed) != 1:
             raise ConfigError(where, f"expected one limit per resource, got {limits!r}")
         return parsed[0]

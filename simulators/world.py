@@ -23,7 +23,8 @@ The event-driven and the batched simulator both follow these rules:
 8.  Price is fixed when the call starts and charged when it ends: flat per executed call, or by duration times memory.
     Failures are billed (unless `bill_failures` is off); refusals are not. The end of the episode cuts off what is in flight: a
     call that runs costs its flat fee in full and, under FaaS, the elapsed part; one that still waits or loads has not been
-    executed and costs nothing but, with `bill_cold_start`, the seconds that it has loaded.
+    executed and costs nothing but, with `bill_cold_start`, the seconds that it has loaded. A cancelled call is billed alike.
+    It gives back its slot and, if it had loaded, its instance at once.
 9.  Thinking takes `ttft_s + output tokens / tokens_per_s`, or the seconds that were measured where the world takes those,
     and charges tokens and their price.
 10. Waiting goes to the next completion or visible event.
@@ -41,7 +42,8 @@ The event-driven and the batched simulator both follow these rules:
     are cut off take no effect. The grade looks at the final state first: every wanted effect once, and no other.
 14. Sessions (`sessions`). The queries of a session share clock, ledger, instances, rate windows and quotas. Regimes of tools
     and their prices change between queries by their own draws, never by what the agent did. Tools of a provider share its
-    outages. A right answer passes the present query and is remembered; a remembered fact is right as long as it lives.
+    outages. A right answer to what the present query asks for passes it, and every right answer to the query that a call was
+    made for is remembered; a remembered fact is right as long as it lives.
 """
 
 from collections.abc import Callable, Sequence

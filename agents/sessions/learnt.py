@@ -46,6 +46,8 @@ class SessionAgent(Agent):
                 f'expected memory="counts", {kinds} capabilities and {most} to {kinds * most} tools, as in training, got '
                 f'memory="{seat.memory}", {seat.rules.capabilities} capabilities and {tools} tools',
             )
+        if seat.wait_action is not None:
+            raise ConfigError(f"agent {self.name}", "expected calls one at a time, as in training, got concurrent=True")
 
     def act(self, observation: dict[str, Any], info: dict[str, Any]) -> int:
         torch = self._torch

@@ -10,7 +10,7 @@
 | `informed-paced` | yes | yes | need not | every tool's present regime and durations |
 
 All but the last read observations and `info` alone. All remember facts, and give one from memory where that is worth more
-than a call.
+than a call. Where calls may run side by side, they make one at a time.
 """
 
 from bisect import bisect_left
@@ -74,6 +74,8 @@ class SessionGreedy(Agent):
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
         seat, mask, tools = self._seat, info["action_mask"], observation["tools"]
+        if seat.wait_action is not None and mask[seat.wait_action]:
+            return seat.wait_action
         if info["query"] != self._query:
             self._query, self._made = info["query"], np.zeros(len(tools), np.int64)
         if mask[seat.recall_action]:
@@ -116,22 +118,28 @@ class IndexPolicy(Agent):
         offers = tools[:, len(STATIC) : len(STATIC) + self._kinds]
         self._offers, self._asked = offers.argmax(axis=1), int(offers.any(axis=0).sum())  # a world may have fewer kinds
         self._provider = np.rint(tools[:, _PROVIDER] * self._rules.providers).astype(np.int64) - 1
-        self._recall, self._next = int(seat.recall_action), int(seat.next_action)
+        self._recall, self._next, self._wait = int(seat.recall_action), int(seat.next_action), seat.wait_action
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._query, self._called = -1, -1
         self._outage_s = np.full(count, -np.inf)
         self._shut = np.zeros(count, np.bool_)
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        if self._wait is not None and info["action_mask"][self._wait]:
+            return self._wait  # one call at a time
         if self._called >= 0:
             self._take(self._called, Status(info["status"]), float(info["at_s"]))
             self._called = -1
+        return self._choose(observation, info)
+
+    def _choose(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], busy: Any = False) -> int:
+        """The action that the index chooses, among the tools that are not `busy`."""
         tools, query, mask = observation["tools"], observation["query"], info["action_mask"]
         prices = tools[:, _PRICE].astype(np.float64) * PRICE_UNIT
         if info["query"] != self._query:
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
-        chances = np.where(mask[: len(tools)] & ~self._shut, self._chances(info), 0.0)
+        chances = np.where(mask[: len(tools)] & ~(self._shut | busy), self._chances(info), 0.0)
         index, best = indices(self._offers, chances, self._costs(prices, info), self._asked)
         gain = value - float(index[kind])
         if mask[self._recall] and self.recalls:
@@ -142,6 +150,10 @@ class IndexPolicy(Agent):
             return self._next
         self._called = int(best[kind])
         return self._called
+
+    def called(self, action: int) -> None:
+        """Hear that this action was taken instead of the one that it chose."""
+        self._called = action if action < self._recall else -1
 
     # -- what it makes of the session ---------------------------------------------------------------------------------------
 

@@ -79,6 +79,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     world_kind = "sessions"
     computes_limits = True
+    concurrent = False
+    """Calls run side by side."""
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
 
     def __init__(
@@ -210,6 +212,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         episode = self._playing()
         limits = episode.budget if budget is None else budget
         price, seconds = (float("inf") if limit is None else float(limit) for limit in (limits.price, limits.seconds))
+        if self.concurrent:
+            seconds = float("inf")  # step 4 of the bound's proof is about calls that follow one another
         return Optimum((), (), 0.0, 0.0, False, False, value_bound(episode.session, price, seconds), 0.0)
 
     # -- records -------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.calls import Call
+from ...simulators.calls import Call, in_flight
 from ...simulators.draws import log
 from ...simulators.sessions.draw import Session
 from ...simulators.sessions.episode import SessionEpisode
@@ -19,6 +19,8 @@ PRICE_UNIT = 20.0
 STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
 COUNTED = ("calls", "mean_ok", "recent_ok", "failures_in_a_row", "since_s", "outage_ago_s")
 LAST = ("last_ok", "last_failed")
+RUNNING = ("in_flight", "for_this", "running_s")
+"""Columns where calls run side by side."""
 RESOURCE_FEATURES = ("price_left", "seconds_left", "clock", "step", "value")
 _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
@@ -26,10 +28,10 @@ RECENT = 0.7
 """Weight of the past in `recent_ok`."""
 
 
-def tool_features(rules: SessionRules, memory: str) -> tuple[str, ...]:
+def tool_features(rules: SessionRules, memory: str, concurrent: bool = False) -> tuple[str, ...]:
     """Names of the columns of `tools`."""
     kinds = tuple(f"kind_{kind + 1}" for kind in range(rules.capabilities))
-    return (*STATIC, *kinds, *(COUNTED if memory == "counts" else ()), *LAST)
+    return (*STATIC, *kinds, *(COUNTED if memory == "counts" else ()), *LAST, *(RUNNING if concurrent else ()))
 
 
 def query_features(rules: SessionRules) -> tuple[str, ...]:
@@ -38,15 +40,16 @@ def query_features(rules: SessionRules) -> tuple[str, ...]:
     return ("value", *kinds, "remembered", "age", "called", "queries_left")
 
 
-def column_names(rules: SessionRules, memory: str) -> dict[str, tuple[str, ...]]:
+def column_names(rules: SessionRules, memory: str, concurrent: bool = False) -> dict[str, tuple[str, ...]]:
     """Names of the columns of the observation's arrays."""
-    return {"tools": tool_features(rules, memory), "query": query_features(rules), "resources": RESOURCE_FEATURES}
+    tools = tool_features(rules, memory, concurrent)
+    return {"tools": tools, "query": query_features(rules), "resources": RESOURCE_FEATURES}
 
 
-def boxes(rules: SessionRules, memory: str) -> dict[str, gym.spaces.Box]:
+def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
     rows = {"tools": (rules.tools,)}
-    widths = {name: len(names) for name, names in column_names(rules, memory).items()}
+    widths = {name: len(names) for name, names in column_names(rules, memory, concurrent).items()}
     return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), width), np.float32) for name, width in widths.items()}
 
 
@@ -58,14 +61,14 @@ def _log_share(seconds: float, most: float) -> float:
     return min(1.0, log(1.0 + seconds) / log(1.0 + most))
 
 
-def opening(session: Session, memory: str) -> NDArray[np.float32]:
+def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float32]:
     """The rows of `tools` before the first call; prices and `serves` follow with each query.
 
     Args:
         memory: ``counts`` or ``raw``.
     """
     rules, profiles, count = session.rules, session.profiles, len(session.offers)
-    whole = np.zeros((rules.tools, len(tool_features(rules, memory))), np.float32)
+    whole = np.zeros((rules.tools, len(tool_features(rules, memory, concurrent))), np.float32)
     tools = whole[:count]  # a world may have fewer tools than there are slots
     tools[:, 1] = [_log_share(seconds, 60.0) for seconds in profiles.advertised_latency_s.tolist()]
     tools[:, 2], tools[:, 3] = profiles.advertised_success, (session.provider + 1.0) / rules.providers
@@ -83,20 +86,26 @@ class Features:
     Args:
         episode: The session, begun.
         memory: ``counts`` shows the agent's own counts and means for each slot; ``raw`` the last call's end alone.
+        concurrent: Calls run side by side.
+
+    Attributes:
+        reported: The tool whose call ended or was refused last; -1 for none.
     """
 
-    def __init__(self, episode: SessionEpisode, memory: str) -> None:
+    def __init__(self, episode: SessionEpisode, memory: str, concurrent: bool = False) -> None:
         session, rules = episode.session, episode.session.rules
-        self.memory, self.rules = memory, rules
+        self.memory, self.rules, self.concurrent = memory, rules, concurrent
         count = rules.tools
-        self.tools = opening(session, memory)
+        self.tools = opening(session, memory, concurrent)
         self._first = len(STATIC) + rules.capabilities
+        self._last = slice(last := self._first + (len(COUNTED) if memory == "counts" else 0), last + len(LAST))
+        self._ended = np.zeros(count, np.int64)
         self._ok = np.zeros(count, np.int64)
         self._recent = np.full(count, 0.5)
         self._failures = np.zeros(count, np.int64)
         self._called_s: dict[int, float] = {}
         self._outage_s: dict[int, float] = {}
-        self._showing = -1
+        self.reported = -1
 
     def copy(self) -> "Features":
         """An independent copy, for forks."""
@@ -110,17 +119,17 @@ class Features:
         slot, ok = call.slot, call.status in _LOOKS_OK
         if slot < 0:
             return
-        if self.memory == "raw" and self._showing >= 0:
-            self.tools[self._showing, -2:] = 0.0
-        self._showing = slot
-        self.tools[slot, -2:] = (1.0, 0.0) if ok else (0.0, 1.0)
+        if self.memory == "raw" and self.reported >= 0:
+            self.tools[self.reported, self._last] = 0.0
+        self.reported = slot
+        self.tools[slot, self._last] = (1.0, 0.0) if ok else (0.0, 1.0)
         if not call.k:
             return
-        count, quota = episode.counts[slot], episode.candidates[slot].profile.quota
-        if quota:
-            self.tools[slot, _QUOTA] = 1.0 - count / quota
+        self.admit(slot, episode)
         if self.memory == "raw":
             return
+        self._ended[slot] += 1
+        count = int(self._ended[slot])
         right = call.status is Status.OK
         self._ok[slot] += right
         self._recent[slot] = RECENT * self._recent[slot] + (1.0 - RECENT) * right
@@ -135,6 +144,11 @@ class Features:
         if call.status is Status.OUTAGE:
             self._outage_s[int(episode.session.provider[slot])] = episode.now_s
 
+    def admit(self, slot: int, episode: SessionEpisode) -> None:
+        """Take in that a call was admitted, which uses the tool's quota."""
+        if quota := episode.candidates[slot].profile.quota:
+            self.tools[slot, _QUOTA] = 1.0 - episode.counts[slot] / quota
+
     def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
         """The observation now, in new arrays."""
         session, now = episode.session, episode.now_s
@@ -148,7 +162,19 @@ class Features:
             tools[slot, self._first + 4] = _ago(now - when)
         for provider, when in self._outage_s.items():
             tools[:count][session.provider == provider, self._first + 5] = _ago(now - when)
+        if self.concurrent:
+            self._show_running(episode, query)
         return {"tools": tools.copy(), "query": self._query(episode, over, query, kind), "resources": _left(episode, step)}
+
+    def _show_running(self, episode: SessionEpisode, query: int) -> None:
+        fact, tools = episode.session.fact, self.tools
+        tools[:, -len(RUNNING) :] = 0.0
+        running = in_flight(episode)
+        for call in reversed(running):  # the oldest last
+            tools[call.slot, -3] = min(1.0, float(tools[call.slot, -3]) + 0.25)
+            if fact[call.version] == fact[query]:
+                tools[call.slot, -2] = min(1.0, float(tools[call.slot, -2]) + 0.25)
+            tools[call.slot, -1] = _ago(episode.now_s - call.submitted_s)
 
     def _query(self, episode: SessionEpisode, over: bool, query: int, kind: int) -> NDArray[np.float32]:
         rules, session = self.rules, episode.session

@@ -7,7 +7,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.errors import UnknownName
+from ...simulators.calls import Call, in_flight
+from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import Status
@@ -18,6 +19,8 @@ from .base import SessionBase
 from .features import MEMORIES, Features, boxes, column_names
 
 MASKS = ("useful", "legal")
+PAUSE_S = 1.0
+"""How long a pause lasts at most, simulated seconds."""
 Observation = dict[str, NDArray[np.float32]]
 
 
@@ -29,12 +32,17 @@ class SessionSeat(Seat):
         rules: how sessions are drawn, which is public; what was drawn is not here.
         memory: what observations show of the agent's own calls.
         recall_action, next_action: answer from memory; go to the next query.
+    wait_action, pause_action: wait for the next call's end; the same for `PAUSE_S` at most. None unless calls run side by side.
+    cancel_action: cut off a call of the first tool; the next action does so for the second, and so on. None likewise.
     """
 
     rules: SessionRules
     memory: str
     recall_action: int
     next_action: int
+    wait_action: int | None = None
+    pause_action: int | None = None
+    cancel_action: int | None = None
 
 
 Number = int | np.integer[Any]
@@ -74,6 +82,18 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     nothing, and `info["status"]`
     says why. An action outside the space raises `gymnasium.error.InvalidAction`.
 
+    With `concurrent=True` a call only starts the tool and takes no simulated time, and there are more actions. So a second tool
+    can be called while the first still runs, at once or when it has taken long, and whichever answers first passes the query.
+    A call runs on when its query is over: its price is due when it ends, and what it brings is remembered.
+
+    | action | name | effect |
+    | --- | --- | --- |
+    | `tools` + 2 | wait | Go to the end of the next call; masked while there is none to come. |
+    | `tools` + 3 | pause | The same, but for a second at most. |
+    | `tools` + 4 to 2 `tools` + 3 | cancel | Cut off the oldest call of a tool that is in flight; takes no time. |
+
+    A cancelled call bills what it has used: nothing while it loads, its price once it runs.
+
     ## Observation space
 
     A dictionary of float32 arrays; everything lies between 0 and 1. The columns are given for four kinds, the default, and
@@ -102,6 +122,10 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     | 16 | `outage_ago_s` | 0 to 1 | log(1 + seconds since its provider was last seen down) / 7; 1 if never. |
     | 17 | `last_ok` | 0 or 1 | Its last call looked as if it worked. |
     | 18 | `last_failed` | 0 or 1 | Its last call failed or was refused. |
+
+    With `concurrent=True` three more columns come last: `in_flight`, the tool's calls that load or run, divided by 4, at most
+    1; `for_this`, those of them that can pass the present query, likewise; and `running_s`, log(1 + seconds since the oldest of
+    them was made) / 7, at most 1.
 
     ### `query`: the present query, (9,)
 
@@ -150,12 +174,14 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
 
     | key | type | meaning |
     | --- | --- | --- |
+    | `tool` | int | Slot of the tool whose call ended or was refused last; -1 before the first. |
     | `action_mask` | bool array | Which actions the argument `mask` lets through, one entry for each. |
 
     ## Arguments
 
     | argument | meaning |
     | --- | --- |
+    | `concurrent` | A call only starts a tool; `wait`, `pause` and `cancel` are actions. Else a step is a call and its end. |
     | `memory` | `"counts"` shows the agent's own counts and means for each slot, `"raw"` the last call's end alone. |
     | `mask` | `"useful"` masks calls that cannot serve the present query, `"legal"` does not. |
     | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
@@ -168,16 +194,29 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     episode_state = ("_episode", "_features", "_compiled")
     kernels = "sessions"
 
-    def __init__(self, memory: str = "counts", mask: str = "useful", compiled: Compiled = "auto", **settings: Any) -> None:
+    def __init__(
+        self,
+        memory: str = "counts",
+        mask: str = "useful",
+        concurrent: bool = False,
+        compiled: Compiled = "auto",
+        **settings: Any,
+    ) -> None:
+        if not isinstance(concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         for what, name, known in (("memory", memory, MEMORIES), ("mask", mask, MASKS)):
             if name not in known:
                 raise UnknownName(what, str(name), known)
         super().__init__(**settings)
-        self.memory, self.mask = memory, mask
-        self.column_names = column_names(self.rules, memory)
+        self.memory, self.mask, self.concurrent = memory, mask, concurrent
+        self.column_names = column_names(self.rules, memory, concurrent)
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
-        self.action_space = gym.spaces.Discrete(self.rules.tools + 2)
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory))  # type: ignore[assignment, arg-type]
+        self.wait_action, self.pause_action, self.cancel_action = (
+            (self.next_action + more if concurrent else None) for more in (1, 2, 3)
+        )
+        self._actions = 2 * self.rules.tools + 4 if concurrent else self.rules.tools + 2
+        self.action_space = gym.spaces.Discrete(self._actions)
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory, concurrent))  # type: ignore[assignment, arg-type]
         self._choose_engine(compiled)
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
@@ -187,11 +226,11 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
 
     def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
         episode = self._open(number, seed)
-        self._features, self._status = Features(episode, self.memory), Status.OK
+        self._features, self._status = Features(episode, self.memory, self.concurrent), Status.OK
         return self._observe(episode), self._info(episode)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        number = checked_action(action, self.next_action + 1)
+        number = checked_action(action, self._actions)
         if self._compiled is not None and self._compiled.goes_on:
             return self._compiled.play(number)
         episode = self._playing()
@@ -203,10 +242,18 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
             episode.skip()
         elif number == self.recall_action and episode.remembered_s is not None:
             episode.recall()
-        elif number == self.recall_action:
-            self._status = episode.submit(-1, None, Status.FORBIDDEN).status
-        else:
+        elif number < self.rules.tools:
             self._call(episode, number)
+        elif self._ends(episode, number):
+            if isinstance(call := episode.wait(), Call):
+                self._take(episode, call)
+        elif number == self.pause_action:
+            episode.advance(PAUSE_S)
+        elif call := self._running(episode, number):
+            episode.cancel(call)
+            self._status = call.status
+        else:
+            self._status = episode.submit(-1, None, Status.FORBIDDEN).status
         reward = self._reward(episode, value, price)
         truncated = not episode.over and self._steps >= self.max_steps
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
@@ -218,9 +265,27 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         if self.mask == "useful" and int(episode.session.offers[slot]) != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN)
         else:
-            call = episode.call(slot)
+            call = episode.submit(slot) if self.concurrent else episode.call(slot)
+        if self.concurrent and call.k:
+            self._features.admit(slot, episode)
+        else:
+            self._take(episode, call)
+
+    def _take(self, episode: SessionEpisode, call: Call) -> None:
         self._status = call.status
         self._features.take(call, episode)
+
+    def _ends(self, episode: SessionEpisode, action: int) -> bool:
+        """Return whether an action goes to the end of a call, or of one that was not reported yet."""
+        if action == self.pause_action:
+            return bool(episode._done) or (episode.in_flight > 0 and episode.clock.peek() <= episode.now_s + PAUSE_S)
+        return action == self.wait_action and (bool(episode._done) or episode.in_flight > 0)
+
+    def _running(self, episode: SessionEpisode, action: int) -> Call | None:
+        """The call that an action cancels: the oldest in flight of its tool."""
+        if self.cancel_action is None or action < self.cancel_action:
+            return None
+        return next((call for call in in_flight(episode) if call.slot == action - self.cancel_action), None)
 
     def _observe(self, episode: SessionEpisode) -> Observation:
         return self._features.observe(episode, self._steps / self.max_steps)
@@ -231,6 +296,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         info["query"] = episode.query
         info["value"] = episode.value
         info["value_share"] = episode.value_share
+        info["tool"] = self._features.reported
         info["action_mask"] = self._possible(episode)
         return info
 
@@ -241,7 +307,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return self._possible(self._playing())
 
     def _possible(self, episode: SessionEpisode) -> NDArray[np.bool_]:
-        mask = np.zeros(self.next_action + 1, np.bool_)
+        mask = np.zeros(self._actions, np.bool_)
         mask[self.next_action] = True
         if episode.over:
             return mask
@@ -251,10 +317,15 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
             tools = tools & np.array([episode.affordable(slot) for slot in range(len(offers))])
         mask[: len(offers)] = tools
         mask[self.recall_action] = episode.remembered_s is not None
+        if self.concurrent:
+            mask[self.wait_action] = episode.in_flight or episode._done
+            mask[self.pause_action] = True
+            mask[self.cancel_action :] = np.array(episode._busy) > 0
         return mask
 
     def world_settings(self) -> dict[str, Any]:
-        return {**super().world_settings(), "memory": self.memory, "mask": self.mask}
+        form = {"concurrent": True} if self.concurrent else {}
+        return {**super().world_settings(), "memory": self.memory, "mask": self.mask, **form}
 
     def seat(self, env_id: str, examples: int = 0) -> SessionSeat:
         return SessionSeat(
@@ -264,10 +335,18 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
             memory=self.memory,
             recall_action=self.recall_action,
             next_action=self.next_action,
+            wait_action=self.wait_action,
+            pause_action=self.pause_action,
+            cancel_action=self.cancel_action,
         )
 
     def action_text(self, action: int | np.integer[Any]) -> str:
-        if action in (self.recall_action, self.next_action):
-            return "answer from memory" if action == self.recall_action else "next query"
+        if self.cancel_action is not None and action >= self.cancel_action:
+            return f"cancel {self._tool_name(int(action) - self.cancel_action)}"
+        if action >= self.recall_action:
+            return ("answer from memory", "next query", "wait", "pause")[int(action) - self.rules.tools]
+        return f"call {self._tool_name(int(action))}"
+
+    def _tool_name(self, slot: int) -> str:
         offers = self._playing().candidates
-        return f"call {offers[action].name if action < len(offers) else 'an unknown tool'}"
+        return offers[slot].name if slot < len(offers) else "an unknown tool"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.sessions import SessionBatch
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
-from ..sessions.features import RESOURCE_FEATURES, opening, query_features, tool_features
+from ..sessions.features import RESOURCE_FEATURES, opening, query_features
 from ..sessions.session import MarketplaceSessionEnv
 from .info import figures_info
 from .kernels import sessions as kernels
@@ -32,18 +32,21 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         if self.all_tables:
             raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
         count, rules = self.num_envs, scalar.rules
-        self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement)
+        self.batch = batch = SessionBatch(
+            rules, count, scalar._given_budget, scalar.enforcement, None if scalar.concurrent else 1
+        )
         self._by_row, self._numbers = True, np.array(scalar.numbers, np.int64)
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
         self._undrawn = kernels.Starts(*undrawn, drawn=True)
         self._view = kernels.View(
             sessions=batch.sessions,
-            tools=np.zeros((count, rules.tools, len(tool_features(rules, scalar.memory))), np.float32),
+            tools=np.zeros((count, rules.tools, len(scalar.column_names["tools"])), np.float32),
             seen=np.zeros((count, rules.tools), kernels.SEEN),
             outage_s=np.zeros((count, rules.providers)),
             showing=np.zeros(count, np.int32),
             counted=scalar.memory == "counts",
             useful=scalar.mask == "useful",
+            concurrent=scalar.concurrent,
             subtracts=scalar.reward == "value-minus-price",
             success_share=rules.success_share,
             ttl_s=rules.ttl_s,
@@ -56,7 +59,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
 
     def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
         for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
-            self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory)
+            self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
         return places
 
     @property
@@ -79,12 +82,16 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         if not self.copy:
             self._observed = observed
         return kernels.Out(
-            **observed, **self._outcomes(rules.tools + 2), queries=np.empty(count, np.int64), values=np.empty((2, count))
+            **observed,
+            **self._outcomes(self.scalar._actions),
+            queries=np.empty(count, np.int64),
+            reported=np.empty(count, np.int64),
+            values=np.empty((2, count)),
         )
 
     def observations(self, out: Any) -> Any:
         return {"tools": out.tools, "query": out.query, "resources": out.resources}
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
-        told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1]}
+        told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
         return {**figures_info(out, self.scalar.cost), **told}

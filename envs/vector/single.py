@@ -95,7 +95,7 @@ class _Lane(MarketplaceVectorEnv):
 class _SessionLane(_Lane, SessionVectorEnv):
     """The native batch of one environment of sessions."""
 
-    layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), *_ENDS)
+    layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), ("reported", "q", 1), *_ENDS)
     second = "query"
 
     def row(self, number: int) -> int:
@@ -182,7 +182,7 @@ class CompiledEpisode:
                 observation[name] = array.copy()
         info["status"] = status
         if session:
-            info["query"], info["value"], info["value_share"] = session
+            info["query"], info["value"], info["value_share"], info["tool"] = session
         info["action_mask"] = lane.mask.copy()
         return observation, reward, terminated, truncated, info
 

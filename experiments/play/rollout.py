@@ -217,6 +217,8 @@ def rollout(
     >>> len(results), results.split
     (5, 'train')
     """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
     place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)

@@ -13,22 +13,22 @@ import numpy as np
 from ..calls import CONNECTION_REFUSED_S, QUANTILES
 from ..status import Status
 from .failures import in_burst, pick
+from .gateway import WAITING, gateway, gpu_fits, spent_and_limit
 from .memory import clear_row
 from .rng import inlined, internal, uniforms
 from .tables import INVISIBLE
 from .writes import aim, bits, decide, met, take_effect
 
+__all__ = ["gateway", "spent_and_limit"]
 NOTHING = -(1 << 30)  # result of `wait` where nothing is in flight and no event is to come
 PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
 """Numbers of the limit that was passed, in the order of `ledger.RESOURCES`; 0 for none."""
 
 UNKNOWN_TOOL, FORBIDDEN = int(Status.UNKNOWN_TOOL), int(Status.FORBIDDEN)
-_OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER_BUDGET)
+_OK = int(Status.OK)
 _WRONG, _NO_DATA = int(Status.WRONG_ARGUMENTS), int(Status.NO_DATA)
-_RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)
 _REFUSED_CONNECTION, _TIMEOUT, _OUTAGE = int(Status.CONNECTION_ERROR), int(Status.TIMEOUT), int(Status.OUTAGE)
 _FIRST_FAILURE = 32
-_WAITING = -1
 _UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)  # states of a candidate's latent chain; the first before it has been called
 _ONE = np.uint64(1)
 _CODE = 64  # `wait` returns slot * 64 + status for a completion, and -1 - its index for an event
@@ -135,11 +135,18 @@ def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
 @inlined
 def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     """Start a call of a candidate; returns the status of a refusal, or -1 where the call is on its way."""
-    e = state.episodes[i]
-    refusal = _gateway(tables, rules, state, i, slot)
+    refusal = gateway(tables, rules, state, i, slot)
     if refusal >= 0:
         advance(tables, rules, state, i, rules.gateway_s)
-        return refusal
+    else:
+        admit(tables, rules, state, i, slot)
+    return refusal
+
+
+@inlined
+def admit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> None:
+    """Start a call that the gateway has let through."""
+    e = state.episodes[i]
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
     s.count += 1
     # held back until the call ends, so that calls that run side by side cannot pass the limit together
@@ -148,73 +155,14 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     e.records += 1
     call = state.calls[i, index]
     state.numbers[i, index] = slot
-    call.submit_epoch, call.order, call.aim = e.epoch, _WAITING, aim(tables, rules, state, i, slot)
+    call.submit_epoch, call.order, call.aim = e.epoch, WAITING, aim(tables, rules, state, i, slot)
+    if rules.track_bills:
+        state.bills[i, index].quote = tables.quote[e.task, e.epoch, slot]
     blocked = (spec.concurrency and s.busy >= spec.concurrency) or (rules.slots > 0 and index >= rules.slots)
-    if blocked or not _gpu_fits(tables, rules, state, i, slot, index):
+    if blocked or not gpu_fits(tables, rules, state, i, slot, index):
         e.waiting += 1
     else:
         _start(tables, rules, state, i, index)
-    return -1
-
-
-# The gateway asks in the order of `calls.refusal_at_gateway`: a call that is let through counts in the rate window, so nothing
-# may refuse it after that.
-@inlined
-def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
-    e = state.episodes[i]
-    spec, s = tables.slots[e.task, slot], state.slots[i, slot]
-    if tables.banned[e.task, e.epoch, slot]:
-        return _BANNED
-    if spec.quota and s.count >= spec.quota:
-        return _QUOTA
-    spent, limit = spent_and_limit(rules, e)
-    if spent + tables.quote[e.task, e.epoch, slot] > limit:
-        return _OVER_BUDGET
-    if spec.rate_limit:
-        # admission times of this candidate, oldest first; those that have left the window are dropped from the front
-        ring, base = state.windows[i], spec.window_at
-        edge, count, left = e.now - spec.window_s, np.int64(s.window), np.int64(0)
-        while left < count and ring[base + left] <= edge:
-            left += 1
-        if left:
-            count -= left
-            for place in range(base, base + count):
-                ring[place] = ring[place + left]
-        admitted = count < spec.rate_limit
-        if admitted:
-            ring[base + count] = e.now
-            count += 1
-        s.window = count
-        if not admitted:
-            return _RATE_LIMITED
-    return -1
-
-
-@inlined
-def spent_and_limit(rules: Any, e: Any) -> Any:
-    """What is spent, running calls at their quoted prices, and the limit that it may not pass with another call's quote: minus
-    infinity where the number of calls leaves no room."""
-    limit = rules.price_limit if rules.refuse else np.inf
-    if rules.refuse and e.calls + e.records + 1 > rules.calls_limit:
-        limit = -np.inf
-    return e.price + e.reserved, limit
-
-
-@inlined
-def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
-    """Return whether there is GPU memory for a call, after the calls `before` it that wait for memory."""
-    e = state.episodes[i]
-    size = tables.slots[e.task, slot].gpu_mb
-    if rules.gpu_capacity_mb < 0.0 or size == 0.0:
-        return True
-    # first come, first served: nobody overtakes a call that waits for memory, unless that one waits for its own tool
-    for index in range(before):
-        if state.calls[i, index].order == _WAITING:
-            other = tables.slots[e.task, state.numbers[i, index]]
-            if other.gpu_mb and not (other.concurrency and state.slots[i, state.numbers[i, index]].busy >= other.concurrency):
-                return False
-    # a tool that needs more than there is runs alone rather than never
-    return state.gpu_used[i] + size <= rules.gpu_capacity_mb or state.gpu_used[i] == 0.0
 
 
 @internal
@@ -222,7 +170,7 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start the calls that can run now, in the order of submission."""
     e, ahead = state.episodes[i], 0  # calls that go on waiting
     for index in range(e.records):
-        if state.calls[i, index].order != _WAITING:
+        if state.calls[i, index].order != WAITING:
             continue
         slot = np.int64(state.numbers[i, index])
         spec = tables.slots[e.task, slot]
@@ -232,8 +180,8 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
             blocked = state.slots[i, slot].busy >= spec.concurrency
             # calls of one tool start in the order of submission
             for before in range(index):
-                blocked |= state.calls[i, before].order == _WAITING and state.numbers[i, before] == slot
-        if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
+                blocked |= state.calls[i, before].order == WAITING and state.numbers[i, before] == slot
+        if not blocked and gpu_fits(tables, rules, state, i, slot, index):
             e.waiting -= 1
             _start(tables, rules, state, i, index)
         else:
@@ -300,7 +248,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         billed = duration + delay if rules.bill_cold_start else duration
         bill = state.bills[i, index]
         bill.price = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
-        bill.started, bill.ready = e.now, ready
+        bill.started, bill.ready, bill.factor = e.now, ready, factor
     ends_at = e.now + (delay + duration)
     call.order = e.order
     e.order += 1
@@ -343,7 +291,7 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     index = e.next
     call, slot = state.calls[i, index], np.int64(state.numbers[i, index])
     row, status, need, submit_epoch = e.task, call.status, call.need, call.submit_epoch
-    spec, s = tables.slots[row, slot], state.slots[i, slot]
+    spec = tables.slots[row, slot]
     if status >= _FIRST_FAILURE and not rules.bill_failures:
         price = 0.0
     elif rules.track_bills:
@@ -352,32 +300,89 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         price = tables.factor[row, call.start_epoch, slot] * spec.fee
     if rules.writes:
         status = take_effect(tables, state, i, slot, call.aim, call.effect, status)
-    # the record goes before the books are changed: what follows counts the calls that are left
-    _remove(state, i, index, rules.track_bills)
-    s.busy -= 1
-    if spec.gpu_mb and rules.gpu_capacity_mb >= 0.0:
-        # sums of fractions leave a remainder, which could keep a call waiting for ever: with nothing running it is exactly zero
-        running = False
-        for other in range(state.slots.shape[1]):
-            if state.slots[i, other].busy and tables.slots[row, other].gpu_mb:
-                running = True
-        state.gpu_used[i] = state.gpu_used[i] - spec.gpu_mb if running else 0.0
-    if spec.cold_start_s:
-        place = state.times.shape[1] - 1 - e.idle
-        state.times[i, place], state.numbers[i, place] = e.now, slot
-        e.idle += 1
-    e.reserved = e.reserved - tables.quote[row, submit_epoch, slot] if e.records else 0.0
+    _free(tables, rules, state, i, index, True)
     # a wish that has changed since the call was made is not met by its answer
     if need >= 0 and tables.version[row, submit_epoch, need] == tables.version[row, e.epoch, need]:
         e.known |= _ONE << np.uint64(need)
     e.price += price
     e.calls += 1
     _tell(state, i, slot * _CODE + status)
+    _go_on(tables, rules, state, i)
+
+
+@inlined
+def _go_on(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """End the episode where a charge has passed a limit; else start what can start now."""
+    e = state.episodes[i]
     exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
     if exceeded:
         _end(tables, rules, state, i, exceeded)
     elif e.waiting:
         _start_waiting(tables, rules, state, i)
+
+
+@inlined
+def _free(tables: Any, rules: Any, state: Any, i: int, index: int, loaded: bool) -> None:
+    """Give back what a call held: its slot, its memory, its part of the budget, and its instance, where that has loaded."""
+    e, call = state.episodes[i], state.calls[i, index]
+    row, slot, waits = e.task, np.int64(state.numbers[i, index]), call.order == WAITING
+    quote = state.bills[i, index].quote if rules.track_bills else tables.quote[row, call.submit_epoch, slot]
+    spec = tables.slots[row, slot]
+    # the record goes before the books are changed: what follows counts the calls that are left
+    _remove(state, i, index, rules.track_bills)
+    if waits:
+        e.waiting -= 1
+    else:
+        state.slots[i, slot].busy -= 1
+        if spec.gpu_mb and rules.gpu_capacity_mb >= 0.0:
+            # sums of fractions leave a remainder, which could keep a call waiting for ever: with nothing running it is zero
+            running = False
+            for other in range(state.slots.shape[1]):
+                if state.slots[i, other].busy and tables.slots[row, other].gpu_mb:
+                    running = True
+            state.gpu_used[i] = state.gpu_used[i] - spec.gpu_mb if running else 0.0
+        if loaded and spec.cold_start_s:
+            place = state.times.shape[1] - 1 - e.idle
+            state.times[i, place], state.numbers[i, place] = e.now, slot
+            e.idle += 1
+    e.reserved = e.reserved - quote if e.records else 0.0
+
+
+@inlined
+def oldest(state: Any, i: int, slot: int) -> int:
+    """The place of a candidate's oldest call in flight; -1 for none."""
+    for index in range(state.episodes[i].records):
+        if state.numbers[i, index] == slot:
+            return index
+    return -1
+
+
+@inlined
+def cancel(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
+    """Cut off a call in flight, by its place among them. That takes no time, and bills what the call has used."""
+    _free(tables, rules, state, i, index, _cut(tables, rules, state, i, index))
+    _go_on(tables, rules, state, i)
+
+
+@inlined
+def _cut(tables: Any, rules: Any, state: Any, i: int, index: int) -> bool:
+    """Charge what a call has used that is cut off now; return whether it had loaded."""
+    e, call = state.episodes[i], state.calls[i, index]
+    if call.order == WAITING:
+        return False
+    slot = np.int64(state.numbers[i, index])
+    spec = tables.slots[e.task, slot]
+    ran, billed, factor = True, 0.0, tables.factor[e.task, call.start_epoch, slot]
+    if rules.track_bills:
+        bill = state.bills[i, index]
+        ran, factor = e.now >= bill.ready, bill.factor
+        if rules.bill_cold_start:
+            billed = e.now - bill.started
+        elif ran:
+            billed = e.now - bill.ready
+    e.price += factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
+    e.calls += ran
+    return ran
 
 
 @inlined
@@ -395,7 +400,7 @@ def _remove(state: Any, i: int, index: int, track_bills: bool) -> None:
     best, at, order = -1, np.inf, 0
     for other in range(last):
         place, ends_at = state.calls[i, other].order, state.times[i, other]
-        if place != _WAITING and (ends_at < at or (ends_at == at and place < order)):
+        if place != WAITING and (ends_at < at or (ends_at == at and place < order)):
             best, at, order = other, ends_at, place
     e.next = best
 
@@ -475,21 +480,7 @@ def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e.over = True
     # in the order of submission, as `calls.cut_off` adds: what still waits or loads has not been executed
     for index in range(e.records):
-        call = state.calls[i, index]
-        if call.order != _WAITING:
-            slot = np.int64(state.numbers[i, index])
-            spec = tables.slots[e.task, slot]
-            ran, billed = True, 0.0
-            if rules.track_bills:
-                bill = state.bills[i, index]
-                ran = e.now >= bill.ready
-                if rules.bill_cold_start:
-                    billed = e.now - bill.started
-                elif ran:
-                    billed = e.now - bill.ready
-            fee = spec.fee if ran else 0.0
-            e.price += tables.factor[e.task, call.start_epoch, slot] * (fee + spec.rate_per_s * billed)
-            e.calls += ran
+        _cut(tables, rules, state, i, index)
     e.records = e.waiting = 0
     e.reserved, e.next = 0.0, -1
     e.exceeded = exceeded if exceeded else _exceeded(rules, e, e.now)

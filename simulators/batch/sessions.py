@@ -1,7 +1,7 @@
 """Sessions in a batch: rule 14 of `world` around the kernels of a call, as `sessions.episode` plays it for one in Python.
 
 Every episode plays a session of its own, whose catalogue is drawn when it begins, so row i of the tables belongs to episode i.
-Prices hold for a query, and no call outlasts one: the present ones stand in the tables' only epoch.
+Prices hold for a query: the present ones stand in the tables' only epoch, and a call in flight keeps its own in its bill.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -58,16 +58,20 @@ class Sessions(NamedTuple):
 
 
 class SessionBatch(Batch):
-    """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own."""
+    """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own, with at most
+    `at_once` calls in flight, or any number where that is None."""
 
-    def __init__(self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement) -> None:
-        self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, 1, []
+    def __init__(
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None = 1
+    ) -> None:
+        self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
+        self.most = None
         self.session_rules, self._budget = rules, budget
         # with seconds limited, a call may be cut off while it loads, and then costs nothing
         self.rules = make_rules(self.world, budget or Budget(), enforcement, alone=True)._replace(
             burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s, track_bills=True
         )
-        n, q, m = count, rules.queries, rules.tools
+        n, q, m, room = count, rules.queries, rules.tools, self._first_room()
         self.tables = _empty_tables(self.world, rules, n)
         given = [np.inf if limit is None else limit for limit in ((budget or Budget()).price, (budget or Budget()).seconds)]
         self.sessions = Sessions(
@@ -91,12 +95,12 @@ class SessionBatch(Batch):
         self.state = State(
             episodes=np.zeros(n, EPISODE),
             slots=np.zeros((n, m), LARGE.slot),
-            calls=np.zeros((n, 1), LARGE.call),
-            times=np.zeros((n, 1 + m)),
-            numbers=np.zeros((n, 1 + m), LARGE.number),
-            bills=np.zeros((n, 1), BILL),
+            calls=np.zeros((n, room), LARGE.call),
+            times=np.zeros((n, room + m)),
+            numbers=np.zeros((n, room + m), LARGE.number),
+            bills=np.zeros((n, room), BILL),
             windows=np.zeros((n, 1)),
-            news=np.zeros((n, 2), LARGE.news),
+            news=np.zeros((n, room + 1), LARGE.news),
             bursts=np.zeros((n, rules.providers), BURST),
             gpu_used=np.zeros(1),
             entities=np.zeros((1, 1), ENTITY),
@@ -244,19 +248,62 @@ def recall(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
     next_query(tables, rules, state, sessions, i, alive)
 
 
+@internal
+def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
+    """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
+    e, lane = state.episodes[i], sessions.lanes[i]
+    index = np.int64(e.next)
+    need, query = np.int64(state.calls[i, index].need), state.bills[i, index].query  # the record goes with the call
+    lane.called += query == lane.query
+    world._step(tables, rules, state, i)
+    if not e.over and need == sessions.capability[i, query]:
+        fact = sessions.fact[i, query]
+        sessions.found_s[i, fact], sessions.found_for[i, fact] = e.now, query
+        if fact == sessions.fact[i, lane.query]:
+            next_query(tables, rules, state, sessions, i, True)
+
+
+@internal
+def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: float) -> None:
+    """Let time pass. Calls that end meanwhile are told by later waits."""
+    e = state.episodes[i]
+    until = e.now + seconds
+    while not e.over and e.records > 0 and world._next_at(state, i) <= min(until, rules.deadline_s):
+        _step(tables, rules, state, sessions, i)
+    if not e.over and until > rules.deadline_s:
+        world.advance(tables, rules, state, i, seconds)
+    elif not e.over:
+        e.now = until
+
+
+@inlined
+def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> int:
+    """Start a call of a tool; returns the status of a refusal, or -1 where the call is on its way."""
+    refusal = world.gateway(tables, rules, state, i, slot)
+    if refusal >= 0:
+        pause(tables, rules, state, sessions, i, rules.gateway_s)
+    else:
+        world.admit(tables, rules, state, i, slot)
+        state.bills[i, state.episodes[i].records - 1].query = sessions.lanes[i].query
+    return refusal
+
+
+@inlined
+def wait(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> int:
+    """Go to the end of the next call; see `kernels.wait`."""
+    e = state.episodes[i]
+    if e.news == 0 and e.records > 0 and world._next_at(state, i) <= rules.deadline_s:
+        _step(tables, rules, state, sessions, i)
+    return world.wait(tables, rules, state, i)
+
+
 @inlined
 def call(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> Any:
     """Call a tool and wait for its end; returns the status, and whether the call ran."""
-    refusal = world.submit(tables, rules, state, i, slot)
+    refusal = submit(tables, rules, state, sessions, i, slot)
     if refusal >= 0:
         return np.int64(refusal), False
-    news = world.wait(tables, rules, state, i)
+    news = wait(tables, rules, state, sessions, i)
     if news == world.NOTHING:
         return np.int64(CANCELLED), True
-    e, lane = state.episodes[i], sessions.lanes[i]
-    lane.called += 1
-    if not e.over and (e.known >> np.uint64(sessions.capability[i, lane.query])) & _ONE:
-        fact = sessions.fact[i, lane.query]
-        sessions.found_s[i, fact], sessions.found_for[i, fact] = e.now, lane.query
-        next_query(tables, rules, state, sessions, i, True)
     return np.int64(news % _CODE), True

@@ -64,8 +64,11 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
-BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], align=True)
-"""What a call in flight will cost, and since when it loads and runs."""
+BILL = np.dtype(
+    [(name, np.float64) for name in ("price", "started", "ready", "quote", "factor")] + [("query", np.int64)], align=True
+)
+"""What a call in flight will cost, since when it loads and runs, its quote when it was made, the factor on its price, and in
+sessions the query that it was made for."""
 BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
@@ -261,6 +264,14 @@ class Batch:
         """Go to each next completion or visible event: (N,) slot * 64 + status, -1 - the event's index, or `NOTHING`."""
         return self._act(1, np.zeros(self.count, np.int64), where)
 
+    def cancel(self, slots: Any, where: Any = None) -> None:
+        """Cut off the oldest call in flight of a candidate in each episode that has one.
+
+        Args:
+            slots: (N,) candidates.
+        """
+        self._act(3, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
+
     def finish(self, where: Any = None) -> None:
         """End with an answer that holds every fact found so far."""
         self._act(2, np.zeros(self.count, np.int64), where)
@@ -334,6 +345,10 @@ def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: 
                 out[i] = kernels.wait(tables, rules, state, i)
             elif kind == 2:
                 kernels.finish(tables, rules, state, i)
+            elif kind == 3:
+                index = kernels.oldest(state, i, slots[i])
+                if index >= 0:
+                    kernels.cancel(tables, rules, state, i, index)
             elif 0 <= slots[i] < min(tables.slot_count[e.task], state.slots.shape[1]):
                 out[i] = kernels.submit(tables, rules, state, i, slots[i])
             else:

@@ -16,7 +16,7 @@ from .rules import SessionRules
 Floats = NDArray[np.float64]
 _WORKED = (Status.OK,)
 _SAYS_NOTHING = (Status.OUTAGE, Status.CANCELLED)
-_RATIOS = (0.85, 0.925, 1.0, 1.075, 1.15)
+RATIOS = (0.85, 0.925, 1.0, 1.075, 1.15)
 """What an advertised latency is to the median."""
 
 
@@ -127,7 +127,7 @@ def call_seconds(model: FailureModel, works: Floats, lasts_s: Floats) -> Floats:
 @lru_cache(maxsize=65_536)
 def timing(advertised_s: float) -> tuple[float, float]:
     """The chance that the time-out cuts a call off, and the mean seconds of a call, given the advertised latency."""
-    drawn = [np.asarray(latency_factors(spread)) * (advertised_s / ratio) for spread in SPREADS for ratio in _RATIOS]
+    drawn = [np.asarray(latency_factors(spread)) * (advertised_s / ratio) for spread in SPREADS for ratio in RATIOS]
     cut = sum(float((each > TIMEOUT_S).mean()) for each in drawn) / len(drawn)
     return cut, sum(float(np.minimum(each, TIMEOUT_S).mean()) for each in drawn) / len(drawn)
 

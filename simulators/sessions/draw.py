@@ -119,7 +119,7 @@ def _drawn(document: str, number: int) -> Session:
         profiles = _profiles_of(world_tools)
     else:
         provider = (uniform(tools) * rules.providers).astype(np.int64)
-        profiles = _profiles(document, uniform((12, tools)))
+        profiles = draw_profiles(document, uniform((12, tools)))
     states = regimes(rules, profiles.reliability, uniform((queries, tools)), uniform((queries, tools)))
     changes = uniform((queries, tools)) < rules.price_drift
     factors = prices(changes, uniform((queries, tools)), np.ones(tools))
@@ -170,7 +170,8 @@ def _held(drawn: NDArray[Any], changes: NDArray[np.bool_]) -> NDArray[Any]:
     return drawn.take(np.maximum.accumulate(np.where(changes, places, places[0]), axis=0))
 
 
-def _profiles(document: str, u: Floats) -> Profiles:
+def draw_profiles(document: str, u: Floats) -> Profiles:
+    """The profiles that (12, I) uniforms draw by the rules of a document."""
     failures, (points, edges) = rules_of(document).failures, _edges(document)
     reliability = points[np.minimum(np.searchsorted(edges, u[0], "right"), len(points) - 1)]
     normal = _QUANTILES[(u[[1, 3]] * QUANTILES).astype(np.int64)]

@@ -96,6 +96,8 @@ def _world(document: str, number: int) -> SessionWorld:
 class SessionEpisode(Episode):
     """A session played on one simulated clock. A call that brings the present query's fact passes it, and the next one begins.
 
+    Calls may run side by side, and past the query that they were made for: what they bring is remembered.
+
     Attributes:
         session: As drawn.
         query: The present query; the number of queries once all are over.
@@ -145,6 +147,7 @@ class SessionEpisode(Episode):
             chain.state = state
         self.factors = session.factors[self.query].tolist()
         self.known = [False] * session.rules.capabilities
+        self._versions = [self.query] * session.rules.capabilities  # so a call's version is the query that it was made for
 
     @property
     def capability(self) -> int:
@@ -195,12 +198,14 @@ class SessionEpisode(Episode):
 
     def _complete(self, event: Any) -> None:
         call: Call = event.value
-        self.called += 1
+        session, query = self.session, call.version
+        self.called += query == self.query
         super()._complete(event)
-        if call.status is _OK and call.need == self.capability and not self.over:
-            fact = int(self.session.fact[self.query])
-            self.memory[fact], self.checked_s[fact] = (call.finished_s, self.query), call.finished_s
-            self._end_query(True)
+        if call.status is _OK and call.need == session.capability[query] and not self.over:
+            fact = int(session.fact[query])
+            self.memory[fact], self.checked_s[fact] = (call.finished_s, query), call.finished_s
+            if fact == session.fact[self.query]:
+                self._end_query(True)
 
     @property
     def value_share(self) -> float:

@@ -104,7 +104,8 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
     3. Flat fees are charged for every executed call, and a call is made only if the rest of the budget covers it: in every
        episode the prices of the calls add up to at most the limit, hence sum c x <= price.
     4. Calls follow one another; all but the last end before the deadline, and a call takes at most the time-out and its load:
-       sum d x <= seconds + the longest call, where d is a lower bound of a call's mean duration.
+       sum d x <= seconds + the longest call, where d is a lower bound of a call's mean duration. Where calls may run side by
+       side this does not hold, and infinite seconds leave it out; a call then belongs to the query that it was made for.
 
     The bound is the maximum of sum v y under 2 to 4. By weak duality each l, m >= 0 gives an upper bound of it,
     ``l price + m (seconds + longest) + sum over facts of max(0, max_q (V[q] - k[q]))``, with k[q] = min_i (l c + m d) / p and

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -19,10 +21,14 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("costgym/Marketplace-v0", {"mask": "legal", "budget": {"price": 4.0}}),
     ("costgym/Marketplace-v0", {"concurrent": True, "mask": "useful"}),
     ("costgym/Marketplace-v0", {"scenario": "storm"}),
+    ("costgym/MarketplaceSession-v0", {"concurrent": True}),
     ("costgym/OpenCATPCalls-v0", {"concurrent": True}),
     ("costgym/OpenCATPCalls-v0", {"budget": {"price": 0.05}}),
     ("costgym/DecisionAware-v0", {"budget": {"price": 0.5}}),
 ]
+PAGE = Path(__file__).parents[2] / "docs/environments/index.md"
+UNKNOWN = '{"name": "no_such_function", "arguments": {}}'
+"""What text environments, which have no mask, refuse."""
 NO_ACTIONS = (999, -1, 1.7, "3", True, None, np.array([0]), np.float32(1.0), np.bool_(True))
 
 
@@ -61,6 +67,39 @@ def test_a_forbidden_action_takes_the_gateway_s_time_and_nothing_else(env_id: st
         assert np.array_equal(info["action_mask"], before["action_mask"]) or settings.get("scenario") == "storm"
         seen += 1
     assert seen > 5
+
+
+def refused_texts(env_id: str) -> Iterator[tuple[Any, None, str]]:
+    """A text environment at its start, and a text that it refuses."""
+    env = costgym.make(env_id, disable_env_checker=True)
+    env.reset(seed=0)
+    yield env, None, UNKNOWN
+
+
+def table_row(env_id: str, settings: dict[str, Any]) -> str:
+    """A row of the table on the environments' page: what refused actions did."""
+    did: dict[str, set[str]] = {name: set() for name in ("status", "seconds", "price", "reward", "ends")}
+    for env, _, action in forbidden_steps(env_id, settings) if env_id in NUMERIC else refused_texts(env_id):
+        if base_env(env).account().in_flight:
+            continue  # what is on its way may end meanwhile
+        observation, reward, terminated, truncated, info = env.step(action)
+        did["status"].add(
+            Status(info["status"]).label if env_id in NUMERIC else json.JSONDecoder().raw_decode(observation)[0]["error"]
+        )
+        did["seconds"].add(f"{info['cost_seconds']:.2f}")
+        did["price"].add(f"{info['cost_price']:g}")
+        did["reward"].add(f"{float(reward) + 0.0:g}")
+        did["ends"].add("yes" if terminated or truncated else "no")
+    form = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    cells = [", ".join(f"`{each}`" if name == "status" else each for each in sorted(seen)) for name, seen in did.items()]
+    return f"| `{env_id.removeprefix('costgym/')}` | {f'`{form}`' if form else ''} | {' | '.join(cells)} |"
+
+
+def test_the_page_says_what_every_environment_does_with_a_masked_action() -> None:
+    forms = [*FORMS, *((env_id, {}) for env_id in costgym.ENV_IDS if env_id not in NUMERIC)]
+    rows = [table_row(env_id, settings) for env_id, settings in sorted(forms, key=str)]
+    table = "\n".join(["| environment | arguments | status | seconds | price | reward | ends |", "| --- " * 7 + "|", *rows])
+    assert table in PAGE.read_text(), f"{PAGE} is to hold this table:\n{table}"
 
 
 @pytest.mark.parametrize("action", NO_ACTIONS, ids=repr)

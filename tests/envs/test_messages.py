@@ -8,10 +8,11 @@ import pytest
 
 import costgym
 from costgym.agents import make_agent
+from costgym.agents.classic import RandomAgent
 from costgym.simulators.errors import CostGymError
 from costgym.simulators.ledger import Budget
 
-NUMERIC, TEXT, CALLS = "costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/OpenCATPCalls-v0"
+NUMERIC, SESSION, CALLS = "costgym/Marketplace-v0", "costgym/MarketplaceSession-v0", "costgym/OpenCATPCalls-v0"
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     (NUMERIC, {"budgets": {"price": 20}}, "unknown argument of costgym/Marketplace-v0 'budgets'; nearest: budget"),
     (NUMERIC, {"budget": "20"}, "expected RESOURCE=LIMIT"),
@@ -33,6 +34,22 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     (CALLS, {"task": "all"}, "nearest: tasks"),
     (CALLS, {"tasks": "serial"}, "sequential"),
     ("costgym/Marketplace-v1", {}, "nearest: costgym/Marketplace-v0"),
+    (SESSION, {"budget": "cheap"}, "budget: expected RESOURCE=LIMIT"),
+    (SESSION, {"split": "validation"}, "nearest: valid"),
+    (SESSION, {"queries": 0}, "queries: Input should be greater than or equal to 1 (got 0)"),
+    (SESSION, {"drift": 2}, "drift"),
+    (SESSION, {"memory": "count"}, "nearest: counts; known: counts, raw"),
+    (SESSION, {"concurrent": "yes"}, "concurrent: expected true or false, got 'yes'"),
+    (SESSION, {"max_steps": "10"}, "max_steps: expected a positive whole number or None, got '10'"),
+]
+AGENTS: list[tuple[Any, str]] = [
+    (lambda observation: 0, "expected an agent, its name or a function (observation, info), got <function <lambda>"),
+    (RandomAgent, "expected an agent, its name or a function (observation, info), got <class"),
+    (3, "expected an agent, its name or a function (observation, info), got 3"),
+    ("gredy", "unknown agent of costgym/Marketplace-v0 'gredy'; nearest: greedy"),
+    ("react", "unknown agent of costgym/Marketplace-v0 'react'"),
+    (lambda observation, info: "finish", "action: expected a whole number from 0 to 16, got 'finish'"),
+    (lambda observation, info: 99, "action: expected a whole number from 0 to 16, got 99"),
 ]
 
 
@@ -41,6 +58,24 @@ def test_a_mistake_is_named_with_what_was_expected(env_id: str, settings: dict[s
     with pytest.raises(CostGymError) as raised:
         costgym.make(env_id, **settings)
     assert message in str(raised.value)
+    # what was expected or is known, and what came
+    assert any(word in str(raised.value) for word in ("expected", "known", "nearest", "should be"))
+    came = [*settings, *map(str, settings.values()), env_id]
+    assert any(each in str(raised.value) for each in came)
+
+
+@pytest.mark.parametrize(("agent", "message"), AGENTS)
+def test_what_is_no_agent_is_named_with_what_was_expected(agent: Any, message: str) -> None:
+    with pytest.raises(CostGymError) as raised:
+        costgym.rollout(costgym.make(NUMERIC), agent, episodes=1)
+    assert message in str(raised.value)
+
+
+def test_a_name_of_an_environment_and_no_episodes_are_refused() -> None:
+    with pytest.raises(CostGymError, match=r"env: expected an environment of costgym.make, got 'costgym/Marketplace-v0'"):
+        costgym.rollout(NUMERIC, "greedy", episodes=1)  # type: ignore[arg-type]
+    with pytest.raises(CostGymError, match="episodes: expected a positive whole number, got 0"):
+        costgym.rollout(costgym.make(NUMERIC), "greedy", episodes=0)
 
 
 @pytest.mark.parametrize("limits", [20, 20.0, "price=20", {"price": 20}])
@@ -62,7 +97,3 @@ def test_an_agent_of_another_environment_says_so() -> None:
     env = costgym.make(NUMERIC)
     with pytest.raises(CostGymError, match="react plays in costgym/MarketplaceChat-v0, not in costgym/Marketplace-v0"):
         costgym.rollout(env, make_agent("react"), episodes=1)
-    with pytest.raises(CostGymError, match="unknown agent of costgym/Marketplace-v0 'react'"):
-        costgym.rollout(env, "react", episodes=1)
-    with pytest.raises(CostGymError, match="expected an agent, its name or a function"):
-        costgym.rollout(env, 3, episodes=1)  # type: ignore[arg-type]

@@ -23,6 +23,8 @@ from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"queries": 12, "tools": 8, "capabilities": 2, "providers": 2}
 
+SIDE: dict[str, Any] = {**SMALL, "concurrent": True, "compiled": False}
+
 
 def walk(env: Any, episodes: int, seed: int = 0) -> Any:
     generator = np.random.default_rng(seed)
@@ -46,7 +48,7 @@ def test_the_names_of_the_columns_are_as_many_as_the_columns() -> None:
         assert shapes == {"tools": (24, width), "query": (len(query_features(rules)),), "resources": (5,)}
 
 
-@pytest.mark.parametrize("settings", [{}, SMALL, {"memory": "raw"}, {"mask": "legal"}, {"budget": {}}, {"queries": 1}])
+@pytest.mark.parametrize("settings", [{}, SMALL, {"memory": "raw"}, {"mask": "legal"}, {"budget": {}}, {"queries": 1}, SIDE])
 def test_every_observation_lies_within_the_space(settings: dict[str, Any]) -> None:
     env = MarketplaceSessionEnv(**settings)
     for observation, _, info in walk(env, 3):
@@ -160,3 +162,119 @@ def test_wrong_arguments_are_named(settings: dict[str, Any], message: str) -> No
     with pytest.raises(CostGymError) as raised:
         costgym.make(SESSION, **settings)
     assert message in str(raised.value)
+
+
+# -- calls side by side --------------------------------------------------------------------------------------------------------
+
+
+def side_by_side(number: int, **settings: Any) -> tuple[MarketplaceSessionEnv, list[int]]:
+    """A session at its start, and the tools that serve its first query."""
+    env = MarketplaceSessionEnv(**{**SIDE, "budget": {}, "repeat": 0.0, **settings})
+    _, info = env.reset(seed=number, options={"task": number})
+    return env, np.flatnonzero(info["action_mask"][: env.rules.tools]).tolist()
+
+
+def test_a_call_takes_no_time_until_it_is_waited_for_and_the_first_right_answer_passes_the_query() -> None:
+    passed = 0
+    for number in range(20):
+        env, tools = side_by_side(number)
+        for slot in tools:
+            observation, reward, *_, info = env.step(slot)
+            assert (info["at_s"], info["cost_price"], reward) == (0.0, 0.0, 0.0)
+        columns = env.column_names["tools"]
+        running = observation["tools"][:, [columns.index(name) for name in ("in_flight", "for_this", "running_s")]]
+        assert running[tools].tolist() == [[0.25, 0.25, 0.0]] * len(tools)
+        assert running.sum() == 0.5 * len(tools)
+        episode = env.account()
+        ends = {call.slot: (at_s, call.status) for at_s, _, _, event in episode.clock._queue for call in [event.value]}
+        for slot in sorted(ends, key=lambda slot: ends[slot][0]):
+            *_, info = env.step(env.wait_action)  # type: ignore[arg-type]
+            assert (info["at_s"], info["status"], info["tool"]) == (ends[slot][0], ends[slot][1], slot)
+        if Status.OK in [status for _, status in ends.values()]:
+            passed += 1
+            first = min(at_s for at_s, status in ends.values() if status is Status.OK)
+            assert info["query"] == 1 and episode.passed == [True]
+            assert episode.memory[0][0] >= first  # a later answer is fresher
+    assert passed > 5
+
+
+def test_a_call_outlives_its_query_and_is_billed_and_remembered() -> None:
+    remembered = 0
+    for number in range(20):
+        env, tools = side_by_side(number)
+        env.step(tools[0])
+        env.step(env.next_action)
+        price = float(
+            env.account().quote(tools[0]) / env.account().factors[tools[0]] * env.account().session.factors[0, tools[0]]
+        )
+        *_, reward, _, _, info = env.step(env.wait_action)  # type: ignore[arg-type]
+        assert (info["query"], info["cost_price"], reward) == (1, price, 0.0)
+        if info["status"] == Status.OK:
+            remembered += 1
+            assert env.account().memory == {0: (info["at_s"], 0)} and env.account().called == 0
+    assert remembered > 3
+
+
+def test_a_cancelled_call_bills_what_it_has_used() -> None:
+    """Nothing while it loads, its price once it runs; it takes no time, and tells nothing."""
+    seen = set()
+    for number in range(30):
+        for pauses in (0, 1, 5):
+            env, tools = side_by_side(number)
+            episode = env.account()
+            cold = [slot for slot in tools if episode.candidates[slot].profile.cold_start_s > 1.0] or tools
+            slot = cold[0]
+            env.step(slot)
+            for _ in range(pauses):
+                *_, info = env.step(env.pause_action)  # type: ignore[arg-type]
+            if not env.action_masks()[env.cancel_action + slot]:  # type: ignore[operator]
+                continue
+            observation, *_, info = env.step(env.cancel_action + slot)  # type: ignore[operator]
+            loaded = float(pauses) >= episode.candidates[slot].profile.cold_start_s
+            assert (info["at_s"], info["status"]) == (float(pauses), Status.CANCELLED)
+            assert info["cost_price"] == (episode.quote(slot) if loaded else 0.0) and info["cost_calls"] == int(loaded)
+            assert not episode.in_flight and episode._reserved == 0.0 and not episode.clock._queue
+            assert observation["tools"][:, -3:].sum() == 0.0 and not info["action_mask"][env.wait_action]
+            seen.add((loaded, pauses))
+    assert {(False, 0), (True, 0), (False, 1), (True, 5)} <= seen
+
+
+def test_one_call_at_a_time_plays_the_sequential_session_and_agents_do() -> None:
+    for name in ("greedy", "bayes-index", "thompson", "optimistic", "informed-paced"):
+        agent = make_agent(name, SESSION)
+        one, other = (MarketplaceSessionEnv(**{**SIDE, "concurrent": form}, split="test") for form in (False, True))
+        for seed in range(3):
+            play(one, agent, None, seed)
+            play(other, agent, None, seed)
+            ends = [(env.account().value, env.account().ledger.price, env.account().now_s) for env in (one, other)]
+            assert ends[0] == ends[1], name
+
+
+def test_the_bound_of_calls_side_by_side_leaves_time_out() -> None:
+    env, _ = side_by_side(3, budget={"price": 30, "seconds": 5.0})
+    alone, _ = side_by_side(3, budget={"price": 30})
+    assert env.optimum().quality == alone.optimum().quality
+
+
+def test_a_fork_of_calls_side_by_side_goes_on_alike_and_a_drawn_one_ends_them_anew() -> None:
+    ends = set()
+    for seed in range(12):
+        env, tools = side_by_side(4)
+        for slot in tools[:2]:
+            env.step(slot)
+        env.step(env.pause_action)  # type: ignore[arg-type]
+        twin, drawn, again = env.fork(), env.fork(seed=seed), env.fork(seed=seed)
+        results = [each.step(each.wait_action)[4] for each in (env, twin, drawn, again)]  # type: ignore[arg-type]
+        pairs = [(info["at_s"], info["status"], info["tool"]) for info in results]
+        assert pairs[0] == pairs[1] and pairs[2] == pairs[3] and pairs[2][0] > 1.0
+        ends.add(pairs[2])
+    assert len(ends) > 6
+
+
+def test_a_session_of_calls_side_by_side_is_recorded_and_replayed() -> None:
+    env = costgym.make(SESSION, split="test", **{**SIDE, "compiled": "auto"})
+    trajectory, _ = record(env, make_agent("random", SESSION), 100_301, 5)
+    assert replay(env, trajectory) == trajectory
+    world = env.unwrapped
+    arguments = MarketplaceSessionEnv.world_arguments(world.world_document(), world.world_settings())  # type: ignore[attr-defined]
+    assert replay(costgym.make(SESSION, **arguments), trajectory) == trajectory

@@ -6,9 +6,10 @@ import pytest
 
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.failures import Bursts
+from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.status import Status
-from tests.helpers.worlds import BROKEN, play, small_world, story, tool
+from tests.helpers.worlds import BROKEN, play, small_world, state, story, tool
 
 # -- rule 1: time ---------------------------------------------------------------------------------------------------------
 
@@ -383,3 +384,49 @@ def test_a_call_cut_off_while_it_loads_costs_only_the_load_that_is_billed(faas: 
     assert (loading.ledger.price, loading.ledger.calls) == (pytest.approx(0.5 * rate * billed, rel=1e-12), 0)
     fee = 2.0 if faas is None else faas.per_run
     assert (loaded.ledger.price, loaded.ledger.calls) == (pytest.approx(fee + rate * billed, rel=1e-12), 1)
+
+
+# -- cancelling: rule 8 while the episode goes on ------------------------------------------------------------------------------
+
+
+def test_a_cancelled_call_gives_its_slot_to_the_next_and_costs_its_fee():
+    episode = play(tool("a", fee=2.0, latency_s=5.0, concurrency=1))
+    first, second = episode.submit(0), episode.submit(0)
+    episode.advance(1.0)
+    episode.cancel(first)
+    assert (first.status, first.finished_s, first.price, episode.now_s) == (Status.CANCELLED, 1.0, 2.0, 1.0)
+    assert (second.started_s, episode.in_flight, episode._reserved, episode.ledger.calls) == (1.0, 1, 2.0, 1)
+    assert episode.wait() is second and episode.now_s == 6.0
+    assert (episode.in_flight, episode._reserved, episode.ledger.price) == (0, 0.0, 4.0)
+    assert state(episode.fork()) == state(episode)
+
+
+def test_a_cancelled_call_that_waits_or_loads_costs_nothing_and_one_that_had_loaded_leaves_a_warm_instance():
+    episode = play(tool("a", fee=2.0, latency_s=5.0, cold_start_s=3.0, concurrency=1))
+    loading, waiting = episode.submit(0), episode.submit(0)
+    episode.advance(1.0)
+    episode.cancel(waiting)
+    episode.cancel(loading)
+    assert (loading.price, waiting.price, episode.ledger.price, episode.in_flight) == (0.0, 0.0, 0.0, 0)
+    loaded = episode.submit(0)
+    episode.advance(4.0)
+    assert loaded.cold
+    episode.cancel(loaded)
+    assert not episode.call(0).cold and episode.ledger.price == 4.0
+    assert state(episode.fork()) == state(episode)
+
+
+def test_a_cancelled_call_under_pay_per_use_costs_its_elapsed_part_and_may_end_the_episode():
+    faas = FaasPricing()
+    whole = play(tool("a", latency_s=4.0), faas=faas)
+    price = whole.call(0).price
+    episode = play(tool("a", latency_s=4.0), faas=faas)
+    call = episode.submit(0)
+    episode.advance(1.0)
+    episode.cancel(call)
+    assert faas.per_run < call.price < price
+    ended = play(tool("a", latency_s=4.0), faas=faas, budget=Budget(price=call.price / 2), enforcement="terminate")
+    late = ended.submit(0)
+    ended.advance(1.0)
+    ended.cancel(late)
+    assert (ended.over, ended.exceeded) == (True, "price")

@@ -17,14 +17,18 @@ from ....simulators.batch.sessions import Sessions
 from ....simulators.sessions.rules import VALUES
 from ....simulators.status import LOOKS_OK, Status
 from ...sessions.features import PRICE_UNIT, RECENT, STATIC
+from ...sessions.session import PAUSE_S
 from ..info import NOTHING_SPENT, report, spent
 from .marketplace import Starts
 
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
-SEEN = np.dtype([("recent", np.float64), ("called_s", np.float64), ("right", np.int32), ("failures", np.int32)], align=True)
+SEEN = np.dtype(
+    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")],
+    align=True,
+)
 """An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
-worked, and the number that failed since."""
+ended and that worked, and the number that failed since."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
 _HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
@@ -40,10 +44,11 @@ class View(NamedTuple):
     tools: NDArray[np.float32]  # (N, M, F) `observation["tools"]` of the last step
     seen: NDArray[np.void]  # (N, M) `SEEN`
     outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
-    showing: NDArray[np.int32]  # (N,) the tool whose last call is shown where counts are not; -1 for none
-    # counted, useful: `memory` is ``counts``, `mask` is ``useful``
+    showing: NDArray[np.int32]  # (N,) the tool whose call ended or was refused last; -1 for none
+    # counted, useful, concurrent: `memory` is ``counts``, `mask` is ``useful``, calls run side by side
     counted: bool
     useful: bool
+    concurrent: bool
     subtracts: bool  # the reward subtracts the price
     # success_share, ttl_s: of the rules
     success_share: float
@@ -73,7 +78,9 @@ class Out(NamedTuple):
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]  # (N,)
-    queries: NDArray[np.int64]  # (N,) the present query
+    # queries, reported: (N,) the present query, and the tool whose call ended or was refused last
+    queries: NDArray[np.int64]
+    reported: NDArray[np.int64]
     values: NDArray[np.float64]  # (2, N) value of the queries that passed, and its share of all
 
 
@@ -89,16 +96,17 @@ def reset_where(
             before = NOTHING_SPENT
         if where[i] or show_all:
             _show(tables, limited, state, view, out, i, before)
-    return 0
+    return 0  # an episode begins with room
 
 
 @compiled
 def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
     """Play one step of the episodes of a part; see `kernels.marketplace.step_part`."""
     tables, rules, state, view, streams = bound_arguments(bound)
-    parts = room.size
+    parts, used = room.size, np.int64(0)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
-        _step(tables, rules, state, view, out, streams, actions, starts, i)
+        used = max(used, _step(tables, rules, state, view, out, streams, actions, starts, i))
+    room[part] = used
 
 
 @threaded
@@ -114,13 +122,12 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     state.episodes[0].ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
-    _step(tables, rules, state, view, out, streams, actions, starts, 0)
-    return 0
+    return _step(tables, rules, state, view, out, streams, actions, starts, 0)
 
 
 @internal
-def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> None:
-    """Play an action in episode i, or begin the next one."""
+def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
+    """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
     e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)
     begins = view.autoreset and e.ended
     before, value = spent(e), lane.value
@@ -137,6 +144,7 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
     out.terminated[i] = e.over and not begins
     out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not begins
     e.ended = out.terminated[i] or out.truncated[i]
+    return np.int64(world.places_used(e))
 
 
 @internal
@@ -159,24 +167,74 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     e, sessions = state.episodes[i], view.sessions
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
-    if action > width:
+    if action == width + 1:
         play.next_query(tables, rules, state, sessions, i, False)
     elif action == width and play.remembers(sessions, i):
         play.recall(tables, rules, state, sessions, i)
-    elif action == width:
-        world.refuse(tables, rules, state, i)
-        e.status = world.FORBIDDEN
-    elif sessions.offers[i, action] < 0:
-        world.refuse(tables, rules, state, i)
+    elif action < width and sessions.offers[i, action] < 0:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
         e.status = world.UNKNOWN_TOOL
-    elif view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
-        world.refuse(tables, rules, state, i)
+    elif action < width and view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
         _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
-    else:
+    elif action < width and view.concurrent:
+        refusal = play.submit(tables, rules, state, sessions, i, action)
+        if refusal >= 0:
+            _take(state, view, i, action, np.int64(refusal), False)
+        else:
+            _show_quota(state, view, i, action)
+    elif action < width:
         status, ran = play.call(tables, rules, state, sessions, i, action)
         _take(state, view, i, action, status, ran)
+    elif width + 2 <= action <= width + 3 and (e.news > 0 or (e.records > 0 and (action == width + 2 or _soon(state, i)))):
+        code = play.wait(tables, rules, state, sessions, i)
+        if code != world.NOTHING:
+            _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
+    elif action == width + 3:
+        play.pause(tables, rules, state, sessions, i, PAUSE_S)
+    elif action > width + 3 and world.oldest(state, i, action - width - 4) >= 0:
+        world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
+        e.status = play.CANCELLED
+    else:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
+
+
+@inlined
+def _soon(state: Any, i: int) -> bool:
+    """Return whether a call ends within a pause."""
+    return world._next_at(state, i) <= state.episodes[i].now + PAUSE_S
+
+
+@inlined
+def _last(view: Any) -> int:
+    """The place of `last_ok` among the columns of `tools`."""
+    return view.tools.shape[2] - (5 if view.concurrent else 2)
+
+
+@inlined
+def _show_quota(state: Any, view: Any, i: int, slot: Any) -> None:
+    quota = view.sessions.quota[i, slot]
+    if quota:
+        view.tools[i, slot, _QUOTA] = 1.0 - state.slots[i, slot].count / quota
+
+
+@inlined
+def _show_running(state: Any, view: Any, i: int) -> None:
+    """Write the columns of `tools` about calls in flight."""
+    tools, sessions, e = view.tools, view.sessions, state.episodes[i]
+    first = tools.shape[2] - 3
+    query = min(np.int64(sessions.lanes[i].query), sessions.fact.shape[1] - 1)
+    for each in range(tools.shape[1]):
+        tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
+    for index in range(e.records - 1, -1, -1):  # the oldest last
+        slot, bill = np.int64(state.numbers[i, index]), state.bills[i, index]
+        tools[i, slot, first] = min(1.0, tools[i, slot, first] + 0.25)
+        if sessions.fact[i, bill.query] == sessions.fact[i, query]:
+            tools[i, slot, first + 1] = min(1.0, tools[i, slot, first + 1] + 0.25)
+        tools[i, slot, first + 2] = _ago(e.now - bill.started)
 
 
 @inlined
@@ -184,7 +242,7 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     """Take in how a call ended or was refused."""
     e, tools, seen = state.episodes[i], view.tools, view.seen[i, slot]
     e.status = status
-    last = tools.shape[2] - 2
+    last = _last(view)
     if not view.counted and view.showing[i] >= 0:
         tools[i, view.showing[i], last] = tools[i, view.showing[i], last + 1] = _NONE
     view.showing[i] = slot
@@ -192,11 +250,11 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if looks_ok else (_NONE, _WHOLE)
     if not ran:
         return
-    count, quota = state.slots[i, slot].count, view.sessions.quota[i, slot]
-    if quota:
-        tools[i, slot, _QUOTA] = 1.0 - count / quota
+    _show_quota(state, view, i, slot)
     if not view.counted:
         return
+    seen.ended += 1
+    count = np.int64(seen.ended)
     right = status == _OK
     seen.right += right
     seen.recent = RECENT * seen.recent + (1.0 - RECENT) * right
@@ -231,7 +289,7 @@ def _ago(seconds: float) -> float:
 def _show_times(view: Any, i: int, now: float) -> None:
     """Write the columns of `tools` that change with time."""
     tools, provider = view.tools, view.sessions.provider
-    since = tools.shape[2] - 4
+    since = _last(view) - 2
     for slot in range(tools.shape[1]):
         called_s = view.seen[i, slot].called_s
         if called_s >= 0.0:
@@ -254,6 +312,8 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
     over, known = query >= queries, play.remembers(sessions, i)
     if view.counted:
         _show_times(view, i, now)
+    if view.concurrent:
+        _show_running(state, view, i)
     copy_row(out.tools, i, view.tools, i)
     shown = out.query
     for column in range(shown.shape[1]):
@@ -284,9 +344,15 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
         mask[i, slot] = serves & covered & (not e.over)
     mask[i, width] = known and not e.over
     mask[i, width + 1] = True
+    if view.concurrent:
+        mask[i, width + 2] = (not e.over) and (e.records > 0 or e.news > 0)
+        mask[i, width + 3] = not e.over
+        for slot in range(width):
+            mask[i, width + 4 + slot] = (not e.over) and state.slots[i, slot].busy > 0
 
     cost, _ = report(rules, view, out, e, i, before)
     share = lane.value / sessions.total[i]
+    out.reported[i] = view.showing[i]
     out.queries[i], out.values[0, i], out.values[1, i] = query, lane.value, share
     out.success[i] = e.over and share >= view.success_share
     return cost

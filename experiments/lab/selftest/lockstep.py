@@ -13,7 +13,7 @@ from ....envs.sessions.session import MarketplaceSessionEnv
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.batch import kernels
 from ....simulators.batch.state import Batch
-from ....simulators.calls import WorldEvent
+from ....simulators.calls import WorldEvent, in_flight
 from ....simulators.episode import Episode
 from ....simulators.ledger import Budget
 from ....simulators.world import World
@@ -23,7 +23,8 @@ class Difference(AssertionError):
     """The two simulators differ."""
 
 
-WAIT, FINISH = -2, -3  # actions of `play`, beside a candidate's index
+# actions of `play`, beside a candidate's index; `CANCEL` less an index cuts off its oldest call in flight
+WAIT, FINISH, CANCEL = -2, -3, -4
 
 
 def play(
@@ -42,12 +43,19 @@ def play(
         chosen = np.array(step)
         # the batch takes all episodes of a kind of action at once, the event-driven world one after the other
         told = np.zeros(count, np.int64)
-        for kind, where in (("wait", chosen == WAIT), ("finish", chosen == FINISH), ("submit", chosen > WAIT)):
+        for kind, where in (
+            ("wait", chosen == WAIT),
+            ("finish", chosen == FINISH),
+            ("cancel", chosen <= CANCEL),
+            ("submit", chosen > WAIT),
+        ):
             here = alive & where
             if kind == "wait":
                 told[here] = batch.wait(here)[here]
             elif kind == "finish":
                 batch.finish(here)
+            elif kind == "cancel":
+                batch.cancel(CANCEL - chosen, here)
             else:
                 told[here] = batch.submit(chosen, here)[here]
         for i in np.flatnonzero(alive).tolist():
@@ -56,7 +64,7 @@ def play(
                 plain = told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING)
                 if told[i] != expected if plain else expected != "notice":
                     raise Difference(f"action {number}, episode {i}: the batch tells {told[i]}, the world {expected}")
-            if told[i] >= 0 and chosen[i] != FINISH:
+            if told[i] >= 0 and chosen[i] > FINISH:
                 met[str(told[i] % 64)] += 1
             batched, exact = _seen(batch, i), _state(episodes[i])
             if batched != exact:
@@ -70,6 +78,10 @@ def play(
 def _act(episode: Episode, action: int) -> Any:
     if action == FINISH:
         episode.finish()
+        return None
+    if action <= CANCEL:
+        if call := next((call for call in in_flight(episode) if call.slot == CANCEL - action), None):
+            episode.cancel(call)
         return None
     if action == WAIT:
         news = episode.wait()
@@ -173,10 +185,12 @@ def some_actions(generator: np.random.Generator, observation: dict[str, Any], ma
 
 
 def session_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
-    """Choose actions for sessions: mostly allowed ones and few that leave a query, some forbidden."""
+    """Choose actions for sessions: mostly allowed ones and few that leave a query, pause or cancel; some forbidden."""
     (count, width), luck = mask.shape, generator.random(mask.shape[0])
+    tools = observation["tools"].shape[1] if observation else width - 2
     weights = generator.random(mask.shape) * mask
-    weights[:, -1] *= 0.2
+    weights[:, tools + 1] *= 0.2
+    weights[:, tools + 3 :] *= 0.4
     return np.where(luck < 0.05, generator.integers(0, width, count), weights.argmax(axis=1))
 
 

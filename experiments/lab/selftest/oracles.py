@@ -26,7 +26,7 @@ from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
 from ...play.trajectories.verify import verify_file
-from .lockstep import FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
+from .lockstep import CANCEL, FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
 from .rules import broken_rules
 
 STEPS = 24  # actions of an episode
@@ -200,6 +200,7 @@ def batch(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     count, width = 8, max(len(task.candidates) for task in world.tasks)
     actions = generator.integers(-1, width, (STEPS, count))
     actions = np.where(generator.random(actions.shape) < 0.35, WAIT, actions)
+    actions = np.where(generator.random(actions.shape) < 0.05, CANCEL - np.maximum(actions, 0), actions)
     actions = np.where(generator.random(actions.shape) < 0.03, FINISH, actions)
     seeds = [int(each) for each in generator.integers(2**40, size=count)]
     tally.episodes, tally.steps = tally.episodes + count, tally.steps + actions.size
@@ -264,7 +265,8 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
     random = Random(seed)
     settings = _session_settings(scenario, random) | {
-        "memory": random.choice(("counts", "raw")), "mask": random.choice(("useful", "legal"))
+        "memory": random.choice(("counts", "raw")), "mask": random.choice(("useful", "legal")),
+        "concurrent": random.random() < 0.5,
     }  # fmt: skip
     mode, threads = random.choice(list(AutoresetMode)), min(random.choice((1, 2)), most_threads())
     native: Any = random.choice((SessionVectorEnv, CompiledSessions))

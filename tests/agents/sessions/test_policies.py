@@ -18,7 +18,8 @@ from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 NAMES = (
-    "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "paced", "thompson", "optimistic", "informed-paced",
+    "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "paced", "thompson", "optimistic", "hedged",
+    "informed-paced",
 )  # fmt: skip
 SMALL = {"queries": 40, "tools": 12, "capabilities": 2, "providers": 3}
 
@@ -63,6 +64,19 @@ def test_the_same_seed_plays_the_same_session() -> None:
     first, second, *others = (play(env, agent, 3, 0, agent_seed).log for agent_seed in (7, 7, *range(8, 14)))
     assert first == second
     assert any(other != first for other in others)
+
+
+def test_the_hedging_one_calls_tools_side_by_side_and_plays_as_optimistic_where_it_cannot() -> None:
+    env, agent = costgym.make(SESSION, split="valid", concurrent=True, disable_env_checker=True), make_agent("hedged", SESSION)
+    beside = 0
+    for number in range(100_000, 100_004):
+        episode = play(env, agent, number, 0)
+        calls = [call for call in episode.calls if call.k]
+        assert len([call for call in calls if call.finished_s < 0]) == 0
+        ends = np.maximum.accumulate([call.finished_s for call in calls])
+        beside += int((np.array([call.submitted_s for call in calls])[1:] < ends[:-1]).sum())
+    assert beside > 3
+    assert np.array_equal(shares("hedged", 4, **SMALL), shares("optimistic", 4, **SMALL))
 
 
 def test_an_agent_for_sessions_says_so_elsewhere() -> None:

@@ -33,6 +33,8 @@ FORMS: tuple[dict[str, Any], ...] = (
     {**SMALL, "memory": "raw", "mask": "legal", "budget": {"price": 40}, "cost": "calls"},
     {**SMALL, "reward": "value-minus-price", "budget": {}, "max_steps": 25, "outage_every_s": 20.0, "cost": "seconds"},
     {**SMALL, "budget": {"calls": 12, "seconds": 90.0}, "ttl_s": 20.0, "repeat": 0.8, "cost": "tokens"},
+    {**SMALL, "concurrent": True, "mask": "legal", "repeat": 0.8, "budget": {}},
+    {**SMALL, "concurrent": True, "memory": "raw", "outage_every_s": 20.0, "budget": {"price": 40, "seconds": 60.0}},
 )
 ENFORCEMENTS = ("refuse", "terminate", "record")
 

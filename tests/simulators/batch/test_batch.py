@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.experiments.lab.selftest.lockstep import FINISH, WAIT, play
+from costgym.experiments.lab.selftest.lockstep import CANCEL, FINISH, WAIT, play
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent
@@ -142,7 +142,10 @@ def worlds(draw: Any) -> Any:
     world=worlds(),
     seeds=st.lists(st.integers(0, 2**64 - 1), min_size=3, max_size=3),
     actions=st.lists(
-        st.lists(st.sampled_from([0, 0, 1, 1, 2, 3, 4, 7, -1, WAIT, WAIT, WAIT, FINISH]), min_size=3, max_size=3), max_size=40
+        st.lists(
+            st.sampled_from([0, 0, 1, 1, 2, 3, 4, 7, -1, WAIT, WAIT, WAIT, FINISH, CANCEL, CANCEL - 1]), min_size=3, max_size=3
+        ),
+        max_size=40,
     ),
     price=st.sampled_from([None, 0.05, 4.0]),
     seconds=st.sampled_from([None, 1.5, 12.0]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -259,3 +260,53 @@ def test_a_redrawn_session_follows_the_belief_and_not_what_is_hidden() -> None:
             assert np.mean(np.array(states) == 0) > 0.6
         if worked == 0:
             assert np.mean(np.array(states) == 2) > 0.6
+
+
+@pytest.mark.parametrize("skipped", [0, 5])
+def test_a_redrawn_session_tells_nothing_that_is_hidden(skipped: int) -> None:
+    """Two sessions that look the same and differ in everything hidden are drawn again alike, another way for each seed."""
+    first, second = begun(), begun()
+    session, true = second.session, second.session.profiles
+    other = draw_session(RULES, 1)
+    now = slice(0, skipped + 1)
+    shown = {name: getattr(other, name).copy() for name in ("capability", "fact", "value", "factors")}
+    for name, column in shown.items():
+        column[now] = getattr(session, name)[now]
+    hidden = {
+        name: getattr(other.profiles, name)
+        for name in ("latency_s", "latency_spread", "cold_start_s", "keep_alive_s", "quota", "reliability")
+    }
+    second.session = replace(session, **shown, states=other.states, lives_s=other.lives_s, profiles=true._replace(**hidden))
+    second.candidates = tuple(
+        replace(spec, latency_s=theirs.latency_s, factors=theirs.factors, profile=replace(theirs.profile, fee=spec.fee))
+        for spec, theirs in zip(first.candidates, begun(RULES, 1).candidates, strict=True)
+    )
+    futures = set()
+    for seed in (3, 4):
+        for episode in (first, second):
+            while episode.query < skipped:
+                episode.skip()
+            redraw_session(episode, seed)
+        one, two = first.session, second.session
+        later = slice(skipped, None)
+        for name in ("capability", "fact", "value", "factors", "states", "lives_s"):
+            assert np.array_equal(getattr(one, name)[later], getattr(two, name)[later]), name
+        for name in hidden:
+            assert np.array_equal(getattr(one.profiles, name), getattr(two.profiles, name)), name
+        assert [(spec.latency_s, spec.profile.quota) for spec in first.candidates] == [
+            (spec.latency_s, spec.profile.quota) for spec in second.candidates
+        ]
+        futures.add((*one.profiles.latency_s.tolist(), *one.states[-1].tolist()))
+    assert len(futures) == 2
+
+
+def test_a_redrawn_duration_follows_what_was_seen_of_the_tool() -> None:
+    rules = SessionRules(queries=40, tools=4, capabilities=1, providers=1, drift=0.0, failures=SURE)
+    narrow, wide = [], []
+    for number in range(12):
+        episode = begun(rules, number, budget=Budget(price=1e6))
+        for _ in range(25):
+            episode.call(0)
+        drawn = [float(redrawn(episode, seed).session.profiles.latency_spread[0]) for seed in range(20)]
+        (narrow if episode.session.profiles.latency_spread[0] < 0.4 else wide).append(np.mean(drawn))
+    assert max(narrow) < min(wide)
