@@ -22,8 +22,6 @@ from ..trajectories.record import record
 from .card import card
 from .catalogue import Family, Part, Recipe, family_of, recipe_of
 
-REFERENCE_EPISODES = 2_000
-"""Episodes behind each reference score: the tasks of the split `test` in turn, each round under the next seed, from seed 0."""
 INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
 """Infos of the named datasets; see `export.minari` for their alignment."""
 AUTHOR = "The costgym developers"
@@ -85,7 +83,7 @@ def build(
             collect(env, agent, part.episodes, Path(folder) / f"{number:02}", own, recorded, engine)
             done += part.episodes
         metadata = _metadata(recipe, seed, total)
-        contents = Contents(recipe.flat, INFOS, behaviours, metadata)
+        contents = Contents(recipe.flat, (*INFOS, *family.infos), behaviours, metadata)
         return to_minari(folder, dataset_id, root=root, progress=lambda count: told("write", count, total), contents=contents)
 
 
@@ -121,7 +119,7 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
         "license": LICENCE,
         "ref_min_score": random.score,
         "ref_max_score": expert.score,
-        "num_episodes_average_score": REFERENCE_EPISODES,
+        "num_episodes_average_score": family.references,
         "ref_random_cost": random.cost,
         "ref_expert_cost": expert.cost,
         "seed": seed,
@@ -136,7 +134,8 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
 def references(world: str) -> tuple[Reference, Reference]:
     """Measure random actions and the expert on the split `test` of a world of the named datasets.
 
-    The mean return of random actions is the normalised score 0, the expert's 100. Both play `REFERENCE_EPISODES` episodes.
+    The mean return of random actions is the normalised score 0, the expert's 100. Both play the tasks of the split in turn,
+    each round under the next seed, from seed 0.
 
     Args:
         world: name of the world, such as ``marketplace``.
@@ -144,7 +143,7 @@ def references(world: str) -> tuple[Reference, Reference]:
     family = family_of(world)
     random, expert = recipe_of(f"costgym/{world}/random-v0").parts[0].make(), family.expert()
     env = evaluation_environment(family)
-    return measure(env, random), measure(env, expert)
+    return measure(env, random, family.references), measure(env, expert, family.references)
 
 
 def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
@@ -152,7 +151,7 @@ def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
     return make(family.env_id, disable_env_checker=True, **{**family.arguments, "split": "test"})
 
 
-def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
+def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int = 0) -> Reference:
     """Measure an agent by the protocol of the reference scores.
 
     Args:

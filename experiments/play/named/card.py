@@ -1,14 +1,14 @@
 """Write the card of a named dataset: what it holds, how it was made, and how to read it."""
 
 from ....simulators.version import __version__
-from .catalogue import EPISODES, Recipe
+from .catalogue import Recipe
 
 
 def card(recipe: Recipe, episodes: int, seed: int) -> str:
     """The card of a dataset in Markdown; Minari's `description`."""
     family = recipe.family
     command = f"costgym datasets build {recipe.dataset_id}"
-    command += f" --episodes {episodes}" if episodes != EPISODES else ""
+    command += f" --episodes {episodes}" if episodes != family.episodes else ""
     command += f" --seed {seed}" if seed else ""
     shape = (
         "one float32 vector, the environment's arrays one after the other" if recipe.flat else "a dictionary of float32 arrays"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ....agents.base import NUMERIC, PLAN_CALLS, Agent
+from ....agents.base import NUMERIC, PLAN_CALLS, SESSION, Agent
 from ....agents.oracle import ExpectedOptimumAgent
 from ....agents.registry import make_agent
 from ....agents.stages.policy import StageAgent, run_of
@@ -19,7 +19,7 @@ NAMESPACE = "costgym"
 VERSION = "v0"
 FLAT = "-flat"
 EPISODES = 2_400
-"""Episodes of each named dataset."""
+"""Episodes of each named dataset, but of sessions, whose episodes are a hundred times as long."""
 COST_LIMIT = 10.0
 """Mean price of an episode that policies of the constrained world must keep, in credits."""
 EXPERT_MULTIPLIER = 0.035
@@ -34,8 +34,11 @@ class Family:
         env_id, arguments: the environment in which episodes are recorded; it is evaluated on the split `test`.
         summary: one sentence about the world.
         expert: makes the expert; its mean return on the test split is the normalised score 100.
-        medium: the stage of the world's training run that plays `medium`.
+        medium: the stage of the world's training run that plays `medium`, or the number of the rule in `rules`.
         cost_limit: mean cost that policies must keep, or None where there is no constraint.
+        rules: play instead of the stages of a training run.
+        episodes, references: episodes of a dataset, and behind each reference score.
+        infos: further infos of its datasets.
     """
 
     name: str
@@ -46,6 +49,10 @@ class Family:
     expert_text: str
     medium: int
     cost_limit: float | None = None
+    rules: tuple[str, ...] = ()
+    episodes: int = EPISODES
+    references: int = 2_000
+    infos: tuple[str, ...] = ()
 
     @property
     def constrained(self) -> bool:
@@ -118,6 +125,19 @@ FAMILIES = (
         "`oracle-informed`, the best fixed plan for each task and size level on the train samples; privileged, deterministic",
         1,
     ),
+    Family(
+        "sessions",
+        SESSION,
+        {"split": "train"},
+        "Sessions of a hundred queries over tools that drift, under one budget of money and time.",
+        partial(make_agent, "informed-paced", SESSION),
+        "`informed-paced`, which knows every tool's present regime, not the luck of the session; privileged, deterministic",
+        3,
+        rules=("random", "greedy", "bayes-index", "paced", "optimistic"),
+        episodes=240,
+        references=300,
+        infos=("budget_remaining_price", "budget_remaining_seconds"),
+    ),
 )
 KINDS = ("random", "medium", "expert", "mixed", "replay")
 """Kinds of datasets that every world has."""
@@ -160,20 +180,23 @@ def recipe_of(dataset_id: str) -> Recipe:
 
 def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
     """The policies of a kind of dataset, in words and as parts."""
-    stages = [partial(StageAgent, family.name, stage) for stage in range(len(run_of(family.name)["steps"]))]
-    steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
+    stages: list[Callable[[], Agent]]
+    if family.rules:
+        stages = [partial(make_agent, name, family.env_id) for name in family.rules]
+        after = f"the rule `{family.rules[family.medium]}`"
+        replay = f"the rules {', '.join(f'`{name}`' for name in family.rules)}"
+    else:
+        steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
+        stages = [partial(StageAgent, family.name, stage) for stage in range(len(steps))]
+        after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
+        replay = f"the stochastic policies that one MaskablePPO run had after {', '.join(steps[:-1])} and {steps[-1]} decisions"
     random, medium, expert = partial(_random, family.env_id), stages[family.medium], family.expert
-    after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
     chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
         "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),
         "medium": (f"{after[0].upper()}{after[1:]}.", (medium,)),
         "expert": (f"The expert: {family.expert_text}.", (expert,)),
         "mixed": (f"A third each of random actions, of {after}, and of the expert.", (random, medium, expert)),
-        "replay": (
-            f"Equal parts of the stochastic policies that one MaskablePPO run had after {', '.join(steps[:-1])} and "
-            f"{steps[-1]} decisions.",
-            tuple(stages),
-        ),
+        "replay": (f"Equal parts of {replay}.", tuple(stages)),
     }
     summary, makers = chosen[kind]
-    return summary, tuple(Part(make, EPISODES // len(makers)) for make in makers)
+    return summary, tuple(Part(make, family.episodes // len(makers)) for make in makers)
