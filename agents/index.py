@@ -15,7 +15,7 @@ from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, ProfileRul
 from ..simulators.marketplace.tasks import SIZE_LEVELS
 from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
-from ..simulators.status import Status
+from ..simulators.status import LIMITS, Status
 from .base import NUMERIC, Agent
 from .classic import numeric_seat
 from .seat import Seat
@@ -91,7 +91,7 @@ class BayesIndexAgent(Agent):
         if not self._called:
             return
         row = self._called.pop()
-        if status in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.BANNED, Status.OVER_BUDGET):
+        if status in (*LIMITS, Status.BANNED, Status.OVER_BUDGET):
             self._shut.add(row)
         else:
             self._beliefs[row].learn(status)

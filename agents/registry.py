@@ -242,7 +242,7 @@ _TRAINED = {
     ),
     "sessions": AgentEntry(
         "sessions:RUN",
-        "trained by `benchmarks/learning/sessions.py`",
+        "trained by `costgym train sessions`",
         (SESSION,),
         _trained_by(".sessions.learnt", "SessionAgent"),
         modules=("torch", "safetensors"),

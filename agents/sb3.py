@@ -15,6 +15,7 @@ from pydantic import Field
 from ..envs.templates import MAX_NEEDS
 from ..envs.writing import CHECKS, PERHAPS, TOLD, TWICE, UNDOES
 from ..simulators.errors import ConfigError, DataError, require
+from ..simulators.status import LIMITS
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors
 from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED, numeric_seat
@@ -52,8 +53,9 @@ def needed(observation: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_]:
 class Sb3Agent(Agent):
     """A learnt policy. It takes the best action that the mask allows, and waits for a call's answer before the next call.
 
-    As in training, it calls no tool whose quoted price is beyond what is left of the budget, whatever the environment enforces.
-    Raises DataError where there is no checkpoint of this environment, version and network.
+    As in training, it calls no tool whose quoted price is beyond what is left of the budget, whatever the environment enforces,
+    and none again that has refused a call at its rate limit or quota. Raises DataError where there is no checkpoint of this
+    environment, version and network.
     """
 
     env_id = NUMERIC
@@ -72,6 +74,7 @@ class Sb3Agent(Agent):
         self._view = view = numeric_seat(seat, self.name)
         if self._network.writes and "effects" not in observation:
             raise ConfigError(f"agent {self.name}", "expected a world with writes, as the one that it was trained in")
+        self._shut, self._called = np.zeros(view.max_tools, np.bool_), -1
         if len(info["action_mask"]) != view.finish_action + 1:
             raise ConfigError(f"agent {self.name}", "expected the environment's own action mask in info")
 
@@ -81,7 +84,10 @@ class Sb3Agent(Agent):
             if mask[view.wait_action]:
                 return view.wait_action
             mask = np.delete(mask, view.wait_action)
+        if self._called >= 0 and info["status"] in LIMITS:
+            self._shut[self._called] = True
         prices, calls = view.prices(observation["tools"]), mask[:-1]
+        calls &= ~self._shut
         calls &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
         calls &= info["budget_remaining_calls"] >= 1
         if self._needed_only:
@@ -91,6 +97,7 @@ class Sb3Agent(Agent):
             batch = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
             logits = self._decisions(self._network(batch)[0])[0].numpy()
         chosen = int(np.argmax(np.where(mask, logits, -np.inf)))
+        self._called = chosen if chosen < view.max_tools else -1
         return chosen if chosen < view.max_tools else view.finish_action
 
 

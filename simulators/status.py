@@ -68,6 +68,9 @@ _EXECUTED = frozenset(
     if status is Status.OK or status in (Status.WRONG_ARGUMENTS, Status.NO_DATA) or 32 <= status <= 43
 )
 
+LIMITS = (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED)
+"""Refusals at a tool's own limits, which cost nothing: asking again soon brings nothing either."""
+
 SILENT = (Status.PARTIAL, Status.CORRUPT, Status.DRIFTED)
 """Faults inside an answer: it is cut off, a value in it is wrong, or its fields have changed."""
 

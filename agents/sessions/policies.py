@@ -28,7 +28,7 @@ from ...simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from ...simulators.sessions.draw import call_times
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import VALUES
-from ...simulators.status import Status
+from ...simulators.status import LIMITS, Status
 from ..base import SESSION, Agent
 from ..seat import Seat, WorldSeat
 
@@ -38,7 +38,7 @@ _ABOVE = 1.0 + 1e-9
 _PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
     STATIC.index(name) for name in ("price", "latency_s", "success", "provider", "quota_left", "serves")
 )
-_LIMITS = (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.BANNED, Status.OVER_BUDGET)
+_LIMITS = (*LIMITS, Status.BANNED, Status.OVER_BUDGET)
 GREEDY_TRIES = 2
 
 

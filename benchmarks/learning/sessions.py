@@ -1,21 +1,19 @@
-"""Learn to play sessions with feed-forward PPO on counted features, on the native batch; in CleanRL's manner.
+"""Learn to play sessions with PPO on the native batch, feed-forward on counted features or recurrent on raw observations.
 
-    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5 --minutes 5
+    python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5
+    python benchmarks/learning/sessions.py train --out runs/recurrent --seeds 2 --memory raw --steps 1500000
     python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
-    python benchmarks/learning/sessions.py refusals --json benchmarks/results/sessions_refusals.json
     python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
 
-`train` learns from `train` sessions and measures on 100 sessions of `valid` between updates, which chooses the weights that are
-kept. `test` plays the weights of all seeds on the sessions of `test` beside the references; `--plot` draws the learning curves.
-`refusals` plays `zoo:sessions` as it is, and with each tool masked for the rest of the query in which it refused a call.
-`stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
-of 512 steps in 8 environments and rewards divided by 20. Minutes are of processor time.
+`train` is `costgym train sessions` for each seed. `test` plays the weights of all seeds on the sessions of `test` beside the
+references; `--plot` draws the learning curves. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default
+settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments and rewards divided by 20. Minutes are of
+processor time.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -24,154 +22,29 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 import costgym
 from costgym.agents import make_agent
-from costgym.agents.base import SESSION, Agent
-from costgym.agents.checkpoints import load_weights, newest, save_checkpoint
+from costgym.agents.base import SESSION
+from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.function import FunctionAgent
-from costgym.agents.sessions.learnt import SessionConfig
-from costgym.agents.sessions.network import SessionNetwork, left_of
-from costgym.agents.settings import CONFIG
+from costgym.agents.sessions.network import SessionNetwork
+from costgym.envs.sessions.features import MEMORIES
 from costgym.experiments.play.rollout import play
-from costgym.simulators.status import Status
+from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.sessions.train import measure, train_sessions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
-ENVS, STEPS, EPOCHS, MINIBATCH = 256, 64, 4, 2048
-RATE, LAST_RATE, LAMBDA, CLIP, ENTROPY, SCALE = 1e-3, 0.05, 0.97, 0.2, 0.01, 1 / 50
-CURVE, DONE = "curve.jsonl", "metrics.json"
 VALID = 100  # sessions
-EVERY = 10  # updates between two measurements on valid
 REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
-
-
-class Rollout:
-    """Sessions that are played for ever, by a policy that is given at each call."""
-
-    def __init__(self, seed: int) -> None:
-        self.env = costgym.make_vec(SESSION, ENVS, autoreset_mode="SameStep", tensors=True, split="train")
-        self.seen, self.info = self.env.reset(seed=seed * 1_000_003)
-
-    def play(self, policy: SessionNetwork) -> dict[str, Any]:
-        kept: dict[str, list[Tensor]] = {}
-        for _ in range(STEPS):
-            left, mask = left_of(self.info), self.info["action_mask"]
-            with torch.no_grad():
-                logits, value = policy(self.seen, left, mask)
-            chances = logits.log_softmax(-1)
-            action = torch.multinomial(chances.exp(), 1)[:, 0]
-            now = {**self.seen, "left": left, "mask": mask, "action": action, "value": value}
-            now["before"] = chances.gather(1, action[:, None])[:, 0]
-            self.seen, reward, terminated, truncated, self.info = self.env.step(action)
-            now |= {"reward": SCALE * reward.float(), "end": terminated | truncated}
-            for name, part in now.items():
-                kept.setdefault(name, []).append(part)
-        with torch.no_grad():
-            last = policy(self.seen, left_of(self.info), self.info["action_mask"])[1]
-        return {**{name: torch.stack(parts) for name, parts in kept.items()}, "last": last}
-
-
-def advantages(kept: dict[str, Any]) -> Tensor:
-    """Generalised advantage estimates without discount, (S, N)."""
-    found, running, following = torch.zeros_like(kept["reward"]), torch.zeros(ENVS), kept["last"]
-    for step in reversed(range(STEPS)):
-        alive = ~kept["end"][step]
-        error = kept["reward"][step] + following * alive - kept["value"][step]
-        running = error + LAMBDA * running * alive
-        found[step], following = running, kept["value"][step]
-    return found
-
-
-def update(policy: SessionNetwork, optimizer: torch.optim.Optimizer, kept: dict[str, Any]) -> None:
-    gains = advantages(kept)
-    flat = {name: part.flatten(0, 1) for name, part in kept.items() if name != "last"}
-    targets, gains = (gains + kept["value"]).flatten(), gains.flatten()
-    free = flat["mask"].sum(-1) > 1  # a step with one allowed action teaches the actor nothing
-    gains = (gains - gains[free].mean()) / (gains[free].std() + 1e-8) * free
-    for _ in range(EPOCHS):
-        for part in torch.randperm(len(gains)).split(MINIBATCH):
-            seen = {name: flat[name][part] for name in ("tools", "query", "resources")}
-            logits, value = policy(seen, flat["left"][part], flat["mask"][part])
-            chances = logits.log_softmax(-1)
-            ratio = (chances.gather(1, flat["action"][part, None])[:, 0] - flat["before"][part]).exp()
-            actor = -torch.min(ratio * gains[part], ratio.clamp(1 - CLIP, 1 + CLIP) * gains[part]).mean()
-            entropy = -(chances.exp() * chances.where(flat["mask"][part], torch.zeros(()))).sum(-1).mean()
-            loss = actor + 0.5 * (value - targets[part]).square().mean() - ENTROPY * entropy
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
-            optimizer.step()
-
-
-def measure(policy: SessionNetwork, split: str, count: int) -> np.ndarray:
-    """Value shares of the first sessions of a split, played side by side with the most likely actions."""
-    env = costgym.make_vec(SESSION, count, tensors=True, split=split)
-    numbers = costgym.make(SESSION, split=split).unwrapped.numbers[:count]  # type: ignore[attr-defined]
-    left = torch.zeros(count, 2)
-    for i, number in enumerate(numbers):
-        seen, info = env.reset(seed=[0] * count, options={"task": number, "reset_mask": np.arange(count) == i})
-        left[i] = left_of(info)[i]  # of the others it says nothing
-    mask = torch.as_tensor(env.unwrapped.action_masks())  # type: ignore[attr-defined]
-    shares, over = np.zeros(count), np.zeros(count, np.bool_)
-    while not over.all():
-        with torch.no_grad():
-            action = policy(seen, left, mask)[0].argmax(-1)
-        seen, _, terminated, truncated, info = env.step(action)
-        left, mask = left_of(info), info["action_mask"]
-        ended = (terminated | truncated).numpy() & ~over
-        shares[ended] = info["value_share"].numpy()[ended]
-        over |= ended
-    return shares
 
 
 def train(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     for seed in range(given.seed, given.seed + given.seeds):
-        if not (given.out / f"seed-{seed}" / DONE).exists():
-            learn(seed, given.minutes, given.out / f"seed-{seed}")
-
-
-def learn(seed: int, minutes: float, folder: Path) -> None:
-    """Train one policy, and keep the weights that did best on `valid`."""
-    torch.manual_seed(seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    policy = SessionNetwork()
-    optimizer = torch.optim.Adam(policy.parameters(), RATE, eps=1e-5)
-    settings = {
-        "seed": seed,
-        "minutes": minutes,
-        "envs": ENVS,
-        "steps": STEPS,
-        "epochs": EPOCHS,
-        "minibatch": MINIBATCH,
-        "rate": RATE,
-        "last_rate": LAST_RATE,
-        "lambda": LAMBDA,
-        "clip": CLIP,
-        "entropy": ENTROPY,
-        "scale": SCALE,
-    }
-    (folder / CONFIG).write_text(SessionConfig(settings=settings, network=policy.describe()).model_dump_json(indent=1))
-    rollout = Rollout(seed)
-    curve: list[dict[str, float]] = []
-    began, number = time.process_time(), 0
-    while (done := (time.process_time() - began) / (60.0 * minutes)) < 1.0:
-        optimizer.param_groups[0]["lr"] = RATE * (1.0 - (1.0 - LAST_RATE) * done)
-        update(policy, optimizer, rollout.play(policy))
-        number += 1
-        if number % EVERY == 0:
-            share = float(measure(policy, "valid", VALID).mean())
-            if share > max((row["value_share"] for row in curve), default=0.0):
-                save_checkpoint(folder, number * ENVS * STEPS, policy.state_dict(), {}, {"value_share": share})
-            used = (time.process_time() - began) / 60.0
-            curve.append({"minutes": round(used, 3), "steps": number * ENVS * STEPS, "value_share": round(share, 4)})
-            print(seed, json.dumps(curve[-1]), flush=True)
-            (folder / CURVE).write_text("".join(f"{json.dumps(row)}\n" for row in curve))
-    best = max(curve, key=lambda row: row["value_share"])
-    (folder / DONE).write_text(json.dumps({**best, "minutes": curve[-1]["minutes"]}))
+        train_sessions(given.out / f"seed-{seed}", seed, memory=given.memory, steps=given.steps)
 
 
 def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
@@ -183,11 +56,11 @@ def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
     return {"agent": name, **{key: round(value, 4) for key, value in figures.items()}}
 
 
-def references(sessions: int, split: str = "test") -> dict[str, np.ndarray]:
+def references(sessions: int, split: str = "test", names: tuple[str, ...] = REFERENCES) -> dict[str, np.ndarray]:
     """The shares of the rules on the first sessions of a split."""
     env = costgym.make(SESSION, split=split, disable_env_checker=True)
     numbers = env.unwrapped.numbers[:sessions]  # type: ignore[attr-defined]
-    agents = {name: make_agent(name, SESSION) for name in REFERENCES}
+    agents = {name: make_agent(name, SESSION) for name in names}
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
 
 
@@ -196,12 +69,12 @@ def test(given: argparse.Namespace) -> None:
     found = references(given.sessions)
     rows, curves = [row(name, shares, found["paced"]) for name, shares in found.items()], {}
     for folder in sorted(given.out.glob("seed-*")):
-        policy = SessionNetwork()
+        policy = SessionNetwork(given.memory)
         load_weights(newest(folder), policy.state_dict())
         rows.append(row(f"ppo {folder.name}", measure(policy, "test", given.sessions), found["paced"]))
-        curves[folder.name] = [json.loads(line) for line in (folder / CURVE).read_text().splitlines()]
+        curves[folder.name] = [line for line in read_curve(folder) if "value_share" in line]
     valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
-    report = {"sessions": given.sessions, "minutes": given.minutes, "rows": rows, "valid": valid, "curves": curves}
+    report = {"sessions": given.sessions, "memory": given.memory, "rows": rows, "valid": valid, "curves": curves}
     write_report(report, given.json, ("numpy", "gymnasium", "torch"))
     if given.plot is not None:
         draw(report, given.plot)
@@ -213,57 +86,13 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(7.0, 3.6))
     for name, curve in report["curves"].items():
-        axes.plot([each["steps"] / 1e6 for each in curve], [each["value_share"] for each in curve], label=f"PPO, {name}")
+        axes.plot([each["step"] / 1e6 for each in curve], [each["value_share"] for each in curve], label=f"PPO, {name}")
     for name, line in zip(REFERENCES[2:], ("--", "-.", ":"), strict=True):
         axes.axhline(report["valid"][name], color="grey", linestyle=line, label=name)
     axes.set(xlabel="million steps", ylabel="share of the value, 100 sessions of valid", ylim=(0.15, 0.5))
     axes.legend(fontsize=8, ncols=2, loc="lower right")
     figure.tight_layout()
     figure.savefig(path)
-
-
-class Asks(Agent):
-    """An agent of the zoo; if it asks once, a tool that refused a call is masked until the next query."""
-
-    env_id = SESSION
-
-    def __init__(self, once: bool) -> None:
-        self.inner, self.once, self.name = make_agent("zoo:sessions", SESSION), once, "zoo:sessions"
-        self.calls, self.refused = [0], [0]
-
-    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self.inner.reset(seat, observation, info, seed)
-        self.shut, self.query, self.last = np.zeros(len(info["action_mask"]), np.bool_), -1, -1
-        self.calls.append(0)
-        self.refused.append(0)
-
-    def act(self, observation: Any, info: dict[str, Any]) -> int:
-        if info["query"] != self.query:
-            self.query, self.shut[:] = info["query"], False
-        if self.last >= 0 and info["status"] in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):
-            self.refused[-1] += 1
-            self.shut[self.last] = self.once
-        action = int(self.inner.act(observation, {**info, "action_mask": info["action_mask"] & ~self.shut}))
-        self.last = action if action < len(self.shut) - 2 else -1
-        self.calls[-1] += self.last >= 0
-        return action
-
-
-def refusals(given: argparse.Namespace) -> None:
-    torch.set_num_threads(1)
-    env = costgym.make(SESSION, split="test", disable_env_checker=True)
-    numbers = env.unwrapped.numbers[: given.sessions]  # type: ignore[attr-defined]
-    found, rows = {}, []
-    for once in (False, True):
-        agent = Asks(once)
-        found[once] = np.array([play(env, agent, number, 0).value_share for number in numbers])
-        calls, refused, gain = np.array(agent.calls[1:]), np.array(agent.refused[1:]), found[once] - found[False]
-        counts = {"calls": calls.sum(), "refused": refused.sum(), "mostly_refused": (2 * refused > calls).sum()}
-        figures = {"value_share": found[once].mean(), "gain": gain.mean(), "half": 1.96 * gain.std(ddof=1) / len(gain) ** 0.5}
-        rows.append({"asks": "once" if once else "as it likes", **{name: int(n) for name, n in counts.items()}})
-        rows[-1] |= {name: round(float(each), 4) for name, each in figures.items()}
-        print(rows[-1], flush=True)
-    write_report({"sessions": given.sessions, "rows": rows}, given.json, ("numpy", "gymnasium", "torch"))
 
 
 def stock(given: argparse.Namespace) -> None:
@@ -305,8 +134,10 @@ def stock(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("train", "test", "refusals", "stock"))
-    parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument("what", choices=("train", "test", "stock"))
+    parser.add_argument("--memory", choices=MEMORIES, default="counts")
+    parser.add_argument("--steps", type=int, default=3_000_000)
+    parser.add_argument("--minutes", type=float, default=6.0, help="of stock")
     parser.add_argument("--seed", type=int, default=0, help="the first")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
@@ -314,7 +145,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="picture of the learning curves")
     given = parser.parse_args()
-    {"train": train, "test": test, "refusals": refusals, "stock": stock}[given.what](given)
+    {"train": train, "test": test, "stock": stock}[given.what](given)
 
 
 if __name__ == "__main__":

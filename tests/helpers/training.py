@@ -128,6 +128,14 @@ def _dqn(out: Path, **options: Any) -> TrainingResult:
     return train_dqn(out, **{**DQN, "steps": 128, **options})
 
 
+def _sessions(out: Path, **options: Any) -> TrainingResult:
+    from costgym.experiments.train.sessions.train import train_sessions
+
+    small = {"n_envs": 4, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "steps": 64, "valid": 2}
+    often = {"updates_per_measurement": 1, "updates_per_checkpoint": 2, "memory": "raw"}
+    return train_sessions(out, **{**small, **often, **options})
+
+
 def _btp(**usual: Any) -> Callable[..., TrainingResult]:
     def train(out: Path, **options: Any) -> TrainingResult:
         from costgym.experiments.train.usefulness.train import train_btp
@@ -141,6 +149,7 @@ SB3 = ("torch", "stable_baselines3", "sb3_contrib", "safetensors", "numba")
 TRAINERS = {
     "ppo": Trainer(_ppo, (2,), needs=SB3),
     "dqn": Trainer(_dqn, (), resumes=False, needs=SB3),
+    "sessions": Trainer(_sessions, (16,), needs=("torch", "safetensors", "numba")),
     "catp": Trainer(_catp("catp"), (3,)),
     "ift": Trainer(_catp("ift"), (5,)),
     "rltf": Trainer(_catp("rltf"), (1, 5)),

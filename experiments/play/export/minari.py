@@ -114,7 +114,8 @@ def _write(
 
     def flush() -> None:
         nonlocal dataset, held
-        dataset = dataset or _create(minari, dataset_id, played, data, contents)
+        if dataset is None:  # its length stays that of its creation, 0
+            dataset = _create(minari, dataset_id, played, data, contents)
         _append(dataset, buffers)
         buffers.clear()
         held = 0

@@ -20,9 +20,8 @@ from ..execution.engine import Engine
 from ..export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from ..trajectories.collect import collect
 from ..trajectories.record import record
-from .catalogue import EPISODES, Family, Part, Recipe, family_of, recipe_of
+from .catalogue import Family, Part, Recipe, family_of, recipe_of
 
-REFERENCE_EPISODES = 2_000  # of the split `test`: its tasks in turn, each round under the next seed, from seed 0
 INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
 """Infos of the named datasets; see `export.minari` for their alignment."""
 AUTHOR = "The costgym developers"
@@ -72,7 +71,7 @@ def build(
             collect(env, agent, part.episodes, Path(folder) / f"{number:02}", own, recorded, engine)
             done += part.episodes
         metadata = _metadata(recipe, seed, total)
-        contents = Contents(recipe.flat, INFOS, behaviours, metadata)
+        contents = Contents(recipe.flat, (*INFOS, *family.infos), behaviours, metadata)
         return to_minari(folder, dataset_id, root=root, progress=lambda count: told("write", count, total), contents=contents)
 
 
@@ -104,7 +103,7 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
         "license": LICENCE,
         "ref_min_score": random.score,
         "ref_max_score": expert.score,
-        "num_episodes_average_score": REFERENCE_EPISODES,
+        "num_episodes_average_score": family.references,
         "ref_random_cost": random.cost,
         "ref_expert_cost": expert.cost,
         "seed": seed,
@@ -117,12 +116,12 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def references(world: str) -> tuple[Reference, Reference]:
-    """Measure random actions and the expert on the split `test` of a world of the named datasets, over `REFERENCE_EPISODES`
-    episodes. The mean return of random actions is the normalised score 0, the expert's 100."""
+    """Measure random actions and the expert on the split `test` of a world of the named datasets. The mean return of random
+    actions is the normalised score 0, the expert's 100."""
     family = family_of(world)
     random, expert = recipe_of(f"costgym/{world}/random-v0").parts[0].make(), family.expert()
     env = evaluation_environment(family)
-    return measure(env, random), measure(env, expert)
+    return measure(env, random, family.references), measure(env, expert, family.references)
 
 
 def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
@@ -130,7 +129,7 @@ def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
     return make(family.env_id, disable_env_checker=True, **{**family.arguments, "split": "test"})
 
 
-def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
+def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int = 0) -> Reference:
     """Measure an agent as the reference scores are: the tasks of the split in turn, each round under the next seed."""
     world = base_env(env)
     scores, costs, passes = [], [], []
@@ -147,7 +146,7 @@ def card(recipe: Recipe, episodes: int, seed: int) -> str:
     """The card of a dataset in Markdown; Minari's `description`."""
     family = recipe.family
     command = f"costgym datasets build {recipe.dataset_id}"
-    command += f" --episodes {episodes}" if episodes != EPISODES else ""
+    command += f" --episodes {episodes}" if episodes != family.episodes else ""
     command += f" --seed {seed}" if seed else ""
     shape = (
         "one float32 vector, the environment's arrays one after the other" if recipe.flat else "a dictionary of float32 arrays"

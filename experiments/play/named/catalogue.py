@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ....agents.base import NUMERIC, PLAN_CALLS, Agent
+from ....agents.base import NUMERIC, PLAN_CALLS, SESSION, Agent
 from ....agents.oracle import ExpectedOptimumAgent
 from ....agents.registry import make_agent
 from ....agents.stages.policy import StageAgent, run_of
@@ -18,7 +18,7 @@ from ....simulators.errors import UnknownName
 NAMESPACE = "costgym"
 VERSION = "v0"
 FLAT = "-flat"
-EPISODES = 2_400  # episodes of each named dataset
+EPISODES = 2_400  # episodes of each named dataset, but of sessions, which are a hundred times as long
 COST_LIMIT = 10.0  # mean price of an episode that policies of the constrained world must keep, in credits
 EXPERT_MULTIPLIER = 0.035  # what a credit costs its expert beyond its price: with it the mean keeps `COST_LIMIT`
 
@@ -33,8 +33,18 @@ class Family:
     summary: str  # one sentence about the world
     expert: Callable[[], Agent]  # makes the expert; its mean return on the test split is the normalised score 100
     expert_text: str
-    medium: int  # the stage of the world's training run that plays `medium`
+    medium: int  # the stage of the world's training run that plays `medium`, or the number of the rule in `rules`
     cost_limit: float | None = None  # mean cost that policies must keep, or None where there is no constraint
+    rules: tuple[str, ...] = ()  # play instead of the stages of a training run
+    # episodes of a dataset, and behind each reference score
+    episodes: int = EPISODES
+    references: int = 2_000
+    infos: tuple[str, ...] = ()  # further infos of its datasets
+
+    @property
+    def constrained(self) -> bool:
+        """Whether policies must keep a limit on the mean cost."""
+        return self.cost_limit is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,19 @@ FAMILIES = (
         "`oracle-informed`, the best fixed plan for each task and size level on the train samples; privileged, deterministic",
         1,
     ),
+    Family(
+        "sessions",
+        SESSION,
+        {"split": "train"},
+        "Sessions of a hundred queries over tools that drift, under one budget of money and time.",
+        partial(make_agent, "informed-paced", SESSION),
+        "`informed-paced`, which knows every tool's present regime, not the luck of the session; privileged, deterministic",
+        3,
+        rules=("random", "greedy", "bayes-index", "paced", "optimistic"),
+        episodes=240,
+        references=300,
+        infos=("budget_remaining_price", "budget_remaining_seconds"),
+    ),
 )
 KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets that every world has
 
@@ -121,20 +144,23 @@ def recipe_of(dataset_id: str) -> Recipe:
 
 def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
     """The policies of a kind of dataset, in words and as parts."""
-    stages = [partial(StageAgent, family.name, stage) for stage in range(len(run_of(family.name)["steps"]))]
-    steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
+    stages: list[Callable[[], Agent]]
+    if family.rules:
+        stages = [partial(make_agent, name, family.env_id) for name in family.rules]
+        after = f"the rule `{family.rules[family.medium]}`"
+        replay = f"the rules {', '.join(f'`{name}`' for name in family.rules)}"
+    else:
+        steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
+        stages = [partial(StageAgent, family.name, stage) for stage in range(len(steps))]
+        after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
+        replay = f"the stochastic policies that one MaskablePPO run had after {', '.join(steps[:-1])} and {steps[-1]} decisions"
     random, medium, expert = partial(make_agent, "random", family.env_id), stages[family.medium], family.expert
-    after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
     chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
         "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),
         "medium": (f"{after[0].upper()}{after[1:]}.", (medium,)),
         "expert": (f"The expert: {family.expert_text}.", (expert,)),
         "mixed": (f"A third each of random actions, of {after}, and of the expert.", (random, medium, expert)),
-        "replay": (
-            f"Equal parts of the stochastic policies that one MaskablePPO run had after {', '.join(steps[:-1])} and "
-            f"{steps[-1]} decisions.",
-            tuple(stages),
-        ),
+        "replay": (f"Equal parts of {replay}.", tuple(stages)),
     }
     summary, makers = chosen[kind]
-    return summary, tuple(Part(make, EPISODES // len(makers)) for make in makers)
+    return summary, tuple(Part(make, family.episodes // len(makers)) for make in makers)

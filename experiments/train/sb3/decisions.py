@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ....envs.marketplace import Observation
 from ....simulators.ledger import RESOURCES
+from ....simulators.status import LIMITS
 from .vec_env import NativeVecEnv
 
 MASK = "action_mask"
@@ -35,6 +36,9 @@ class Finished(NamedTuple):
 class ToolVecEnv(NativeVecEnv):
     """A batch of N marketplaces in their default form, with a penalty on what steps cost.
 
+    A tool that has refused a call at its rate limit or quota is masked for the rest of the episode. Asking it again is free, in
+    vain, and hardly changes what is observed, so that a policy which takes the best action would do it for ever.
+
     Args:
         num_envs: number of environments N.
         show_mask: add the action mask to the observation, for algorithms without action masking.
@@ -48,6 +52,7 @@ class ToolVecEnv(NativeVecEnv):
     def __init__(self, num_envs: int, show_mask: bool = False, **settings: Any) -> None:
         super().__init__(num_envs, **settings)
         self._show_mask = show_mask
+        self._shut = np.zeros((num_envs, int(self.action_space.n)), np.bool_)
         if show_mask:
             mask = gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)
             parts = self.env.single_observation_space
@@ -61,10 +66,18 @@ class ToolVecEnv(NativeVecEnv):
         """Start new episodes; after `seed(n)` they depend on n alone."""
         for sums in self._sums.values():
             sums[:] = 0.0
+        self._shut[:] = False
         return self._seen(super().reset())
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the mask of legal actions, without tools that have refused a call.  # (N, actions)"""
+        return super().action_masks() & ~self._shut
 
     def step_wait(self) -> tuple[Observation, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         observation, rewards, ended, infos = super().step_wait()
+        refused = np.isin(self.statuses, LIMITS) & ~ended
+        self._shut[refused, self._actions[refused]] = True
+        self._shut[ended] = False
         for name, sums in self._sums.items():
             sums += self.costs[name]
         for index in np.flatnonzero(ended).tolist():

@@ -114,7 +114,7 @@ class Lagrangian(Settings):
         default=4e-3, ge=0, description="Gain of the proportional term, reward per squared unit of cost; 0 for dual ascent."
     )
     margin: Share = Field(
-        default=0.15,
+        default=0.05,
         description="Share below the limit at which the constraint aims, so that the limit holds on unseen worlds.",
     )
     start: Amount = Field(

@@ -37,6 +37,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
 
     Attributes:
         costs: what the last step cost: (N,) for each resource.
+        statuses: (N,) how its calls ended; of no meaning where an episode ended.
 
     Raises:
         MissingExtra: Stable-Baselines3 or Numba is not installed.
@@ -48,6 +49,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self._actions = np.zeros(num_envs, np.int64)
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         self.costs = {name: np.zeros(num_envs) for name in RESOURCES}
+        self.statuses = np.zeros(num_envs, np.int64)
         self._begin_s = time.perf_counter()
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
 
@@ -70,6 +72,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         # with autoreset in the same step `info` is of the new episode, and what the last step cost stands in `final_info`
         last_step = {**info, **info["final_info"]} if done.any() else info
+        self.statuses = info["status"]
         self.costs = {name: np.where(done, last_step[f"cost_{name}"], info[f"cost_{name}"]) for name in RESOURCES}
         places = np.flatnonzero(done).tolist()
         if places:

@@ -18,8 +18,8 @@ from tests.helpers.training import TRAINERS, StopAt, Trainer, files, one_thread
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore:retrieval accuracy is only")
-MARKS = {"ppo": pytest.mark.native, "dqn": pytest.mark.native, "toolplanner": pytest.mark.slow}
-"""PPO and DQN play in the native batch; ToolPlanner trains in three stages, each on collected episodes: a minute in all."""
+MARKS = dict.fromkeys(("ppo", "dqn", "sessions"), pytest.mark.native) | {"toolplanner": pytest.mark.slow}
+"""The first three play in the native batch; ToolPlanner trains in three stages, each on collected episodes: a minute in all."""
 NAMES = [pytest.param(name, marks=MARKS.get(name, ())) for name in TRAINERS]
 STEPWISE = [param for param in NAMES if TRAINERS[str(param.values[0])].resumes]
 
@@ -165,7 +165,7 @@ def test_a_setting_that_makes_no_sense_is_named(trainer: Trainer, tmp_path: Path
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_extra_says_what_to_install(trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, trainer.needs[-1] if "numba" not in trainer.needs else "sb3_contrib", None)
+    monkeypatch.setitem(sys.modules, "sb3_contrib" if "sb3_contrib" in trainer.needs else trainer.needs[-1], None)
     with pytest.raises(MissingExtra, match=r'pip install "costgym\[train\]"'):
         trainer.train(tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from ....simulators.errors import UnknownName
 from ...bridge import Verbs
 
-TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
+TRAINERS = ("ppo", "dqn", "sessions", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
 
 
 class _Trainers(TyperGroup):
@@ -31,8 +31,8 @@ app = typer.Typer(cls=_Trainers, no_args_is_help=True)
 def train() -> None:
     """Train a policy; each trainer has its own options: `costgym train ppo --help`.
 
-    The trained agent is `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows the learning curves.
-    Repeating the command continues a run.
+    The trained agent is `sb3:DIR`, `sessions:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows the
+    learning curves. Repeating the command continues a run.
 
     Example: `costgym train ppo --minutes 5 --out runs/ppo`
     """

@@ -14,6 +14,7 @@ from ....experiments.play.options import Data, Documents, Limits, ScenarioName
 from ....experiments.train.grpo.settings import GrpoSettings
 from ....experiments.train.run import Callback, TrainingResult, TrainingStep
 from ....experiments.train.sb3.settings import DqnSettings, PpoSettings
+from ....experiments.train.sessions.settings import SessionSettings
 from ....experiments.train.sft.settings import SftSettings
 from ....experiments.train.usefulness.settings import UsefulnessSettings
 from ....simulators.bounds import Settings, option
@@ -118,6 +119,16 @@ def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
 
     options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
     run.train("dqn", train_dqn, **options)
+
+
+def sessions(run: Run, settings: SessionSettings) -> None:
+    """Train PPO in sessions, on counted features or with a memory of its own (`--memory raw`); the agent is `sessions:DIR`.
+
+    Example: `costgym train sessions --memory raw --steps 1500000 --out runs/recurrent`
+    """
+    from ....experiments.train.sessions.train import train_sessions
+
+    run.train("sessions", train_sessions, **settings.given)
 
 
 def catp(

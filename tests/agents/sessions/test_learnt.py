@@ -1,0 +1,68 @@
+"""Learnt policies of sessions: one at a time they play as side by side, and ask no tool again that has refused a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents import make_agent
+from costgym.agents.base import SESSION
+from costgym.experiments.play.rollout import play
+from costgym.simulators.status import LIMITS
+from tests.helpers.training import TRAINERS, one_thread
+
+torch = pytest.importorskip("torch", reason="the train extra is not installed")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("memory", ["counts", "raw"])
+def test_an_agent_plays_as_its_network_is_measured(memory: str, tmp_path: Path) -> None:
+    from costgym.agents.checkpoints import load_weights, newest
+    from costgym.agents.sessions.network import SessionNetwork
+    from costgym.experiments.train.sessions.train import measure
+
+    with one_thread():
+        TRAINERS["sessions"].train(tmp_path / "run", memory=memory)
+        network = SessionNetwork(memory)
+        load_weights(newest(tmp_path / "run"), network.state_dict())
+        env = costgym.make(SESSION, split="valid", memory=memory)
+        agent = make_agent(f"sessions:{tmp_path / 'run'}", SESSION)
+        alone = [play(env, agent, number, 0).value_share for number in env.unwrapped.numbers[:4]]  # type: ignore[attr-defined]
+        assert alone == measure(network, "valid", 4).tolist()
+
+
+def test_a_recurrent_policy_wants_raw_observations(tmp_path: Path) -> None:
+    from costgym.agents.checkpoints import save_checkpoint
+    from costgym.agents.sessions.learnt import SessionConfig
+    from costgym.agents.sessions.network import SessionNetwork
+
+    network = SessionNetwork("raw")
+    save_checkpoint(tmp_path, 1, network.state_dict(), {}, {})
+    (tmp_path / "config.json").write_text(SessionConfig(settings={}, network=network.describe()).model_dump_json())
+    env = costgym.make(SESSION, split="valid")
+    with pytest.raises(costgym.ConfigError, match='expected memory="raw"'):
+        play(env, make_agent(f"sessions:{tmp_path}", SESSION), 100_000, 0)
+
+
+@pytest.mark.parametrize(("name", "env_id"), [("zoo:sessions", SESSION), ("zoo:lagrangian", "costgym/Marketplace-v0")])
+def test_no_tool_that_refused_a_call_is_asked_again(name: str, env_id: str) -> None:
+    env, agent = costgym.make(env_id, split="train"), make_agent(name, env_id)
+    refusals = 0
+    for number in range(3 if env_id == SESSION else 60):
+        observation, info = env.reset(seed=0, options={"task": number})
+        agent.reset(env.unwrapped.seat(env_id), observation, info, 0)  # type: ignore[attr-defined]
+        shut, query, over = set[int](), info.get("query"), False
+        while not over:
+            action = agent.act(observation, info)
+            assert action not in shut
+            observation, _, terminated, truncated, info = env.step(action)
+            if info.get("query") != query:
+                shut, query = set(), info.get("query")
+            elif info["status"] in LIMITS:
+                shut.add(int(np.asarray(action)))
+                refusals += 1
+            over = terminated or truncated
+    assert refusals
