@@ -232,34 +232,26 @@ _AGENTS = (
     _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
 )
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
+
+
+def _run_of(kind: str, by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """An agent that plays what a training run left in its folder."""
+    return AgentEntry(f"{kind}:RUN", f"trained by {by}", (env_id,), make, modules=modules)
+
+
+_NETWORK = ("torch", "safetensors")
 _TRAINED = {
-    "sb3": AgentEntry(
-        "sb3:RUN",
-        "trained by `costgym train ppo` or `dqn`",
-        (NUMERIC,),
-        _trained_by(".sb3", "Sb3Agent"),
-        modules=("torch", "safetensors"),
-    ),
-    "sessions": AgentEntry(
-        "sessions:RUN",
-        "trained by `benchmarks/learning/sessions.py`",
-        (SESSION,),
+    "sb3": _run_of("sb3", "`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
+    "sessions": _run_of(
+        "sessions",
+        "`benchmarks/learning/sessions.py`",
+        SESSION,
         _trained_by(".sessions.learnt", "SessionAgent"),
-        modules=("torch", "safetensors"),
+        _NETWORK,
     ),
-    "deer": AgentEntry(
-        "deer:RUN",
-        "trained by `costgym train deer`",
-        (DECISION,),
-        _trained_by(".deer.learnt", "LearntDeerAgent"),
-        modules=_LANGUAGE_MODEL,
-    ),
-    "toolplanner": AgentEntry(
-        "toolplanner:RUN",
-        "trained by `costgym train toolplanner`",
-        (TEXT,),
-        _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True),
-        modules=_LANGUAGE_MODEL,
+    "deer": _run_of("deer", "`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
+    "toolplanner": _run_of(
+        "toolplanner", "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
     ),
     **{
         method: replace(
@@ -269,6 +261,7 @@ _TRAINED = {
         for method in ("catp", "ift", "rltf")
     },
 }
+
 # Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
 _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
     "prompt": ("told prices and the remaining budget", lambda _: Prompt()),

@@ -18,7 +18,7 @@ from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tasks import needed
 from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
-from .base import checked_action
+from .base import Document, checked_action
 from .compiled import Compiled, CompiledChoice
 from .seats import NumericSeat, prices_of
 from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
@@ -457,9 +457,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         # records without a form were made when there was only one
         form = {} if "mask" in settings else {"concurrent": True}
         return super().world_arguments(document, {**form, **settings}, data)

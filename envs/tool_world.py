@@ -21,7 +21,7 @@ from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenari
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
-from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
+from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Document, Instance, ObsType, no_episode
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
@@ -348,9 +348,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return {name: document[name] for name in ("name", "description", "currency")}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         arguments: dict[str, Any] = {**settings, "scenario": document}
         if data is not None and "data" in settings:
             arguments["data"] = data

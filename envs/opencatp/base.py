@@ -33,7 +33,7 @@ from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
 from ...simulators.quality import MAX_PRICE_USD, check_alpha
 from ...simulators.tasks import Grade
-from ..base import ActType, BaseEnv, Instance, ObsType, no_episode
+from ..base import ActType, BaseEnv, Document, Instance, ObsType, no_episode
 from ..seats import PlanSeat
 
 if TYPE_CHECKING:
@@ -296,9 +296,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         elsewhere = {} if data is None else {"outcomes": data}
         return {**settings, "profile": document["profile"], **elsewhere}
 

@@ -14,7 +14,7 @@ from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
-from ..base import checked_action
+from ..base import Document, checked_action
 from .base import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
@@ -357,9 +357,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         }
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         # records without a form were made when there was only one, and without an enforcement when a limit ended the episode
         return super().world_arguments(document, {"concurrent": True, "enforcement": "terminate", **settings}, data)
 
