@@ -64,12 +64,7 @@ class SearchSettings:
 
     @classmethod
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> "SearchSettings | None":
-        """Return the settings that a run gives a strategy; None where it leaves the strategy its own.
-
-        Args:
-            fields: Fields of the settings; a mapping under the name of a strategy holds further ones for that strategy alone.
-            strategy: Name of the strategy, such as "tot-dfs".
-        """
+        """The settings that a run gives a strategy, a mapping under its name for it alone; None where it leaves it its own."""
         common = {name: value for name, value in fields.items() if not isinstance(value, Mapping)}
         own = {**common, **fields.get(strategy, {})}
         return cls(**own) if own else None
@@ -271,12 +266,9 @@ STEP_TRIES = 2
 
 
 class PlanThenAct(LimitedSearch):
-    """Plans once, then takes the plan's steps in order; the plan is never revised.
+    """Plans once, then takes up to `depth` of the plan's steps in order; the plan is never revised.
 
     The context stays short, but nothing replaces a function that fails.
-
-    Args:
-        settings: `depth` limits the steps.
     """
 
     name = "plan-act"

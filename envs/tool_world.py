@@ -37,11 +37,7 @@ def _scenario(given: Named, data: str | None) -> Scenario:
 
 
 def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
-    """Scenarios and how often each is drawn: of one, of a list, or of ``{"any_of": [...], "weights": [...]}``.
-
-    Raises:
-        ConfigError: There is none, or the weights do not fit.
-    """
+    """Scenarios and their weights, of one, a list, or ``{"any_of": [...], "weights": [...]}``; ConfigError for misfits."""
     weighted: dict[str, Any] = given if isinstance(given, dict) and "any_of" in given else {"any_of": given}
     chosen: Any = weighted["any_of"]
     several: list[Named] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]

@@ -55,11 +55,7 @@ _TOKENS_PER_TOOL = 4  # tool, SOD, one dependency, EOD
 
 
 def encode(plan: Plan) -> list[int]:
-    """Encode a plan as official tokens.
-
-    Raises:
-        InvalidPlan: a tool or a dependency has no token.
-    """
+    """Encode a plan as official tokens; raises InvalidPlan where a tool or a dependency has no token."""
     tokens = [SOP]
     for position, step in enumerate(plan.steps):
         for name, numbers in ((step.tool, TOOL_TOKEN), *((dep, DEPENDENCY_TOKEN) for dep in step.deps)):
