@@ -8,14 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from ..simulators.errors import ConfigError, UnknownName
 from .access import EcoAct, Prompt, Search, Summary
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
-from .btp.usefulness import Usefulness
-from .btp.usefulness_model import load_usefulness
+from .btp.usefulness import Usefulness, load_usefulness
 from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
 from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
@@ -420,3 +421,34 @@ def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
     words = "; ".join(_ACCESS[suffix][0] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
     return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=not _BTP.isdisjoint(suffixes))
+
+
+Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action
+
+
+class FunctionAgent(Agent):
+    """A function ``(observation, info) -> action``, which should depend on its arguments alone, as an agent."""
+
+    def __init__(self, function: Policy, env_id: str) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.env_id, self._function = env_id, function
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Nothing to do: a function has no memory."""
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        return self._function(observation, info)
+
+
+def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
+    """The agent that an `Agent`, a name for `make_agent` or a function ``(observation, info) -> action`` stands for."""
+    env_id = "" if env.spec is None else env.spec.id
+    if isinstance(agent, str):
+        return make_agent(agent, env_id or None)
+    if not isinstance(agent, Agent):
+        if not callable(agent):
+            raise ConfigError("agent", f"expected an agent, its name or a function (observation, info), got {agent!r:.60}")
+        return FunctionAgent(agent, env_id)
+    if env_id.startswith("costgym/") and agent.env_id != env_id:
+        raise ConfigError("agent", f"{agent.name or type(agent).__name__} plays in {agent.env_id}, not in {env_id}")
+    return agent

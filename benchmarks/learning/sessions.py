@@ -30,7 +30,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.checkpoints import load_weights, newest, save_checkpoint
-from costgym.agents.function import FunctionAgent
+from costgym.agents.registry import FunctionAgent
 from costgym.agents.sessions.learnt import SessionConfig
 from costgym.agents.sessions.network import SessionNetwork, left_of
 from costgym.agents.settings import CONFIG

@@ -35,7 +35,7 @@ def make_player(
         at_hand: what `model` names, where it is loaded already.
     """
     from ..agents.btp.experience import Experience
-    from ..agents.btp.usefulness_model import load_usefulness
+    from ..agents.btp.usefulness import load_usefulness
     from ..agents.registry import find_agent, make_agent
     from ..envs.registration import class_of, make
     from ..experiments.play.execution.engine import Local, default_jobs

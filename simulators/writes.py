@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..status import AMBIGUOUS, Status
-from ..tasks import arguments_match, normalise
-from ..tools import CHECK, KEY, UNDO, WRITE
+from .status import AMBIGUOUS, Status
+from .tasks import arguments_match, normalise
+from .tools import CHECK, KEY, UNDO, WRITE
 
 if TYPE_CHECKING:
-    from ..calls import Call, Candidate
-    from ..episode import Episode
-    from ..tasks import Need
-    from ..tools import Effect
+    from .calls import Call, Candidate
+    from .episode import Episode
+    from .tasks import Need
+    from .tools import Effect
 
 Entity = int | str
 """What an effect is about: the need that wants it, or, for one that nobody wants, the capability and the arguments in words."""
