@@ -17,27 +17,17 @@ __all__ = ["CotAtN", "Dfsdt", "PlanThenAct", "ReAct", "SearchSettings", "TotDfs"
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Limits of a search.
+    """Limits of a search."""
 
-    Attributes:
-        depth: Longest chain, counted in `unit`.
-        unit: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call.
-        width: Children of a node.
-        queries: Replies a tree search may ask for, votes included.
-        give_up_levels: Levels a tree search goes back after giving up.
-        depth_levels: Levels it goes back at the depth limit.
-        text_is_answer: A reply without a call is the final answer; else it is a thought.
-        register_width: Children of a node that only registered a tool.
-    """
-
-    depth: int = 12
+    depth: int = 12  #: longest chain, counted in `unit`
+    #: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call
     unit: Literal["steps", "nodes"] = "steps"
-    width: int = 2
-    queries: int = 200
-    give_up_levels: int = 2
-    depth_levels: int = 1
-    text_is_answer: bool = True
-    register_width: int = 1
+    width: int = 2  #: children of a node
+    queries: int = 200  #: replies a tree search may ask for, votes included
+    give_up_levels: int = 2  #: levels a tree search goes back after giving up
+    depth_levels: int = 1  #: levels it goes back at the depth limit
+    text_is_answer: bool = True  #: a reply without a call is the final answer; else it is a thought
+    register_width: int = 1  #: children of a node that only registered a tool
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "queries", "give_up_levels", "depth_levels", "register_width"):

@@ -88,20 +88,16 @@ RETRIEVERS = ("bm25", "embedding", "oracle")
 
 
 class Retrieval(StrictModel):
-    """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``.
+    """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``."""
 
-    Attributes:
-        retriever: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra
-            `retrieval`), "oracle" puts the tools that serve the task first.
-        k: Tools that the query brings, and that each further search of an agent brings.
-        seconds: Simulated time of a search.
-        level: Instruction level whose text is the first query; None for the task's plain one.
-    """
-
+    #: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra `retrieval`), "oracle"
+    #: puts the tools that serve the task first
     retriever: Literal["bm25", "embedding", "oracle"] = "bm25"
+    #: tools that the query brings, and that each further search of an agent brings
     k: int = within("source.candidates", default=5)
+    #: instruction level whose text is the first query; None for the task's plain one
     level: Literal["statement", "category", "tool", "api", "hybrid"] | None = None
-    seconds: float = within("source.candidates.seconds", default=0.3)
+    seconds: float = within("source.candidates.seconds", default=0.3)  #: simulated time of a search
 
     @model_validator(mode="before")
     @classmethod
