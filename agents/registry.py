@@ -379,18 +379,13 @@ def make_agent(
     return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
 
 
-def model_names() -> list[str]:
-    """Forms of the names that `make_model` takes."""
-    return ["simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"]
-
-
 def make_model(name: str) -> LanguageModel:
     """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
     if is_simulated(name):
         return SimulatedToolPlanner(read_rates(name))
     real = read_model_name(name)
     if real is None:
-        raise UnknownName("model", name, model_names())
+        raise UnknownName("model", name, ("simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"))
     return make_real_model(real)
 
 

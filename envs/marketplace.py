@@ -20,7 +20,7 @@ from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .base import Document, checked_action
 from .compiled import Compiled, CompiledChoice
-from .seats import NumericSeat, prices_of
+from .seats import NumericSeat
 from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
 from .writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
@@ -309,10 +309,6 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         """The action that calls a candidate, by its index in the task."""
         self._playing()
         return self._rows[candidate]
-
-    def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
-        return prices_of(tools, self.world.max_price)
 
     def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
         return NumericSeat(

@@ -257,7 +257,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         elif not self.action_masks()[action]:
             episode.refuse()
             self._status = Status.FORBIDDEN
-            if action < len(CALLS) and self._is_open(*CALLS[action]):
+            tool, source = CALLS[action] if action < len(CALLS) else ("", "")
+            if tool and episode.call_of(tool) is None and episode.is_ready(source):  # open, whatever it costs
                 self._status = Status.OVER_BUDGET
         elif action == self.wait_action:
             episode.wait_for_end()
@@ -280,10 +281,6 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         truncated = not self._over and self._steps >= self.max_steps
         self._return += reward
         return self._observe(), reward, self._over, truncated, self._info()
-
-    def _is_open(self, tool: str, source: str) -> bool:
-        """Return whether a call could be made, whatever it costs."""
-        return self._episode.call_of(tool) is None and self._episode.is_ready(source)
 
     def _payable(self) -> set[str]:
         """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""

@@ -32,6 +32,13 @@ def faulty(name: str) -> np.ndarray:
     return np.stack([degrade.degrade(c, name, scenes.HELD_OUT_SEED, i) for i, c in enumerate(CLEAN)])
 
 
+def boxes_in(images: np.ndarray) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
+    import torch
+
+    with torch.inference_mode():
+        return tiny.decode_boxes(*BACKEND.network("object_detection")(BACKEND._tensor(images)))
+
+
 def accuracy(images: np.ndarray) -> float:
     labels = run_texts(BACKEND, "image_classification", images)
     return float(np.mean([a == s.label() for a, s in zip(labels, WORLD, strict=True)]))
@@ -78,7 +85,7 @@ def test_the_order_of_restoration_matters() -> None:
 
 
 def test_detected_boxes_lie_on_the_objects() -> None:
-    for scene, found in zip(WORLD[:10], BACKEND.detect(CLEAN[:10]), strict=True):
+    for scene, found in zip(WORLD[:10], boxes_in(CLEAN[:10]), strict=True):
         boxes = {name: box for name, _, box in found}
         truth = scene.objects[0]
         assert truth.name in boxes
