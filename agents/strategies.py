@@ -288,9 +288,7 @@ class PlanThenAct(LimitedSearch):
                 history += turn.messages
                 if not turn.registered:  # the world saw the step
                     break
-        if session.summarises:
-            return SearchResult(None)
-        return (yield from session.summarise(history))
+        return SearchResult(None) if session.summarises else (yield from session.summarise(history))
 
 
 def read_plan(text: str) -> list[str] | None:

@@ -41,11 +41,7 @@ class OpenEpisode(Episode):
         self._alive()
         self.log.append(("offer", tuple(numbers)))
         known = {candidate.number for candidate in self.candidates}
-        added = []
-        for number in dict.fromkeys(numbers):
-            if number not in known:
-                added.append(self._append(number))
-        return added
+        return [self._append(number) for number in dict.fromkeys(numbers) if number not in known]
 
     def _append(self, number: int) -> Candidate:
         world, slot = self.world, len(self.candidates)
