@@ -301,8 +301,8 @@ def load_anytool(
         record.text("query")
         if identifier not in dropped:
             wanted.append((record, identifier, list(keys)))
-    near = [Path(folder) / place for place in ("data/toolenv/tools", "toolenv/tools", "tools")]
-    known = first_existing(near) if tools is None else need_folder(Path(tools), "tool documents")
+    beside = [Path(folder) / place for place in ("data/toolenv/tools", "toolenv/tools", "tools")]
+    known = first_existing(beside) if tools is None else need_folder(Path(tools), "tool documents")
     if known is not None:
         library = Library(known, None)
         documents = {key: library.complete(document) for key, document in documents.items()}
