@@ -23,7 +23,8 @@ _PART = ".part"
 
 def checkpoints(run: Path) -> list[Path]:
     """List the complete checkpoints of a run, oldest first."""
-    return sorted((path for path in (run / FOLDER).glob("step-*") if _is_whole(path)), key=_steps_of)
+    steps = {path: path.name.removeprefix("step-") for path in (run / FOLDER).glob("step-*") if (path / STATE).is_file()}
+    return sorted((path for path, number in steps.items() if number.isdecimal()), key=lambda path: int(steps[path]))
 
 
 def newest(run: Path) -> Path:
@@ -54,7 +55,7 @@ def save_checkpoint(
         sync_folder(whole.parent)
         for old in [each for each in checkpoints(run)[:-_KEPT] if each != whole]:
             old.rename(old.with_suffix(_PART))  # so that no half of it is taken for a checkpoint
-    except (OSError, _safetensors_error()) as error:
+    except (OSError, require("safetensors", "train").SafetensorError) as error:
         raise DataError(
             whole,
             f"cannot be written: {getattr(error, 'strerror', None) or error}; make room, or repair the disk, and run the same "
@@ -69,11 +70,6 @@ def _clear(run: Path) -> None:
     """Remove what a process that was killed, or a disk that was full, left of a checkpoint."""
     for left in (run / FOLDER).glob(f"*{_PART}"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def _safetensors_error() -> type[Exception]:
-    kind: type[Exception] = require("safetensors", "train").SafetensorError
-    return kind
 
 
 def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
@@ -110,11 +106,3 @@ def read_tensors(path: Path) -> dict[str, Any]:
             path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be whole"
         ) from error
     return found
-
-
-def _is_whole(path: Path) -> bool:
-    return path.name.removeprefix("step-").isdecimal() and (path / STATE).is_file()
-
-
-def _steps_of(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))

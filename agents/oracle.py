@@ -1,6 +1,6 @@
 """Policies that know what no agent can: the episode's luck, or the tools' true reliabilities. Bounds, not competitors."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ..envs.decision import ANSWER, DecisionAwareEnv
 from ..envs.marketplace import MarketplaceEnv
@@ -10,12 +10,14 @@ from ..simulators.oracle.optimum import WAIT, optimum
 from .base import DECISION, NUMERIC, Agent
 from .seat import Seat, WorldSeat
 
+Env = TypeVar("Env")
 
-def numeric_env(seat: Seat, agent: str) -> MarketplaceEnv:
-    """The numeric view that a bound reads; raises ConfigError in another environment, or without a bound's seat."""
+
+def env_of(seat: Seat, agent: str, kind: type[Env], env_id: str) -> Env:
+    """The environment that a bound reads; raises ConfigError in one of another kind, or without a bound's seat."""
     env = seat.env if isinstance(seat, WorldSeat) else None
-    if not isinstance(env, MarketplaceEnv):
-        raise ConfigError(f"agent {agent}", f"expected to be shown an environment {NUMERIC}, got {type(env).__name__}")
+    if not isinstance(env, kind):
+        raise ConfigError(f"agent {agent}", f"expected to be shown an environment {env_id}, got {type(env).__name__}")
     return env
 
 
@@ -27,7 +29,7 @@ class OracleAgent(Agent):
     privileged = True
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        view = numeric_env(seat, self.name)
+        view = env_of(seat, self.name, MarketplaceEnv, NUMERIC)
         episode = view._playing()
         self.optimum = optimum(
             view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False,
@@ -60,7 +62,7 @@ class ExpectedOptimumAgent(Agent):
         self.multiplier = multiplier
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = numeric_env(seat, self.name)
+        self._view = env_of(seat, self.name, MarketplaceEnv, NUMERIC)
         self._episode = self._view._playing()
         self._policy: ExpectedOptimumPolicy = ExpectedOptimumPolicy(self._view.world, self._episode.number, self.multiplier)
 
@@ -82,9 +84,7 @@ class RightDecisionsAgent(Agent):
     privileged = True
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        env = seat.env if isinstance(seat, WorldSeat) else None
-        if not isinstance(env, DecisionAwareEnv):
-            raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {DECISION}, got {type(env).__name__}")
+        env = env_of(seat, self.name, DecisionAwareEnv, DECISION)
         self._actions = iter(env.right_actions() if env.optimum().feasible else (ANSWER,))
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:

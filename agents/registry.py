@@ -5,8 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any
+
+import gymnasium as gym
 
 from ..simulators.errors import ConfigError, UnknownName
 from .access import EcoAct, Prompt, Search, Summary
@@ -14,8 +17,7 @@ from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESS
 from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
-from .btp.usefulness import Usefulness
-from .btp.usefulness_model import load_usefulness
+from .btp.usefulness import Usefulness, load_usefulness
 from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
 from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
@@ -232,34 +234,26 @@ _AGENTS = (
     _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
 )
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
+
+
+def _run_of(kind: str, by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """An agent that plays what a training run left in its folder."""
+    return AgentEntry(f"{kind}:RUN", f"trained by {by}", (env_id,), make, modules=modules)
+
+
+_NETWORK = ("torch", "safetensors")
 _TRAINED = {
-    "sb3": AgentEntry(
-        "sb3:RUN",
-        "trained by `costgym train ppo` or `dqn`",
-        (NUMERIC,),
-        _trained_by(".sb3", "Sb3Agent"),
-        modules=("torch", "safetensors"),
-    ),
-    "sessions": AgentEntry(
-        "sessions:RUN",
-        "trained by `costgym train sessions`",
-        (SESSION,),
+    "sb3": _run_of("sb3", "`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
+    "sessions": _run_of(
+        "sessions",
+        "`costgym train sessions`",
+        SESSION,
         _trained_by(".sessions.learnt", "SessionAgent"),
-        modules=("torch", "safetensors"),
+        _NETWORK,
     ),
-    "deer": AgentEntry(
-        "deer:RUN",
-        "trained by `costgym train deer`",
-        (DECISION,),
-        _trained_by(".deer.learnt", "LearntDeerAgent"),
-        modules=_LANGUAGE_MODEL,
-    ),
-    "toolplanner": AgentEntry(
-        "toolplanner:RUN",
-        "trained by `costgym train toolplanner`",
-        (TEXT,),
-        _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True),
-        modules=_LANGUAGE_MODEL,
+    "deer": _run_of("deer", "`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
+    "toolplanner": _run_of(
+        "toolplanner", "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
     ),
     **{
         method: replace(
@@ -269,6 +263,7 @@ _TRAINED = {
         for method in ("catp", "ift", "rltf")
     },
 }
+
 # Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
 _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
     "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
@@ -385,18 +380,13 @@ def make_agent(
     return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
 
 
-def model_names() -> list[str]:
-    """Forms of the names that `make_model` takes."""
-    return ["simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"]
-
-
 def make_model(name: str) -> LanguageModel:
     """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
     if is_simulated(name):
         return SimulatedToolPlanner(read_rates(name))
     real = read_model_name(name)
     if real is None:
-        raise UnknownName("model", name, model_names())
+        raise UnknownName("model", name, ("simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"))
     return make_real_model(real)
 
 
@@ -427,3 +417,49 @@ def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
     words = "; ".join(_ACCESS[suffix][0] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
     return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=not _BTP.isdisjoint(suffixes))
+
+
+Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action
+
+
+class FunctionAgent(Agent):
+    """A function ``(observation, info) -> action``, which should depend on its arguments alone, as an agent."""
+
+    def __init__(self, function: Policy, env_id: str) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.env_id, self._function = env_id, function
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Nothing to do: a function has no memory."""
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        return self._function(observation, info)
+
+
+def _takes_two(function: object) -> bool:
+    """Return whether something can be called with an observation and its info."""
+    if not callable(function):
+        return False
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # some functions of C have no signature
+        return True
+    return True
+
+
+def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
+    """The agent that an `Agent`, a name for `make_agent` or a function ``(observation, info) -> action`` stands for."""
+    if not isinstance(env, gym.Env):
+        raise ConfigError("env", f"expected an environment of costgym.make, got {env!r:.60}")
+    env_id = "" if env.spec is None else env.spec.id
+    if isinstance(agent, str):
+        return make_agent(agent, env_id or None)
+    if not isinstance(agent, Agent):
+        if isinstance(agent, type) or not _takes_two(agent):
+            raise ConfigError("agent", f"expected an agent, its name or a function (observation, info), got {agent!r:.60}")
+        return FunctionAgent(agent, env_id)
+    if env_id.startswith("costgym/") and agent.env_id != env_id:
+        raise ConfigError("agent", f"{agent.name or type(agent).__name__} plays in {agent.env_id}, not in {env_id}")
+    return agent

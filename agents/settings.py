@@ -87,7 +87,7 @@ Config = TypeVar("Config", bound=PolicyConfig)
 def read_config(run: str | Path, kind: type[Config]) -> Config:
     """The config of a run's folder; raises DataError where there is none of this kind, environment and version."""
     path = Path(run) / CONFIG
-    trainers = _trainers(kind)
+    trainers = get_args(kind.model_fields["trainer"].annotation)
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, more than any training run of costgym writes")
@@ -143,10 +143,6 @@ def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, A
                 yield from dict(value).items()
             else:
                 yield name, f"{value.name} {value.digest}" if isinstance(value, Scenario) else value
-
-
-def _trainers(kind: type[PolicyConfig]) -> tuple[str, ...]:
-    return get_args(kind.model_fields["trainer"].annotation)
 
 
 def _unsaid(settings: Any) -> list[str]:

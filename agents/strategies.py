@@ -17,27 +17,17 @@ __all__ = ["CotAtN", "Dfsdt", "PlanThenAct", "ReAct", "SearchSettings", "TotDfs"
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Limits of a search.
+    """Limits of a search."""
 
-    Attributes:
-        depth: Longest chain, counted in `unit`.
-        unit: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call.
-        width: Children of a node.
-        queries: Replies a tree search may ask for, votes included.
-        give_up_levels: Levels a tree search goes back after giving up.
-        depth_levels: Levels it goes back at the depth limit.
-        text_is_answer: A reply without a call is the final answer; else it is a thought.
-        register_width: Children of a node that only registered a tool.
-    """
-
-    depth: int = 12
+    depth: int = 12  #: longest chain, counted in `unit`
+    #: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call
     unit: Literal["steps", "nodes"] = "steps"
-    width: int = 2
-    queries: int = 200
-    give_up_levels: int = 2
-    depth_levels: int = 1
-    text_is_answer: bool = True
-    register_width: int = 1
+    width: int = 2  #: children of a node
+    queries: int = 200  #: replies a tree search may ask for, votes included
+    give_up_levels: int = 2  #: levels a tree search goes back after giving up
+    depth_levels: int = 1  #: levels it goes back at the depth limit
+    text_is_answer: bool = True  #: a reply without a call is the final answer; else it is a thought
+    register_width: int = 1  #: children of a node that only registered a tool
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "queries", "give_up_levels", "depth_levels", "register_width"):
@@ -64,12 +54,7 @@ class SearchSettings:
 
     @classmethod
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> "SearchSettings | None":
-        """Return the settings that a run gives a strategy; None where it leaves the strategy its own.
-
-        Args:
-            fields: Fields of the settings; a mapping under the name of a strategy holds further ones for that strategy alone.
-            strategy: Name of the strategy, such as "tot-dfs".
-        """
+        """The settings that a run gives a strategy, a mapping under its name for it alone; None where it leaves it its own."""
         common = {name: value for name, value in fields.items() if not isinstance(value, Mapping)}
         own = {**common, **fields.get(strategy, {})}
         return cls(**own) if own else None
@@ -271,12 +256,9 @@ STEP_TRIES = 2
 
 
 class PlanThenAct(LimitedSearch):
-    """Plans once, then takes the plan's steps in order; the plan is never revised.
+    """Plans once, then takes up to `depth` of the plan's steps in order; the plan is never revised.
 
     The context stays short, but nothing replaces a function that fails.
-
-    Args:
-        settings: `depth` limits the steps.
     """
 
     name = "plan-act"
@@ -306,9 +288,7 @@ class PlanThenAct(LimitedSearch):
                 history += turn.messages
                 if not turn.registered:  # the world saw the step
                     break
-        if session.summarises:
-            return SearchResult(None)
-        return (yield from session.summarise(history))
+        return SearchResult(None) if session.summarises else (yield from session.summarise(history))
 
 
 def read_plan(text: str) -> list[str] | None:

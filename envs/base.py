@@ -37,6 +37,7 @@ WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "co
 """Arguments of an environment that do not change its episodes."""
 FILE_PLACES = frozenset({"data", "outcomes"})  # arguments that hold paths of files; records hold a digest of their content
 NO_OPTIONS: Mapping[str, Any] = {}
+Document = Mapping[str, Any]  # plain data, as JSON holds it
 WORLD = "world"
 """The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
 
@@ -175,9 +176,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         raise NotImplementedError
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         """The arguments that rebuild a recorded environment, as JSON; `data` is the present path of its files."""
         raise NotImplementedError
 

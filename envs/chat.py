@@ -373,9 +373,7 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
     def query(self) -> str:
         """The user's query at the chosen level of detail."""
         task = self.task
-        if self.level is None:
-            return task.query
-        return task.instructions.get(self.level, task.query)
+        return task.query if self.level is None else task.instructions.get(self.level, task.query)
 
     @property
     def currency(self) -> str:

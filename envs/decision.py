@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, called
+from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from ..simulators.decision.toolsets import what_it_does
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
@@ -20,10 +20,9 @@ from ..simulators.retrieval.embedding import TextEmbedding
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool
-from ..simulators.world import Candidate, Episode, Usage
+from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
 from .base import checked_action
-from .decision_worlds import build_world
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
 from .tool_world import ToolEnv
@@ -476,3 +475,17 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 def _shared_reading(scenario: str, data: str | None, samples: str | None, features: int, candidates: int) -> Reading:
     documents = [what_it_does(tool) for tool in build_world(scenario, data, samples).catalog]
     return Reading(TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS), {}, {})
+
+
+@lru_cache(maxsize=4)
+def build_world(scenario: str, data: str | None, samples: str | None) -> World:
+    """Build the world of a scenario and, for generated samples, `DecisionSettings`, both as JSON; once per process."""
+    settings = parse_scenario(json.loads(scenario))
+    if settings.source.kind == "tooldeer":
+        return settings.build()
+    if data is not None:
+        from ..simulators.decision.recorded import recorded_world
+
+        return recorded_world(settings.build(), settings.seed, data)
+    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings(**json.loads(samples or "{}")))
+    return world

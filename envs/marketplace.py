@@ -18,9 +18,9 @@ from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tasks import needed
 from ..simulators.tools import READ, WRITE
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
-from .base import checked_action
+from .base import Document, checked_action
 from .compiled import Compiled, CompiledChoice
-from .seats import NumericSeat, prices_of
+from .seats import NumericSeat
 from .templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from .tool_world import ToolEnv
 from .writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
@@ -310,10 +310,6 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         self._playing()
         return self._rows[candidate]
 
-    def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
-        return prices_of(tools, self.world.max_price)
-
     def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
         return NumericSeat(
             **self.seat_parts(env_id),
@@ -457,9 +453,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         # records without a form were made when there was only one
         form = {} if "mask" in settings else {"concurrent": True}
         return super().world_arguments(document, {**form, **settings}, data)

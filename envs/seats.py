@@ -34,36 +34,24 @@ _PRICE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """The knowledge that every agent may have.
+    """The knowledge that every agent may have."""
 
-    Attributes:
-        env_id: the environment that it plays in.
-        observation_space, action_space: of the environment.
-        budget: limit of each limited resource.
-        max_price: the price that weighs as much as a full score.
-    """
-
-    env_id: str
+    env_id: str  #: the environment that it plays in
+    #: observation_space, action_space: of the environment
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
-    budget: Mapping[str, float] = field(default_factory=dict)
-    max_price: float = 1.0
+    budget: Mapping[str, float] = field(default_factory=dict)  #: limit of each limited resource
+    max_price: float = 1.0  #: the price that weighs as much as a full score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSeat(Seat):
-    """A seat in the text view. `info["quotes"]` has the present price of a call of each tool.
+    """A seat in the text view. `info["quotes"]` has the present price of a call of each tool."""
 
-    Attributes:
-        query: what the user asks.
-        tools: what is on offer.
-        token_pricing: what the model's tokens cost; None where they are free.
-        categories: categories of the catalogue that more tools can be searched in; () where all tools are on offer.
-    """
-
-    query: str
-    tools: tuple[ToolCard, ...]
-    token_pricing: "TokenPricing | None" = None
+    query: str  #: what the user asks
+    tools: tuple[ToolCard, ...]  #: what is on offer
+    token_pricing: "TokenPricing | None" = None  #: what the model's tokens cost; None where they are free
+    #: categories of the catalogue that more tools can be searched in; () where all tools are on offer
     categories: tuple[str, ...] = ()
 
     def documentation(self) -> list[dict[str, Any]]:
@@ -73,17 +61,11 @@ class TextSeat(Seat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericSeat(Seat):
-    """A seat in the numeric view.
+    """A seat in the numeric view."""
 
-    Attributes:
-        max_tools: rows of the observation's `tools`, which are the first actions.
-        wait_action: goes to the next end of a call; None where a step is a call and its answer.
-        finish_action: ends the episode.
-    """
-
-    max_tools: int
-    wait_action: int | None
-    finish_action: int
+    max_tools: int  #: rows of the observation's `tools`, which are the first actions
+    wait_action: int | None  #: goes to the next end of a call; None where a step is a call and its answer
+    finish_action: int  #: ends the episode
 
     def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
         """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
@@ -92,43 +74,27 @@ class NumericSeat(Seat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSeat(Seat):
-    """A seat where one decides whether a query needs a tool. `info["documents"]` has the tools that a search brought.
+    """A seat where one decides whether a query needs a tool. `info["documents"]` has the tools that a search brought."""
 
-    Attributes:
-        query: what the user asks.
-        none_action: says that no tool fits.
-        examples: past decisions, so many as the agent's `wants_examples` says.
-    """
-
-    query: str
-    none_action: int
-    examples: tuple[Example, ...] = ()
+    query: str  #: what the user asks
+    none_action: int  #: says that no tool fits
+    examples: tuple[Example, ...] = ()  #: past decisions, so many as the agent's `wants_examples` says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSeat(Seat):
-    """A seat where one plans for OpenCATP.
+    """A seat where one plans for OpenCATP."""
 
-    Attributes:
-        task: what is asked for.
-        level: size level of the image, 0 to 3.
-        evaluator: prices of tools and plans, and past experience: scores of plans on the samples of the train split.
-    """
-
-    task: "OpenCATPTask"
-    level: int
-    evaluator: "Evaluator"
+    task: "OpenCATPTask"  #: what is asked for
+    level: int  #: size level of the image, 0 to 3
+    evaluator: "Evaluator"  #: prices of tools and plans, and past experience: scores of plans on the samples of the train split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSeat(Seat):
-    """The seat of a privileged agent: a bound that reads the world.
+    """The seat of a privileged agent: a bound that reads the world."""
 
-    Attributes:
-        env: the environment under its wrappers.
-    """
-
-    env: Any
+    env: Any  #: the environment under its wrappers
 
 
 def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:

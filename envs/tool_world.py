@@ -21,7 +21,7 @@ from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenari
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from ..simulators.writes import WriteFigures
-from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
+from .base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Document, Instance, ObsType, no_episode
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
@@ -38,11 +38,7 @@ def named_scenario(given: Named, data: str | None) -> Scenario:
 
 
 def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
-    """Scenarios and how often each is drawn: of one, of a list, or of ``{"any_of": [...], "weights": [...]}``.
-
-    Raises:
-        ConfigError: There is none, or the weights do not fit.
-    """
+    """Scenarios and their weights, of one, a list, or ``{"any_of": [...], "weights": [...]}``; ConfigError for misfits."""
     weighted: dict[str, Any] = given if isinstance(given, dict) and "any_of" in given else {"any_of": given}
     chosen: Any = weighted["any_of"]
     several: list[Named] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
@@ -349,9 +345,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return {name: document[name] for name in ("name", "description", "currency")}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         arguments: dict[str, Any] = {**settings, "scenario": document}
         if data is not None and "data" in settings:
             arguments["data"] = data

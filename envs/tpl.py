@@ -55,11 +55,7 @@ _TOKENS_PER_TOOL = 4  # tool, SOD, one dependency, EOD
 
 
 def encode(plan: Plan) -> list[int]:
-    """Encode a plan as official tokens.
-
-    Raises:
-        InvalidPlan: a tool or a dependency has no token.
-    """
+    """Encode a plan as official tokens; raises InvalidPlan where a tool or a dependency has no token."""
     tokens = [SOP]
     for position, step in enumerate(plan.steps):
         for name, numbers in ((step.tool, TOOL_TOKEN), *((dep, DEPENDENCY_TOKEN) for dep in step.deps)):
@@ -104,16 +100,10 @@ def kind_of(task: OpenCATPTask) -> str:
 
 
 class TplState:
-    """A plan being written.
+    """A plan being written: its official `tokens` so far, and the `legal` choices that may follow, as bits.
 
-    Args:
-        kind: Required outputs, one of ``KINDS``. A single output is made by the *last* tool; several need enough sinks of each
-            kind.
-        max_tokens: Greatest length of the whole sequence, SOP, SOD and EOP included.
-
-    Attributes:
-        legal: The choices that may follow, as bits.
-        tokens: The official tokens so far.
+    `kind` are the required outputs, one of ``KINDS``. A single output is made by the *last* tool; several need enough sinks of
+    each kind. `max_tokens` is the greatest length of the whole sequence, SOP, SOD and EOP included.
 
     >>> state = TplState("text")
     >>> for token in (80008, 90017, 90001, 80001):

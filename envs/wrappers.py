@@ -154,9 +154,6 @@ class LagrangianReward(Multiplied, gym.Wrapper[Any, Any, Any, Any], RecordConstr
 class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
     """Flatten observations from a Dict of boxes to one float32 vector, in the order of the Dict's keys.
 
-    Args:
-        env: an environment whose observation space is a Dict of boxes.
-
     Raises:
         ConfigError: the observation space is not a Dict of boxes.
 
@@ -180,9 +177,6 @@ class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructo
 
 class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Add the action mask to the observation in the form of RLlib's masked models: ``{"observations", "action_mask"}``.
-
-    Args:
-        env: an environment with discrete actions whose `info` holds an `action_mask`.
 
     Raises:
         ConfigError: the actions are not discrete.

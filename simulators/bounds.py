@@ -198,12 +198,10 @@ Share = Annotated[float, Field(ge=0, le=1)]  # a number from 0 to 1
 
 
 def option(help: str, metavar: str = "", *names: str, **settings: Any) -> Any:
-    """Describe a setting, as the command line's help and the tables of the documentation show it.
+    """Describe a setting for the command line's help and the tables of the documentation; `settings` are `pydantic.Field`'s.
 
-    Args:
-        metavar: Stands for the value, with its unit if it has one; "" for the name of the type.
-        names: Spellings on the command line; by default that of the field, and ``--no-...`` too where it is a switch.
-        settings: Further arguments of `pydantic.Field`, such as `ge`.
+    `metavar` stands for the value, with its unit; `names` are spellings on the command line, by default that of the field, and
+    ``--no-...`` too where it is a switch.
     """
     return Field(description=help, json_schema_extra={"metavar": metavar, "names": list(names)}, **settings)
 

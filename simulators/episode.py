@@ -463,7 +463,7 @@ class Episode:
         return self._draws
 
     def offer(self, numbers: Sequence[int]) -> list[Candidate]:
-        """Offer more tools, by their numbers in the catalogue; only worlds with a retriever do (`retrieval.open_episode`)."""
+        """Offer more tools, by their numbers in the catalogue; only worlds with a retriever do (`retrieval.retriever`)."""
         raise NotImplementedError
 
     # -- views -----------------------------------------------------------------------------------------------------------

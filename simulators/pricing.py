@@ -150,17 +150,13 @@ class FaasPricing:
 class TokenPricing:
     """The price of a language model's tokens.
 
-    Attributes:
-        input_per_million: USD per million prompt tokens.
-        output_per_million: USD per million completion tokens.
-        cached_per_million: USD per million prompt tokens read from the cache; None for the price of other prompt tokens.
-
     >>> TokenPricing(2.5, 10.0, cached_per_million=1.25).price(1000, 100, cached_tokens=400)
     0.003
     """
 
-    input_per_million: float
-    output_per_million: float
+    input_per_million: float  #: USD per million prompt tokens
+    output_per_million: float  #: USD per million completion tokens
+    #: USD per million prompt tokens read from the cache; None for the price of other prompt tokens
     cached_per_million: float | None = None
 
     def __post_init__(self) -> None:

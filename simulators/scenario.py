@@ -58,25 +58,15 @@ class TokenPrices(StrictModel):
 
 
 class Event(StrictModel):
-    """A scheduled event.
+    """A scheduled event."""
 
-    Attributes:
-        at_s: Simulated time of the event, seconds.
-        kind: What happens.
-        tools: Names of the tools concerned; `category` and `share` narrow the choice further.
-        category: Only tools of this category are concerned.
-        share: Only this share of the tools is concerned, chosen by their names.
-        factor: Factor on the prices, for a price change.
-        need: The need that changes, counted from the end among those that can change.
-    """
-
-    at_s: float = within("events.at_s")
-    kind: Literal["price_change", "ban", "unban", "preference_change"]
-    tools: tuple[str, ...] | None = None
-    category: str | None = None
-    share: float = within("events.share", default=1.0)
-    factor: float = within("events.factor", default=1.0)
-    need: int = within("events.need", default=0)
+    at_s: float = within("events.at_s")  #: simulated time of the event, seconds
+    kind: Literal["price_change", "ban", "unban", "preference_change"]  #: what happens
+    tools: tuple[str, ...] | None = None  #: names of the tools concerned; `category` and `share` narrow the choice further
+    category: str | None = None  #: only tools of this category are concerned
+    share: float = within("events.share", default=1.0)  #: only this share of the tools is concerned, chosen by their names
+    factor: float = within("events.factor", default=1.0)  #: factor on the prices, for a price change
+    need: int = within("events.need", default=0)  #: the need that changes, counted from the end among those that can change
 
 
 class Scenario(StrictModel):

@@ -56,30 +56,19 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A query with what solves it.
+    """A query with what solves it."""
 
-    Attributes:
-        id: Its name, unique within its task set.
-        number: Its place in the whole task set; it keys the episode's chance.
-        query: What the user says.
-        needs: The facts wanted, 1 to 6 in the marketplace.
-        candidates: Names of the tools on offer, in a fixed order: the slots of an episode.
-        group: G1 (one provider), G2 (one category), G3 (across categories), or a subset's name.
-        instructions: The query at each granularity of `LEVELS`, where there are several.
-        size_level: Size level of the input, 0 to 3; duration and memory depend on it.
-        solvable: False where no tool on offer can serve some need.
-        named: Names of the tools that the instructions mean, one a need; empty for the first tool of each need.
-    """
-
-    id: str
-    number: int
-    query: str
-    needs: tuple[Need, ...]
-    candidates: tuple[str, ...]
-    group: str = ""
+    id: str  #: its name, unique within its task set
+    number: int  #: its place in the whole task set; it keys the episode's chance
+    query: str  #: what the user says
+    needs: tuple[Need, ...]  #: the facts wanted, 1 to 6 in the marketplace
+    candidates: tuple[str, ...]  #: names of the tools on offer, in a fixed order: the slots of an episode
+    group: str = ""  #: G1 (one provider), G2 (one category), G3 (across categories), or a subset's name
+    #: the query at each granularity of `LEVELS`, where there are several
     instructions: Mapping[str, str] = field(default_factory=dict)
-    size_level: int = 0
-    solvable: bool = True
+    size_level: int = 0  #: size level of the input, 0 to 3; duration and memory depend on it
+    solvable: bool = True  #: False where no tool on offer can serve some need
+    #: names of the tools that the instructions mean, one a need; empty for the first tool of each need
     named: tuple[str, ...] = field(default=(), repr=False)
 
 

@@ -166,11 +166,7 @@ class ToolCard(ToolText):
 
 
 class Catalog(Sequence[Tool]):
-    """The tools of a world, by number and by name.
-
-    Raises:
-        DataError: Two tools share a name.
-    """
+    """The tools of a world, by number and by name; raises DataError where two tools share a name."""
 
     def __init__(self, tools: Iterable[Tool], source: str = "catalog") -> None:
         self._tools = tuple(tools)
@@ -193,11 +189,7 @@ class Catalog(Sequence[Tool]):
         return tool in self._index if isinstance(tool, str) else tool in self._tools
 
     def number(self, name: str) -> int:
-        """The tool's number.
-
-        Raises:
-            UnknownName: No tool has that name.
-        """
+        """The tool's number; raises UnknownName where no tool has that name."""
         try:
             return self._index[name]
         except KeyError:

@@ -71,45 +71,32 @@ __all__ = ["Call", "Candidate", "Enforcement", "Episode", "Usage", "World", "Wor
 
 @dataclass(frozen=True)
 class World:
-    """Everything that is fixed about a world; makes episodes.
+    """Everything that is fixed about a world; makes episodes."""
 
-    Attributes:
-        catalog, tasks, answers: The tools, the tasks, and what calls of the tools return.
-        failures, judge: How calls fail, and how a lenient judge grades answers.
-        faas: Pay-per-use pricing; None for flat fees.
-        tokens: Prices of the model's tokens; None where they are free (they are counted all the same).
-        bill_failures: Executed calls that failed cost their price too.
-        bill_cold_start: Pay-per-use pricing bills the cold start.
-        gateway_s: Time that a refusal takes, seconds.
-        ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
-        slots: Calls of all tools together that may run at once; None for any number.
-        gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
-        measured_thinking: Seconds that a real model reports count as its time in place of `ttft_s` and `tokens_per_s`.
-        events: Makes the scheduled events of a task.
-        max_price: The price that counts as a full loss in the Quality of Plan.
-        alpha: Weight of performance in the Quality of Plan.
-        retriever: Finds the tools on offer in the catalogue; None where tasks list them.
-    """
-
+    #: catalog, tasks, answers: the tools, the tasks, and what calls of the tools return
     catalog: Catalog
     tasks: TaskSet
     answers: Answers
+    #: failures, judge: how calls fail, and how a lenient judge grades answers
     failures: FailureModel = field(default_factory=FailureModel)
     judge: Judge = field(default_factory=Judge)
-    faas: FaasPricing | None = None
+    faas: FaasPricing | None = None  #: pay-per-use pricing; None for flat fees
+    #: prices of the model's tokens; None where they are free (they are counted all the same)
     tokens: TokenPricing | None = None
-    bill_failures: bool = True
-    bill_cold_start: bool = False
-    gateway_s: float = 0.05
+    bill_failures: bool = True  #: executed calls that failed cost their price too
+    bill_cold_start: bool = False  #: pay-per-use pricing bills the cold start
+    gateway_s: float = 0.05  #: time that a refusal takes, seconds
+    #: ttft_s, tokens_per_s: time to the model's first token, seconds, and its speed after that
     ttft_s: float = 0.5
     tokens_per_s: float = 60.0
-    slots: int | None = None
-    gpu_capacity_mb: float | None = None
+    slots: int | None = None  #: calls of all tools together that may run at once; None for any number
+    gpu_capacity_mb: float | None = None  #: GPU memory that all tools share, MB; None for any amount
+    #: seconds that a real model reports count as its time in place of `ttft_s` and `tokens_per_s`
     measured_thinking: bool = False
-    events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None
-    max_price: float = 100.0
-    alpha: float = 0.5
-    retriever: "Retriever | None" = None
+    events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None  #: makes the scheduled events of a task
+    max_price: float = 100.0  #: the price that counts as a full loss in the Quality of Plan
+    alpha: float = 0.5  #: weight of performance in the Quality of Plan
+    retriever: "Retriever | None" = None  #: finds the tools on offer in the catalogue; None where tasks list them
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)

@@ -148,10 +148,10 @@ def prompt_ids(tokenizer: Any, text: str) -> list[int]:
         published: list[int] = tokenizer(text)["input_ids"]
         return published
     read = tokenizer(text, return_offsets_mapping=True)
-    found = []
-    for token, (start, end) in zip(read["input_ids"], read["offset_mapping"], strict=True):
-        found.append(tokenizer.convert_tokens_to_ids(spare(text[start:end])) if token == tokenizer.unk_token_id else token)
-    return found
+    return [
+        tokenizer.convert_tokens_to_ids(spare(text[start:end])) if token == tokenizer.unk_token_id else token
+        for token, (start, end) in zip(read["input_ids"], read["offset_mapping"], strict=True)
+    ]
 
 
 def completion_ids(tokenizer: Any, text: str) -> list[int]:

@@ -36,18 +36,12 @@ to_json = json.JSONEncoder(default=str, check_circular=False).encode
 
 
 class FunctionCall(NamedTuple):
-    """A call as the model wrote it.
+    """A call as the model wrote it."""
 
-    Attributes:
-        name: Name of the function, which may be anything that a model writes.
-        arguments: JSON text or an object, unread.
-        id: Pairs the call with its result in chat APIs.
-        extra: Fields that a provider added, such as a thought's signature; they go back to it unchanged.
-    """
-
-    name: str
-    arguments: Any = "{}"
-    id: str = ""
+    name: str  #: name of the function, which may be anything that a model writes
+    arguments: Any = "{}"  #: JSON text or an object, unread
+    id: str = ""  #: pairs the call with its result in chat APIs
+    #: fields that a provider added, such as a thought's signature; they go back to it unchanged
     extra: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -69,25 +63,15 @@ class FunctionCall(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """A message of a conversation; nothing changes it once it is written.
+    """A message of a conversation; nothing changes it once it is written."""
 
-    Attributes:
-        role: System, user, assistant or tool.
-        content: Its text.
-        calls: Calls of an assistant.
-        name: Name of the function, for a tool message.
-        call_id: Id of the call that it answers, for a tool message.
-        extra: Fields that a provider added, such as its reasoning; they go back to it unchanged.
-        tokens: Tokens of content and calls together.
-    """
-
-    role: str
-    content: str
-    calls: tuple[FunctionCall, ...] = ()
-    name: str = ""
-    call_id: str = ""
-    extra: Mapping[str, Any] | None = None
-    tokens: int = field(default=-1, repr=False)
+    role: str  #: system, user, assistant or tool
+    content: str  #: its text
+    calls: tuple[FunctionCall, ...] = ()  #: calls of an assistant
+    name: str = ""  #: name of the function, for a tool message
+    call_id: str = ""  #: id of the call that it answers, for a tool message
+    extra: Mapping[str, Any] | None = None  #: fields that a provider added, such as its reasoning; they go back to it unchanged
+    tokens: int = field(default=-1, repr=False)  #: tokens of content and calls together
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
@@ -104,18 +88,13 @@ MESSAGE_TOKENS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function as a model sees it, with the tokens its documentation takes.
+    """A function as a model sees it, with the tokens its documentation takes."""
 
-    Attributes:
-        name, description: Name and description in the documentation.
-        parameters: JSON schema of the arguments.
-        tokens: Tokens of the whole document.
-    """
-
+    #: name, description: name and description in the documentation
     name: str
     description: str
-    parameters: Mapping[str, Any]
-    tokens: int = field(default=-1, repr=False)
+    parameters: Mapping[str, Any]  #: JSON schema of the arguments
+    tokens: int = field(default=-1, repr=False)  #: tokens of the whole document
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
@@ -148,18 +127,13 @@ FINISH = Function(
 
 
 class Reply(NamedTuple):
-    """A model's message, its tokens and its time.
+    """A model's message, its tokens and its time."""
 
-    Attributes:
-        message, usage: The message, and what it took.
-        outcome: One of `OUTCOMES` where something went wrong; such a reply is never the final answer.
-        form: One of `FORMS` for the calls of a real model.
-    """
-
+    #: message, usage: the message, and what it took
     message: Message
     usage: Usage
-    outcome: str = ""
-    form: str = ""
+    outcome: str = ""  #: one of `OUTCOMES` where something went wrong; such a reply is never the final answer
+    form: str = ""  #: one of `FORMS` for the calls of a real model
 
     def count_in(self, counts: MutableMapping[str, int]) -> None:
         """Add the outcome and the form of the calls to the counts of an episode."""

@@ -83,9 +83,7 @@ def _read(text: str, path: Path) -> Reply:
         calls = tuple(
             FunctionCall(str(name), arguments, str(number), *more) for name, arguments, number, *more in document["calls"]
         )
-        usage = document["usage"]  # a list of counts in older files
-        if isinstance(usage, list):
-            usage = dict(zip(Usage._fields, usage, strict=False))
+        usage = document["usage"]
         counts = {name: int(value) for name, value in usage.items() if name != "seconds"}
         message = Message(ASSISTANT, str(document["content"]), calls, extra=document.get("extra"))
         about = str(document.get("outcome", "")), str(document.get("form", ""))

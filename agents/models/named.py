@@ -76,11 +76,7 @@ class ModelName(NamedTuple):
 
 
 def read_model_name(name: str) -> ModelName | None:
-    """Return the parts of a real model's name, or None if the name is not a real model's.
-
-    Raises:
-        ConfigError: A setting's value makes no sense.
-        UnknownName: There is no such setting; names the nearest.
+    """The parts of a real model's name, None for another; raises ConfigError or UnknownName for a setting that is wrong.
 
     >>> read_model_name("openai:tiny,temperature=0.5")
     ModelName(kind='openai', model='tiny', settings={'temperature': 0.5})

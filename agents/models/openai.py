@@ -258,12 +258,7 @@ def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> bool:
-    """Return whether a server refused a request for its too long context, by the server's own code or words.
-
-    Args:
-        status: HTTP status of the refusal.
-        codes: The error's code and type in the body, where it has them.
-        text: The body.
+    """Return whether a server refused a request for its too long context, by its HTTP status and its own codes or words.
 
     >>> context_is_too_long(400, (), "This model's maximum context length is 4096 tokens, however you requested 5000 tokens")
     True

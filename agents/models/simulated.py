@@ -233,9 +233,7 @@ class Simulated:
     def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:
         need_of, missing = self._reader.need_of, context.open
         others = [name for name in (*context.shown, *context.names) if need_of(name) not in missing]
-        if not others:
-            return self._stop(context)
-        return self._call(context, need, self._pick(others))
+        return self._call(context, need, self._pick(others)) if others else self._stop(context)
 
     def _call(self, context: Context, need: int, name: str) -> tuple[str, FunctionCall]:
         thought = f"I still need this: {self._reader.wish(need)}. {name} may have it."

@@ -9,12 +9,7 @@ LONGEST_WAIT_S = 120.0  # longest wait that a server may ask for; the client doe
 
 
 class Traffic:
-    """Requests of all agents and threads of this process.
-
-    Attributes:
-        in_flight: number of requests that are under way now, waits between tries included.
-        peak: the most there ever were.
-    """
+    """Requests of all agents and threads of this process: those in flight, waits between tries included, and their peak."""
 
     def __init__(self) -> None:
         self.in_flight = self.peak = 0

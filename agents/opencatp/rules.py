@@ -141,10 +141,8 @@ def chain_plan(task: OpenCATPTask, chain: tuple[str, ...]) -> Plan:
     Where the restored image is wanted beside texts, the readers stand one restorer earlier: the last one's image is the
     answer, and an answer is what nothing else reads.
     """
-    readers: list[str] = []
-    for want in task.wants:
-        if not want.is_image:
-            readers += [READER_OF[want.kind], *(["machine_translation"] if want.german else [])]
+    texts = [want for want in task.wants if not want.is_image]
+    readers = [tool for want in texts for tool in (READER_OF[want.kind], *["machine_translation"] * want.german)]
     return Plan.from_list(chain_items(chain, readers, any(want.is_image for want in task.wants)), tidy=False)
 
 

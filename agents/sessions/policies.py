@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.base import BaseEnv
 from ...envs.sessions.features import PRICE_UNIT, STATIC
 from ...envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from ...simulators.errors import ConfigError
@@ -30,7 +29,8 @@ from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import VALUES
 from ...simulators.status import LIMITS, Status
 from ..base import SESSION, Agent
-from ..seat import Seat, WorldSeat
+from ..oracle import env_of
+from ..seat import Seat
 
 Floats = NDArray[np.float64]
 _LOW, _HIGH = VALUES
@@ -236,9 +236,7 @@ class InformedPaced(IndexPolicy):
         super().__init__("informed-paced", memory=True, paced=True)
 
     def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
-        env: BaseEnv[Any, Any] | None = seat.env if isinstance(seat, WorldSeat) else None
-        if not isinstance(env, MarketplaceSessionEnv):
-            raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {SESSION}, got {type(env).__name__}")
+        env = env_of(seat, self.name, MarketplaceSessionEnv, SESSION)
         self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
         kept, lasts_s = call_times(self._episode.session.profiles)

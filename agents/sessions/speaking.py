@@ -59,10 +59,8 @@ class SimulatedSessionModel:
 
     It answers from memory where a fact is there, else calls any of the tools that serve and did not fail for this query, or the
     cheapest where it attends to prices. It leaves a query when every tool has failed, or when it tires. It keeps no notes from
-    query to query, as a model that is not asked to does not.
-
-    Args:
-        rates: Its rates of errors: `attend_costs`, `wrong_tool`, `stubborn` and `tire`; the others say nothing here.
+    query to query, as a model that is not asked to does not. Of the rates it has `attend_costs`, `wrong_tool`, `stubborn`,
+    `tire`.
     """
 
     name = SIMULATED

@@ -179,14 +179,7 @@ def solution_reward(passed: bool, matched: bool) -> int:
 
 
 def passed(answer: str | None) -> bool:
-    """Return whether a solution passes: it ends in a meaningful answer.
-
-    Args:
-        answer: The final answer; None where the solution gave up or was cut off.
-
-    Returns:
-        False too for an empty answer and for one that apologises.
-    """
+    """Return whether a final answer (None: gave up, or cut off) is meaningful: neither empty nor an apology."""
     return answer is not None and bool(answer.strip()) and _APOLOGIES.search(answer) is None
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costgym.agents.btp.usefulness_model import load_usefulness
+from costgym.agents.btp.usefulness import load_usefulness
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
 from costgym.experiments.play.experience import ExperienceSettings, collect_experience

@@ -27,7 +27,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.agents.checkpoints import load_weights, newest
-from costgym.agents.function import FunctionAgent
+from costgym.agents.registry import FunctionAgent
 from costgym.agents.sessions.network import SessionNetwork
 from costgym.envs.sessions.features import MEMORIES
 from costgym.experiments.play.rollout import play

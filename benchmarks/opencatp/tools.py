@@ -9,6 +9,7 @@ effect of the order of restoration, and, from the outcome table, what the inform
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -18,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.opencatp import OpenCATPTask, tasks
-from costgym.simulators.opencatp.backends import measures
-from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, run_chain, run_images, run_texts
+from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, run_images, run_texts
 from costgym.simulators.opencatp.backends.tiny import WEIGHTS, TinyBackend
 from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scenes import degrade
@@ -28,6 +28,9 @@ from costgym.simulators.opencatp.scoring import similarity
 from costgym.simulators.opencatp.scoring.evaluation import split_samples
 from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, READER_OF, OutcomeTable
 from costgym.simulators.quality import quality_of_plan
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.helpers.vision import REPAIRS, delta_e, psnr, run_chain
 
 Images = NDArray[np.uint8]
 
@@ -58,18 +61,18 @@ def tools(weights: Path, count: int) -> None:
     print(f"clean images                      {read(clean)}")
     for d in (13, 11, 14, 7):
         kind = degrade.COMBINATIONS[d][0]
-        before, tool = faulty(d), degrade.REPAIRS[kind]
+        before, tool = faulty(d), REPAIRS[kind]
         after = run_images(backend, tool, before)
-        a, b = measures.psnr(before, clean).mean(), measures.psnr(after, clean).mean()
-        e, f = measures.delta_e(before, clean).mean(), measures.delta_e(after, clean).mean()
+        a, b = psnr(before, clean).mean(), psnr(after, clean).mean()
+        e, f = delta_e(before, clean).mean(), delta_e(after, clean).mean()
         print(f"\n{kind}, {tool}: PSNR {a:.2f} -> {b:.2f} dB ({b - a:+.2f}), ΔE {e:.2f} -> {f:.2f} ({f / e - 1:+.0%}),", end="")
         print(f" image score {image_score(before):.3f} -> {image_score(after):.3f}")
         print(f"  before  {read(before)}\n  after   {read(after)}")
         harm = run_images(backend, tool, clean)
-        print(f"  on clean images: {measures.psnr(harm, clean).mean():.1f} dB, image score {image_score(harm):.3f}")
+        print(f"  on clean images: {psnr(harm, clean).mean():.1f} dB, image score {image_score(harm):.3f}")
     print("\nimage score, degraded -> restored in the camera's reverse order (restored in the worst order)")
     for d, name in enumerate(degrade.NAMES):
-        chain = [t for t in RESTORERS if t in [degrade.REPAIRS[k] for k in degrade.COMBINATIONS[d]]]
+        chain = [t for t in RESTORERS if t in [REPAIRS[k] for k in degrade.COMBINATIONS[d]]]
         images = faulty(d)
         orders = [c for c in CHAINS if sorted(c) == sorted(chain)]
         worst = min(image_score(run_chain(backend, c, images)) for c in orders)
@@ -146,7 +149,7 @@ def best_plans(table: OutcomeTable) -> list[tuple[OpenCATPTask, int, float, str,
 def trade_off(path: Path | None) -> None:
     """Report what the best fixed plans contain and leave out, by size level and by kind of task."""
     plans = best_plans(OutcomeTable.load(path))
-    suggested = {k: degrade.REPAIRS[k] for k in degrade.KINDS}
+    suggested = {k: REPAIRS[k] for k in degrade.KINDS}
 
     def share(levels: tuple[int, ...], test: object) -> float:
         return float(np.mean([test(t, r) for t, level, _, _, r in plans if level in levels]))  # type: ignore[operator]

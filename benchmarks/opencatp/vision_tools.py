@@ -28,17 +28,20 @@ from costgym.agents.settings import PolicyConfig, TrainerSettings
 from costgym.experiments.train.run import METRICS, Callback, TrainingRun, open_run, require_modules
 from costgym.simulators.bounds import Count
 from costgym.simulators.errors import require
-from costgym.simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
+from costgym.simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS
 from costgym.simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
 from costgym.simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
 from costgym.simulators.opencatp.scenes import degrade, language
 from costgym.simulators.opencatp.scenes import scene as scenes
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.helpers.vision import REPAIRS, run_chain
+
 if TYPE_CHECKING:
     import torch
 
 VERSION = "1"
-_OWN = {tool: kind for kind, tool in degrade.REPAIRS.items()}
+_OWN = {tool: kind for kind, tool in REPAIRS.items()}
 _IMAGE_BATCH, _READER_BATCH, _TEXT_BATCH = 24, 48, 96
 
 

@@ -27,7 +27,7 @@ def make_player(
     that judges results for BTP, which plans from `experience` (EXPLORER:USES, or a file); those uses have a seed only with a
     classifier. `at_hand` is the model, where it is loaded already."""
     from ..agents.btp.experience import Experience
-    from ..agents.btp.usefulness_model import load_usefulness
+    from ..agents.btp.usefulness import load_usefulness
     from ..agents.registry import find_agent, make_agent
     from ..envs.registration import class_of, make
     from ..experiments.play.execution.engine import Local, default_jobs

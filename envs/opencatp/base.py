@@ -33,7 +33,7 @@ from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
 from ...simulators.quality import MAX_PRICE_USD, check_alpha
 from ...simulators.tasks import Grade
-from ..base import ActType, BaseEnv, Instance, ObsType, no_episode
+from ..base import ActType, BaseEnv, Document, Instance, ObsType, no_episode
 from ..seats import PlanSeat
 
 if TYPE_CHECKING:
@@ -200,11 +200,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Quality of Plan so far: alpha * score - (1 - alpha) * price / max_price, with the score once the plan is finished."""
         return float(self._return)
 
-    @property
-    def exceeded(self) -> str | None:
-        """The resource whose limit was passed, if any."""
-        return self._exceeded
-
     def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
         """Return whether the given use of price, seconds, tokens and calls keeps all limits."""
         self._exceeded = self.budget.exceeded(*spent)
@@ -296,9 +291,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         elsewhere = {} if data is None else {"outcomes": data}
         return {**settings, "profile": document["profile"], **elsewhere}
 
@@ -322,7 +315,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _begin_calls(self) -> PlanEpisode:
         """The present episode on the tool world's clock, before any call."""
-        return self._worlds[self.size_level].episode_of(self.task, self.sample, self._episode_seed(), self.budget)
+        seed = -1 if self._seed is None else self._seed  # without one it cannot be replayed
+        return self._worlds[self.size_level].episode_of(self.task, self.sample, seed, self.budget)
 
     def _graded(self, episode: PlanEpisode) -> PlanEpisode:
         """An episode with what the environment knows of it: whether it is over, its grade and the limit that was passed."""
@@ -350,10 +344,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _grade(self) -> Grade | None:
         good = self._valid and self._score >= self.success_score
         return Grade(float(self._score), bool(good), bool(good)) if self._over else None
-
-    def _episode_seed(self) -> int:
-        """The seed of the episode; -1 without one, in which case it cannot be replayed."""
-        return -1 if self._seed is None else self._seed
 
     def figures(self) -> dict[str, Any]:
         """Score, Quality of Plan, validity, seconds without concurrency, sample, size level and the draw of the sample."""

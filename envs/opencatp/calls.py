@@ -14,7 +14,7 @@ from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
-from ..base import checked_action
+from ..base import Document, checked_action
 from .base import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
@@ -257,7 +257,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         elif not self.action_masks()[action]:
             episode.refuse()
             self._status = Status.FORBIDDEN
-            if action < len(CALLS) and self._is_open(*CALLS[action]):
+            tool, source = CALLS[action] if action < len(CALLS) else ("", "")
+            if tool and episode.call_of(tool) is None and episode.is_ready(source):  # open, whatever it costs
                 self._status = Status.OVER_BUDGET
         elif action == self.wait_action:
             episode.wait_for_end()
@@ -280,10 +281,6 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         truncated = not self._over and self._steps >= self.max_steps
         self._return += reward
         return self._observe(), reward, self._over, truncated, self._info()
-
-    def _is_open(self, tool: str, source: str) -> bool:
-        """Return whether a call could be made, whatever it costs."""
-        return self._episode.call_of(tool) is None and self._episode.is_ready(source)
 
     def _payable(self) -> set[str]:
         """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""
@@ -357,9 +354,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         }
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         # records without a form were made when there was only one, and without an enforcement when a limit ended the episode
         return super().world_arguments(document, {"concurrent": True, "enforcement": "terminate", **settings}, data)
 

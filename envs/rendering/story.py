@@ -120,9 +120,8 @@ def _chosen(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> str:
     chosen = [(before.info["execution_time_s"], world.action_text(step.action)) for before, step in pairwise(steps)]
     if not world.in_time:
         return wrapped("Written: ", " | ".join(name for _, name in chosen))
-    lines = []
-    for at_s, names in groupby(chosen, key=lambda pair: pair[0]):
-        lines.append(wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)))
+    times = groupby(chosen, key=lambda pair: pair[0])
+    lines = [wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)) for at_s, names in times]
     return "\n".join(["Actions", *lines])
 
 

@@ -230,12 +230,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     def read_reset(
         self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
     ) -> tuple[Mask, kernels.Starts, NDArray[np.uint64], Mask]:
-        """Read the arguments of a reset, before any state changes.
-
-        Returns:
-            (N,) the environments to reset; what their episodes begin with; (N, 4) new states of generators; and (N,) where
-            these are taken.
-        """
+        """Read a reset before any state changes: who is reset, their starts, (N, 4) new generators, and where those hold."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         options, count = options or {}, self.num_envs
         mask = options.get("reset_mask")
@@ -273,11 +268,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         return np.array([self._row_of[number] for number in wanted], np.int64)
 
     def _draw(self, where: Mask | None, given: NDArray[np.int64] | None = None) -> kernels.Starts:
-        """What the episodes that begin in `where` begin with; rows of -1 where the kernels draw them.
-
-        Args:
-            given: rows that are taken instead of drawn ones.
-        """
+        """What the episodes that begin in `where` begin with, `given` rows or drawn ones; -1 where the kernels draw them."""
         if not self._by_row or where is None or not where.any():
             return self._undrawn
         rows, draws = self._undrawn.tasks.copy(), self._undrawn.seeds.copy()
@@ -394,11 +385,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         return out
 
     def _info(self, out: Any, where: Mask | None = None) -> dict[str, Any]:
-        """The figures, each with its mask.
-
-        Args:
-            where: the environments that have some, in copies of the arrays that are zero elsewhere; None for all.
-        """
+        """The figures, each with its mask: of the environments in `where`, zero elsewhere, or of all."""
         info: dict[str, Any] = self.figures(out)
         if where is not None:
             info = {key: array.copy() for key, array in info.items()}
@@ -408,11 +395,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         return info
 
     def action_masks(self) -> Mask:
-        """The present action masks, (N, actions) bool.
-
-        Raises:
-            EpisodeOver: no episode has begun.
-        """
+        """The present action masks, (N, actions) bool; raises EpisodeOver where no episode has begun."""
         if self._mask is None:
             raise EpisodeOver("no episode has begun; call reset() first")
         return self._mask.copy()

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from ...agents.base import Agent
-from ...agents.function import Policy, as_agent
 from ...agents.models.base import RETRIED
+from ...agents.registry import Policy, as_agent
 from ...envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ...simulators.episode import Episode
 from ...simulators.errors import ConfigError, InfrastructureError

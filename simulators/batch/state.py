@@ -107,15 +107,10 @@ class _Largest(NamedTuple):
 
 
 class Batch:
-    """N episodes as arrays.
+    """N episodes as arrays, of tasks named by their place in `numbers`, to which `add` adds.
 
-    Args:
-        world: The world that they play in.
-        numbers: The tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
-        budget, enforcement: See `World.episode`; they hold for all episodes.
-        columns: Number of candidates that can be called; None for all.
-        most: Most calls that an episode submits, where that is known; it bounds the memory.
-        at_once: Most calls that are in flight at once or not reported yet, where that is known.
+    `columns` is the number of candidates that can be called. The most calls that an episode submits, and that are in flight
+    `at_once` or not reported yet, bound the memory where they are known.
     """
 
     def __init__(

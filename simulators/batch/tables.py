@@ -131,15 +131,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bo
 
 
 def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, beside: Tables | None = None) -> Tables:
-    """Make the tables of some tasks of a world, in the order of `numbers`.
-
-    Args:
-        columns: Number of candidates that can be called; None for the most that any task has.
-        beside: Tables of other tasks, to which these will be added.
-
-    Raises:
-        ConfigError: A task has more needs or events than fit.
-    """
+    """The tables of some tasks, in the order of `numbers`, to be added to those `beside`; `columns` None: all candidates."""
     tasks = [world.tasks[number] for number in numbers]
     candidates = [world.candidates(number) for number in numbers]
     notices = [sorted(world.notices(number), key=lambda notice: notice.at_s) for number in numbers]

@@ -1,4 +1,4 @@
-"""Effects of calls in a batch, compiled: rule 13 of `world`, as `writes.store` plays it for one episode in Python.
+"""Effects of calls in a batch, compiled: rule 13 of `world`, as `simulators.writes` plays it for one episode in Python.
 
 Calls have no arguments here, so an effect is always about a need that wants it.
 """
@@ -19,7 +19,7 @@ ENTITY = np.dtype(
     [("since", np.float64), ("count", np.int32), ("seen", np.int32), ("duplicates", np.int32), ("perhaps", np.bool_)],
     align=True,
 )
-"""The effects on what a need wants; see `writes.store.Record`. With a count of 0, `since` says nothing."""
+"""The effects on what a need wants; see `simulators.writes.Record`. With a count of 0, `since` says nothing."""
 
 _READ, _WRITE, _CHECK, _UNDO = READ, WRITE, CHECK, UNDO
 _OK, _NO_DATA = int(Status.OK), int(Status.NO_DATA)
@@ -152,7 +152,7 @@ def is_due(tables: Any, state: Any, i: int, slot: int, wanted: Any) -> bool:
 
 @inlined
 def figures(tables: Any, state: Any, i: int) -> Any:
-    """The figures of the present state in the order of `writes.store.WriteFigures`, as if it were the final one."""
+    """The figures of the present state in the order of `simulators.writes.WriteFigures`, as if it were the final one."""
     e = state.episodes[i]
     wanted, correct, duplicates, surplus, lost = tables.state[e.task], True, 0, 0, 0.0
     for need in range(tables.need_count[e.task]):

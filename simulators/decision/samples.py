@@ -47,11 +47,7 @@ def called(tool: str) -> str:
 
 
 class DecisionSettings(StrictModel):
-    """Settings of the samples.
-
-    Raises:
-        ConfigError: An unknown field, or a value that makes no sense.
-    """
+    """Settings of the samples; raises ConfigError for an unknown field or a value that makes no sense."""
 
     #: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
     counts: Mapping[str, tuple[_Tally, _Tally, _Tally]] = Field(default_factory=lambda: dict(COUNTS), min_length=1)

@@ -59,11 +59,7 @@ class CandidateSampler:
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}
 
     def cluster(self, tool: str) -> int:
-        """The cluster of a tool of the pool, by the tool's name.
-
-        Raises:
-            UnknownName: It is not in the pool.
-        """
+        """The cluster of a tool of the pool, by the tool's name; raises UnknownName where it is not in the pool."""
         if tool not in self._index:
             raise UnknownName("tool", tool, self._index)
         return self.labels[self._index[tool]]

@@ -152,11 +152,7 @@ def _by_id(numbering: str) -> dict[int, OpenCATPTask]:
 
 
 def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
-    """A task by its number.
-
-    Raises:
-        UnknownName: No task has it; the message names both numberings.
-    """
+    """A task by its number; raises UnknownName, which names both numberings, where no task has it."""
     if numbering not in ("old", "new"):
         raise ConfigError("numbering", f"expected old or new, got {numbering!r}")
     found = _by_id(numbering).get(task_id) if isinstance(task_id, int) else None

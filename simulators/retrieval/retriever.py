@@ -8,29 +8,92 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from ..bounds import StrictModel, within
+from ..calls import Candidate
+from ..draws import Draws, DrawSource, stable_integer
+from ..episode import Episode
 from ..tasks import KeptTasks, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
-from .open_episode import OpenEpisode
 from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
+
+
+class OwnDraws(Draws):
+    """The uniforms of one tool by itself. They depend on the tool and not on when, or by what search, it was found."""
+
+    def __init__(self, source: DrawSource, seed: int, task: int, tool: int) -> None:
+        self._own = Draws(source, seed, stable_integer(task, "found", tool), 0)
+        self.seed, self.task, self.slots = seed, task, 0
+
+    def at(self, k: int, slot: int) -> list[float]:
+        return self._own.at(k, 0)
+
+    def beyond(self, k: int, slot: int) -> list[float]:
+        return self._own.beyond(k, 0)
+
+
+class OpenEpisode(Episode):
+    """A task whose tools on offer grow as its agent searches. Slots of found tools follow those that were there first."""
+
+    __slots__ = ("_found",)
+    _found: dict[int, OwnDraws]
+
+    def offer(self, numbers: Sequence[int]) -> list[Candidate]:
+        """Offer more tools by their numbers in the catalogue and return the new candidates; those on offer are left out."""
+        self._alive()
+        self.log.append(("offer", tuple(numbers)))
+        known = {candidate.number for candidate in self.candidates}
+        return [self._append(number) for number in dict.fromkeys(numbers) if number not in known]
+
+    def _append(self, number: int) -> Candidate:
+        world, slot = self.world, len(self.candidates)
+        found = world.candidate(self.task, slot, world.catalog[number].name)
+        if slot == self._draws.slots - 1:
+            self._found = {}
+        # by the tool and not by the slot: the order of searches must not change a tool's luck
+        self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
+        self.candidates = (*self.candidates, found)
+        for counts in (self.counts, self.successes, self._busy):
+            counts.append(0)
+        self._chains.append(None)
+        self._idle.append(None)
+        self._windows.append(None)
+        self.factors.append(1.0)
+        if world.events is not None:
+            self._announce(found)
+        return found
+
+    def _announce(self, found: Candidate) -> None:
+        """Let past events that concern a new tool show in it, and announce later ones."""
+        assert self.world.events is not None
+        for event in self.world.events(self.task, (found,)):
+            if event.kind == "preference_change":
+                continue  # it concerns the user, and is scheduled already
+            if event.at_s > self.now_s:
+                self._schedule(event.at_s - self.now_s, self._happen, event)
+            elif event.kind == "price_change":
+                self.factors[found.index] *= event.factor
+            elif event.kind == "ban":
+                self.banned.add(found.index)
+            else:
+                self.banned.discard(found.index)
+
+    def draws_of(self, slot: int) -> Draws:
+        return self._found[slot] if slot >= self._draws.slots - 1 > 0 else self._draws
+
 
 RETRIEVERS = ("bm25", "embedding", "oracle")
 
 
 class Retrieval(StrictModel):
-    """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``.
+    """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``."""
 
-    Attributes:
-        retriever: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra
-            `retrieval`), "oracle" puts the tools that serve the task first.
-        k: Tools that the query brings, and that each further search of an agent brings.
-        seconds: Simulated time of a search.
-        level: Instruction level whose text is the first query; None for the task's plain one.
-    """
-
+    #: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra `retrieval`), "oracle"
+    #: puts the tools that serve the task first
     retriever: Literal["bm25", "embedding", "oracle"] = "bm25"
+    #: tools that the query brings, and that each further search of an agent brings
     k: int = within("source.candidates", default=5)
+    #: instruction level whose text is the first query; None for the task's plain one
     level: Literal["statement", "category", "tool", "api", "hybrid"] | None = None
-    seconds: float = within("source.candidates.seconds", default=0.3)
+    seconds: float = within("source.candidates.seconds", default=0.3)  #: simulated time of a search
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,7 @@ import pytest
 import costgym
 from costgym.agents.sb3 import needed
 from costgym.envs.marketplace import MarketplaceEnv
+from costgym.envs.seats import prices_of
 from costgym.envs.templates import NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import ConfigError, UnknownName
 
@@ -67,7 +68,7 @@ def test_candidates_stand_by_need_then_by_price_and_those_of_no_use_last() -> No
         for row in range(len(tools)):
             candidate = env.candidate(row)
             assert env.action_of(candidate.index) == row
-            assert env.prices(tools)[row] == pytest.approx(candidate.quote)
+            assert prices_of(tools, env.world.max_price)[row] == pytest.approx(candidate.quote)
 
 
 def test_the_useful_calls_are_those_that_can_bring_a_missing_fact() -> None:

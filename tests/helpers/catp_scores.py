@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from costgym.simulators.opencatp.scenes.degrade import COMBINATIONS, REPAIRS
+from costgym.simulators.opencatp.scenes.degrade import COMBINATIONS
 from costgym.simulators.opencatp.tools import OUTPUT_OF_READER
+from tests.helpers.vision import REPAIRS
 
 _ORDER = ("image_denoising", "image_super_resolution", "image_deblurring", "image_colorization")
 _WEIGHT = {

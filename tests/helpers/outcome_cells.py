@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costgym.simulators.opencatp.backends.base import Backend, run_chain, run_texts
+from costgym.simulators.opencatp.backends.base import Backend, run_texts
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
 from costgym.simulators.opencatp.scoring.table import CHAINS, READER_OF, WANTED, OutcomeTable, wanted_texts
+from tests.helpers.vision import image_score, run_chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def spot_check(
         scene, chain = scenes.make_scene(int(table.meta["seed"]), sample), CHAINS[number]
         faulty = degrade.degrade(scene.image, d, int(table.meta["seed"]), sample)
         image = run_chain(backend, chain, faulty[None])
-        executed = {"image": similarity.image_score(image[0], scene.image)}
+        executed = {"image": image_score(image[0], scene.image)}
         for name, truth in zip(WANTED, wanted_texts(scene), strict=True):
             texts = run_texts(backend, READER_OF[name.removesuffix("_de")], image)
             if name.endswith("_de"):

@@ -36,55 +36,36 @@ _EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 
 
 class View(NamedTuple):
-    """The tables behind observations, over tasks (T), candidates (M), epochs (E + 1) and needs (6).
+    """The tables behind observations, over tasks (T), candidates (M), epochs (E + 1) and needs (6)."""
 
-    Attributes:
-        tools: (T, M, 16) `observation["tools"]` at the start.
-        plain: (T, 6, 3) `observation["needs"]` at the start.
-        mask: (T, E + 1, A) the actions that are possible in an epoch, budgets, needs and `wait` aside.
-        quote: (T, E + 1, M) the price column by epoch.
-        dues: (T, E + 1, M) what a row's call is quoted at by epoch, in the scenario's currency.
-        slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
-        roles: (T, M, 5) `observation["roles"]`, where the world has writes.
-        serves: (T, M) the needs that a row serves, as in `marketplace.Template.serves`.
-        concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
-        highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
-        choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
-        max_steps, scale, loss, alpha: of `MarketplaceEnv`.
-        time_limit: steps after which an episode is truncated whatever it says.
-        autoreset: a step of an episode that has ended begins a new one instead.
-        fresh: a step's `Out.tools` holds nothing yet, so every row is written.
-        price_share, seconds_share, calls_share: 1 / limit, or 0.
-        judged: the lenient grade counts.
-        resource: index of the resource that `cost_sum` reports.
-    """
-
-    tools: NDArray[np.float32]
-    plain: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    quote: NDArray[np.float32]
-    dues: NDArray[np.float64]
-    slots: NDArray[np.int16]
-    rows: NDArray[np.int16]
-    roles: NDArray[np.float32]
-    serves: NDArray[np.uint8]
-    concurrent: bool
-    useful: bool
-    highest: float
-    least: float
-    choices: int
+    tools: NDArray[np.float32]  # (T, M, 16) `observation["tools"]` at the start
+    plain: NDArray[np.float32]  # (T, 6, 3) `observation["needs"]` at the start
+    mask: NDArray[np.bool_]  # (T, E + 1, A) the actions that are possible in an epoch, budgets, needs and `wait` aside
+    quote: NDArray[np.float32]  # (T, E + 1, M) the price column by epoch
+    dues: NDArray[np.float64]  # (T, E + 1, M) what a row's call is quoted at by epoch, in the scenario's currency
+    slots: NDArray[np.int16]  # (T, M) the candidate of each row of `tools`
+    rows: NDArray[np.int16]  # (T, M) the row of each candidate
+    roles: NDArray[np.float32]  # (T, M, 5) `observation["roles"]`, where the world has writes
+    serves: NDArray[np.uint8]  # (T, M) the needs that a row serves, as in `marketplace.Template.serves`
+    concurrent: bool  # calls run side by side
+    useful: bool  # `mask` is ``useful``
+    highest: float  # bound of prices and clocks in an observation
+    least: float  # bound of shares that are left in an observation
+    choices: int  # number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw
     max_steps: int
-    time_limit: int
-    autoreset: bool
-    fresh: bool
+    time_limit: int  # steps after which an episode is truncated whatever it says
+    autoreset: bool  # a step of an episode that has ended begins a new one instead
+    fresh: bool  # a step's `Out.tools` holds nothing yet, so every row is written
+    # scale, loss, alpha: of `MarketplaceEnv`
     scale: float
     loss: float
     alpha: float
+    # price_share, seconds_share, calls_share: 1 / limit, or 0
     price_share: float
     seconds_share: float
     calls_share: float
-    judged: bool
-    resource: int
+    judged: bool  # the lenient grade counts
+    resource: int  # index of the resource that `cost_sum` reports
 
 
 class Out(NamedTuple):

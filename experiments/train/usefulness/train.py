@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....agents.btp.usefulness import RuleBased, Usefulness
-from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, WordModel
+from ....agents.btp.usefulness import FILE, NUMBERS, LearntUsefulness, RuleBased, Usefulness, WordModel
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
 from ...play.files import write_atomically

@@ -28,21 +28,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ApiDocument:
-    """The documentation of an API.
+    """The documentation of an API."""
 
-    Attributes:
-        key: Category, tool, API.
-        description, tool_description: Descriptions of the API and its tool, in the provider's words.
-        parameters: JSON schema of the arguments.
-        typed: `response` holds type names rather than values.
-    """
-
-    key: Key
-    description: str
-    parameters: Mapping[str, Any]
+    key: Key  # category, tool, API
+    description: str  # of the API, in the provider's words
+    parameters: Mapping[str, Any]  # JSON schema of the arguments
     tool_description: str = ""
     response: Any = None
-    typed: bool = False
+    typed: bool = False  # `response` holds type names rather than values
     score: Score | None = None
 
 

@@ -301,7 +301,8 @@ def load_anytool(
         record.text("query")
         if identifier not in dropped:
             wanted.append((record, identifier, list(keys)))
-    known = _tools_near(Path(folder)) if tools is None else need_folder(Path(tools), "tool documents")
+    beside = [Path(folder) / place for place in ("data/toolenv/tools", "toolenv/tools", "tools")]
+    known = first_existing(beside) if tools is None else need_folder(Path(tools), "tool documents")
     if known is not None:
         library = Library(known, None)
         documents = {key: library.complete(document) for key, document in documents.items()}
@@ -329,11 +330,6 @@ def _find(place: Path) -> Path:
     if found is None:
         raise DataError(place, f"holds no AnyToolBench queries; expected {FILE} or atb_data/{FILE}")
     return found
-
-
-def _tools_near(place: Path) -> Path | None:
-    """The folder of tool documents in a data folder, or None."""
-    return first_existing([place / "data" / "toolenv" / "tools", place / "toolenv" / "tools", place / "tools"])
 
 
 LEVEL_FILES = {"statement": "_cut", "category": "_level_cate", "tool": "_level_tool", "api": "_level_api", "hybrid": "_ground"}

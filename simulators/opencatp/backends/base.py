@@ -60,10 +60,3 @@ def run_texts(backend: Backend, tool: str, inputs: Images | Sequence[str]) -> li
     if isinstance(out, np.ndarray):
         raise DataError(f"output of {tool}", "expected texts, got images; name a reader or a text tool")
     return out
-
-
-def run_chain(backend: Backend, chain: Sequence[str], images: Images) -> Images:
-    """Restorers one after the other; an empty chain gives the images back."""
-    for tool in chain:
-        images = run_images(backend, tool, images)
-    return images

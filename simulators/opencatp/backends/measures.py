@@ -1,4 +1,4 @@
-"""Plain image measures: signal to noise and colour difference."""
+"""Images in CIE L*a*b*, in which distances are differences of colour."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,6 @@ _XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072
 _WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
-def psnr(images: Images, wanted: Images) -> NDArray[np.float64]:
-    """Peak signal-to-noise ratio per image, dB, (n,); infinite for equal images."""
-    error = np.mean((images.astype(np.float64) - wanted) ** 2, axis=(1, 2, 3))
-    with np.errstate(divide="ignore"):
-        ratio: NDArray[np.float64] = 10 * np.log10(255.0**2 / error)
-    return ratio
-
-
 def lab(images: Images) -> NDArray[np.float64]:
     """CIE L*a*b* (D65) of sRGB images, same shape."""
     srgb = images.astype(np.float64) / 255
@@ -26,12 +18,6 @@ def lab(images: Images) -> NDArray[np.float64]:
     ratio = linear @ _XYZ.T / _WHITE
     f = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
-
-
-def delta_e(images: Images, wanted: Images) -> NDArray[np.float64]:
-    """Mean CIE76 colour difference per image, (n,)."""
-    difference: NDArray[np.float64] = np.linalg.norm(lab(images) - lab(wanted), axis=-1).mean((1, 2))
-    return difference
 
 
 def srgb(values: NDArray[np.float64]) -> Images:

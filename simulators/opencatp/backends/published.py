@@ -91,11 +91,6 @@ class PublishedBackend:
         self._loaders = dict(loaders or {})
         self._loaded: OrderedDict[str, Loaded] = OrderedDict()
 
-    @property
-    def in_memory(self) -> tuple[str, ...]:
-        """Tools whose models are loaded, least recently used first."""
-        return tuple(self._loaded)
-
     def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
         check_inputs(tool, inputs)
         import torch

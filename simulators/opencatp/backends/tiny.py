@@ -133,15 +133,6 @@ class TinyBackend:
             return np.concatenate(parts) if parts else images.copy()
         return [text for part in parts for text in part]
 
-    def detect(self, images: Images) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
-        """Objects per image as (name, confidence, (left, top, right, bottom) in px); at most one of each name."""
-        import torch
-
-        check_inputs("object_detection", images)
-        with torch.inference_mode():
-            centres, sides = self.network("object_detection")(self._tensor(images))
-            return decode_boxes(centres, sides)
-
     def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
         import torch
 

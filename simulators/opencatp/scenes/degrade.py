@@ -31,12 +31,6 @@ NAMES = tuple(" ".join(c) for c in COMBINATIONS)
 
 FACTOR = 2  # low resolution keeps every second pixel in each direction
 NOISE_SIGMA = 36.0  # of 255
-REPAIRS = {
-    LOW_RESOLUTION: "image_super_resolution",
-    NOISE: "image_denoising",
-    BLUR: "image_deblurring",
-    GREY: "image_colorization",
-}
 
 # A disc of radius 2.4 px, area covered in tenths of a pixel.
 _DISC = np.array(

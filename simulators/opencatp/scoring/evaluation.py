@@ -66,15 +66,10 @@ class PlanOutcome(NamedTuple):
 
 
 class _Sink:
-    """Something made from the task's image: the restorers it went through, and the reader and text tools after them.
+    """Something made from the task's image: its `chain` of restorers, then the `route` through a reader and text tools.
 
     All plans share these objects, which know what each further tool makes of them: plans are read by walking from one to the
     next, and reading many makes little for the garbage collector to look through.
-
-    Attributes:
-        chain: Restorers.
-        route: Reader and text tools; none for an image.
-        kind: ``image``, or what the reader reads.
     """
 
     __slots__ = ("_after", "chain", "kind", "route")

@@ -97,12 +97,6 @@ def image_features(images: NDArray[np.uint8]) -> Features:
     return np.concatenate(out, 1)
 
 
-def image_score(image: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> float:
-    """Cosine of centred features of two images, (height, width, 3): 1 for the same image, near 0 for unrelated ones."""
-    a, b = image_features(image[None])[0].astype(np.float64), image_features(wanted[None])[0].astype(np.float64)
-    return float(np.clip(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), -1.0, 1.0))
-
-
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 

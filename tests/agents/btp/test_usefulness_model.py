@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from costgym import DataError
-from costgym.agents.btp.usefulness import Observed
-from costgym.agents.btp.usefulness_model import (
+from costgym.agents.btp.usefulness import (
     FILE,
     NUMBERS,
     LearntUsefulness,
+    Observed,
     WordModel,
     load_usefulness,
     numbers_of,

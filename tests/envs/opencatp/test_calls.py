@@ -121,7 +121,7 @@ def test_a_passed_limit_ends_the_episode_without_a_score() -> None:
     env.reset(options={"task": 24, "level": 0})
     env.step(call("image_captioning"))
     _, _, over, _, info = env.step(WAIT)
-    assert (over, info["score"], info["is_success"], env.exceeded) == (True, 0.0, False, "seconds")
+    assert (over, info["score"], info["is_success"], env.account().exceeded) == (True, 0.0, False, "seconds")
 
 
 def test_a_call_that_the_budget_cannot_pay_is_masked_and_refused_by_default() -> None:
@@ -174,7 +174,7 @@ def test_what_a_passed_limit_does_is_the_users_choice() -> None:
         assert env.action_masks()[call("image_captioning")]
         over = env.step(call("image_captioning"))[2]
         info = env.step(env.finish_action)[4]
-        ends[enforcement] = over, info["score"], info["is_success"], env.exceeded
+        ends[enforcement] = over, info["score"], info["is_success"], env.account().exceeded
     assert ends == {"terminate": (True, 0.0, False, "seconds"), "record": (False, 0.0, False, "seconds")}
     with pytest.raises(UnknownName, match="enforcement"):
         make(enforcement="ask")

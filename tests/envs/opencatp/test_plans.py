@@ -116,7 +116,7 @@ def test_a_passed_limit_ends_the_episode_without_a_score() -> None:
     env = make(budget={"price": 0.05, "calls": 5})
     env.reset(options={"task": 24, "level": 3})
     _, reward, terminated, _, info = env.step(ACTION_TOKENS.index(80006))
-    assert (terminated, info["is_success"], info["score"], env.exceeded) == (True, False, 0.0, "price")
+    assert (terminated, info["is_success"], info["score"], env.account().exceeded) == (True, False, 0.0, "price")
     assert info["budget_remaining_price"] == 0.05 - v100().price("image_denoising", 3)
     assert info["budget_remaining_calls"] == 4
     assert info["budget_remaining_seconds"] == float("inf")

@@ -22,13 +22,13 @@ from costgym.experiments.pages.opencatp_images import (
     SceneImages,
     images_section,
 )
-from costgym.simulators.opencatp.backends.base import run_chain
 from costgym.simulators.opencatp.backends.tiny import TinyBackend
 from costgym.simulators.opencatp.scenes.degrade import degrade
 from costgym.simulators.opencatp.scenes.scene import make_scene
 from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
 from costgym.simulators.opencatp.scoring.table import OutcomeTable
 from tests.helpers.boards import HOSTILE
+from tests.helpers.vision import run_chain
 
 TASK, SAMPLE = 204, 61  # noisy and blurred; wants the objects, a caption in German and the image
 RESTORE = ["image_denoising", ["input_of_query"], "image_deblurring", ["image_denoising"]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costgym.agents.btp.usefulness_model import Observed, load_usefulness
+from costgym.agents.btp.usefulness import Observed, load_usefulness
 from costgym.agents.registry import make_agent
 from costgym.experiments.train.usefulness.data import Labelled
 from costgym.experiments.train.usefulness.train import fit_usefulness, measure, train_btp

@@ -17,6 +17,7 @@ from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import table
 from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, WANTED, OutcomeTable
 from tests.helpers.outcome_cells import cells_near, spot_check
+from tests.helpers.vision import REPAIRS
 
 TABLE = OutcomeTable.load()
 
@@ -106,7 +107,7 @@ def test_a_look_up_needs_no_torch() -> None:
 
 def test_restoring_in_the_right_order_is_worth_more_than_any_other() -> None:
     for d, kinds in enumerate(degrade.COMBINATIONS):
-        chain = tuple(t for t in RESTORERS if t in [degrade.REPAIRS[k] for k in kinds])
+        chain = tuple(t for t in RESTORERS if t in [REPAIRS[k] for k in kinds])
         mean = TABLE.scores[0, d].mean(0)
         assert mean[table.chain_number(chain)] > mean[table.chain_number(())] + 0.05, degrade.NAMES[d]
         orders = [i for i, c in enumerate(CHAINS) if sorted(c) == sorted(chain)]

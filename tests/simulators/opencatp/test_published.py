@@ -62,10 +62,10 @@ def test_the_least_recently_used_model_leaves_first() -> None:
     backend = PublishedBackend(loaders=made, memory_limit_mb=limit, device="cpu")  # type: ignore[arg-type]
     for tool in ("image_denoising", "image_deblurring", "image_denoising"):
         backend.run(tool, IMAGES)
-    assert backend.in_memory == ("image_deblurring", "image_denoising")
+    assert tuple(backend._loaded) == ("image_deblurring", "image_denoising")
     backend.run("image_colorization", IMAGES)
-    assert "image_colorization" in backend.in_memory
-    assert "image_deblurring" not in backend.in_memory
+    assert "image_colorization" in backend._loaded
+    assert "image_deblurring" not in backend._loaded
 
 
 def test_a_model_over_the_limit_is_refused() -> None:

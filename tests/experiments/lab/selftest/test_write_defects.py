@@ -11,8 +11,7 @@ import pytest
 from costgym.experiments.lab.selftest.rules import broken_rules
 from costgym.simulators.status import AMBIGUOUS, Status
 from costgym.simulators.tools import CHECK, UNDO, WRITE
-from costgym.simulators.writes import Store
-from costgym.simulators.writes.store import Record
+from costgym.simulators.writes import Record, Store
 from tests.helpers.desks import FLIGHT, scenario, tool
 
 KINDS = {"slip": 0.2, "persistence": 0.2, "sticky": 0.2, "kinds": {"timeout": 0.5, "unauthorized": 0.3, "server_error": 0.2}}

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..status import AMBIGUOUS, Status
-from ..tasks import arguments_match, normalise
-from ..tools import CHECK, KEY, UNDO, WRITE
+from .status import AMBIGUOUS, Status
+from .tasks import arguments_match, normalise
+from .tools import CHECK, KEY, UNDO, WRITE
 
 if TYPE_CHECKING:
-    from ..calls import Call, Candidate
-    from ..episode import Episode
-    from ..tasks import Need
-    from ..tools import Effect
+    from .calls import Call, Candidate
+    from .episode import Episode
+    from .tasks import Need
+    from .tools import Effect
 
 Entity = int | str
 """What an effect is about: the need that wants it, or, for one that nobody wants, the capability and the arguments in words."""
@@ -137,7 +137,7 @@ class Store:
         if call.arguments is None:
             ready = all(episode.known[before] for before in episode.needs[call.aim].after) if call.aim >= 0 else False
             return call.aim if ready else None
-        asked, world = without_key(call.arguments), episode.world
+        world, asked = episode.world, {name: value for name, value in call.arguments.items() if name != KEY}
         for number in spec.needs:
             need = episode.needs[number]
             if arguments_match(asked, need.arguments) if effect.role == WRITE else about(need, asked):
@@ -179,8 +179,3 @@ def about(need: Need, asked: Mapping[str, Any]) -> bool:
     """Return whether a check or an undo is about a wanted effect: by arguments of its own, or by what making it returned."""
     wanted = need.arguments or {}
     return bool(asked) and all(normalise(value) == normalise(wanted.get(name, need.fact)) for name, value in asked.items())
-
-
-def without_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments without the idempotency key, which says nothing of what is asked for."""
-    return {name: value for name, value in arguments.items() if name != KEY}
