@@ -320,7 +320,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         if self.concurrent:
             mask[self.wait_action] = episode.in_flight or episode._done
             mask[self.pause_action] = True
-            mask[self.cancel_action :] = np.array(episode._busy) > 0
+            for slot, busy in enumerate(episode._busy, self._actions - self.rules.tools):
+                mask[slot] = busy > 0
         return mask
 
     def world_settings(self) -> dict[str, Any]:

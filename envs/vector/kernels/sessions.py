@@ -230,11 +230,11 @@ def _show_running(state: Any, view: Any, i: int) -> None:
     for each in range(tools.shape[1]):
         tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
     for index in range(e.records - 1, -1, -1):  # the oldest last
-        slot, bill = np.int64(state.numbers[i, index]), state.bills[i, index]
-        tools[i, slot, first] = min(1.0, tools[i, slot, first] + 0.25)
+        place, bill = np.int64(state.numbers[i, index]), state.bills[i, index]
+        tools[i, place, first] = min(1.0, tools[i, place, first] + 0.25)
         if sessions.fact[i, bill.query] == sessions.fact[i, query]:
-            tools[i, slot, first + 1] = min(1.0, tools[i, slot, first + 1] + 0.25)
-        tools[i, slot, first + 2] = _ago(e.now - bill.started)
+            tools[i, place, first + 1] = min(1.0, tools[i, place, first + 1] + 0.25)
+        tools[i, place, first + 2] = _ago(e.now - bill.started)
 
 
 @inlined
