@@ -176,3 +176,59 @@ def test_every_strategy_ends_where_all_replies_are_filtered(server: Any, monkeyp
     monkeypatch.setattr(OpenAIModel, "complete", lambda *_: read_reply(answer("content_filter", content="x"), [], ()))
     (row,) = run(small_board(2, agent), tmp_path / "board").document["rows"]
     assert (row["filtered"], row["pass_rate"]) == (2, 0.0)
+
+
+def first_call(request: dict[str, Any], **more: Any) -> dict[str, Any]:
+    function = request["tools"][0]["function"]
+    wanted = dict.fromkeys(function["parameters"].get("required", ()), "x")
+    return call(function["name"], json.dumps(wanted), **more)
+
+
+def reasons(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+    """Thinks aloud in a field of its own, and wants it back beside the call."""
+    if not turn:
+        return answer("tool_calls", reasoning_content="hm", tool_calls=[first_call(request)])
+    return None if turn[-1].get("reasoning_content") == "hm" else "reasoning_content must be passed back"
+
+
+def signs(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+    """Signs its calls, and refuses one that comes back unsigned."""
+    if not turn:
+        return answer("tool_calls", tool_calls=[first_call(request, extra_content={"google": {"thought_signature": "c2ln"}})])
+    return None if turn[-1]["tool_calls"][0].get("extra_content") else "function call is missing a thought_signature"
+
+
+def takes_no_seed(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+    return "unknown field seed" if "seed" in request else None if turn else answer(tool_calls=[first_call(request)])
+
+
+def counts_completion_tokens(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+    if "max_tokens" in request or "temperature" in request or request["max_completion_tokens"] != 64:
+        return "unsupported parameter: use max_completion_tokens"
+    return None if turn else answer(tool_calls=[first_call(request)])
+
+
+def filters(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+    return filter_400() if turn else answer(tool_calls=[first_call(request)])
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings"),
+    [
+        (reasons, ""), (signs, ""), (takes_no_seed, ",send_seed=false"),
+        (counts_completion_tokens, ",max_completion_tokens=64,temperature=null"), (filters, ""),
+    ],
+)  # fmt: skip
+def test_an_episode_with_each_kind_of_provider_is_played_to_its_end(
+    server: Any, tmp_path: Any, provider: Any, settings: str
+) -> None:
+    def told(request: dict[str, Any]) -> Any:
+        found = provider(request, [each for each in request["messages"] if each["role"] == "assistant"])
+        if isinstance(found, str):
+            return 400, json.dumps({"error": {"message": found}}), {"Content-Type": "application/json"}
+        return said("", ("finish", {"answer": "?"})) if found is None else found
+
+    server.answers = told
+    (row,) = run(small_board(3, model=f"openai:tiny{settings}"), tmp_path / "board", concurrency=2).document["rows"]
+    assert (row["episodes"], row["void_episodes"], row.get("filtered", 0)) == (3, 0, 3 if provider is filters else 0)
+    assert len(server.requests) == 6 and row["calls_by_form"]["native"] >= 3
