@@ -38,7 +38,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Check and follow the argument `compiled`.
 
         Raises:
-            ConfigError: It is none of the three, or there are several scenarios to play in compiled code.
+            ConfigError: It is none of the three.
         """
         if compiled != "auto" and not isinstance(compiled, bool):
             raise ConfigError("compiled", f'expected true, false or "auto", got {compiled!r:.60}')

@@ -33,7 +33,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
             raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
         count, rules = self.num_envs, scalar.rules
         self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement)
-        self._by_row, self._numbers = True, np.array(scalar.numbers, np.int64)
+        self._by_row, self._numbers = True, {0: np.array(scalar.numbers, np.int64)}
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
         self._undrawn = kernels.Starts(*undrawn, drawn=True)
         self._view = kernels.View(
@@ -54,7 +54,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
             resource=RESOURCES.index(scalar.cost),
         )
 
-    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
         for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
             self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory)
         return places

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..calls import QUANTILES, Candidate, latency_factors
 from ..errors import ConfigError
-from ..failures import state_chances
+from ..failures import KINDS, SILENT_KINDS, state_chances
 from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
 from ..world import World
@@ -25,6 +25,8 @@ PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
 INVISIBLE = -1
 """Kind of an event that changes nothing: a change of a wish that has no alternative."""
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
+WAYS = len(KINDS) + len(SILENT_KINDS)
+"""Most ways to fail that a world has."""
 
 _FLOATS = (
     "latency_s", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
@@ -58,7 +60,8 @@ class Tables(NamedTuple):
         state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well.
         amount: (T, K) what a need's effect is worth.
         pass_chance: (T, K + 1) the judge's chance by the number of required facts found.
-        kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
+        kind_edge, kind_status: (T, W) cumulative weights of the ways to fail in a task's world, the last infinite, and their
+            statuses.
         spreads: (S,) the spreads that candidates have.
         factors: (S, 4096) quantiles of the durations over their median, for each spread.
     """
@@ -112,11 +115,12 @@ class Rules(NamedTuple):
     writes: bool
 
 
-def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
+def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False, several: bool = False) -> Rules:
     """The scalars of a world under a budget.
 
     Args:
         alone: Calls run one at a time, each to its end.
+        several: They are those of other worlds too, whose tools may start cold.
     """
     inf = float("inf")
     limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
@@ -124,7 +128,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bo
     bursts = world.failures.bursts
     # a call that runs to its end can be cut off while it loads by a limit of seconds only
     cut_off = not alone or (budget.seconds is not None and enforcement != "record")
-    loads = any(tool.profile.cold_start_s for tool in world.catalog)
+    loads = several or any(tool.profile.cold_start_s for tool in world.catalog)
     return Rules(
         price_limit=price,
         seconds_limit=seconds,
@@ -191,8 +195,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         told=_task_bits(tasks, lambda need: need.state and need.asked),
         amount=np.zeros((rows, max(1, needs))),
         pass_chance=np.zeros((rows, needs + 1)),
-        kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
-        kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
+        **dict(zip(("kind_edge", "kind_status"), kind_rows(world, rows), strict=True)),
         spreads=np.array(spreads, np.float64),
         factors=np.array([latency_factors(spread) for spread in spreads], np.float64).reshape(-1, QUANTILES),
     )
@@ -213,9 +216,18 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     return tables
 
 
+def kind_rows(world: World, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """`kind_edge` and `kind_status` for tasks of a world, wide enough for every world."""
+    edges, statuses = np.full((rows, WAYS), np.inf), np.zeros((rows, WAYS), np.int8)
+    count = len(world.kinds)
+    edges[:, : count - 1] = [edge for edge, _ in world.kinds[:-1]]
+    statuses[:, :count] = [int(status) for _, status in world.kinds]
+    return edges, statuses
+
+
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
-    """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
-    shared = {"kind_edge", "kind_status", "spreads", "factors"}  # what `more` has of them holds all of `tables`
+    """Tables with the rows of `more`, which was made beside these tables, from the row `used` on."""
+    shared = {"spreads", "factors"}  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
     grown: dict[str, Any] = {}
     for name, array, block in blocks:
@@ -233,7 +245,7 @@ def replaced(whole: Parts, **parts: Any) -> Parts:
 
 
 def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
-    """Write a block after the first `used` rows of an array, or of an array with twice the rows where it does not fit.
+    """Write a block into an array from the row `used` on, or into one with twice the rows where it does not fit.
 
     Doubling means that rows added one by one are copied a few times at most.
     """
@@ -241,7 +253,7 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     shape = tuple(map(max, zip(array.shape[1:], block.shape[1:], strict=True)))
     if end > len(array) or shape != array.shape[1:]:
         larger = np.zeros((len(array) if end <= len(array) else max(end, 2 * len(array)), *shape), array.dtype)
-        larger[(slice(used), *map(slice, array.shape[1:]))] = array[:used]
+        larger[(slice(len(array)), *map(slice, array.shape[1:]))] = array
         array = larger
     array[(slice(used, end), *map(slice, block.shape[1:]))] = block
     return array
