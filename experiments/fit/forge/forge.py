@@ -143,7 +143,8 @@ def forge_folder(
     tally, digests = Tally(), []
     usable: dict[str, list[tuple[int, str]]] = {split: [] for split in SHARES}
     tasks = [(number, source, place) for number, (source, place) in enumerate(listed)]
-    for number, found in enumerate(engine.stream(_read_apis, (str(out), str(cache)), _chunks(tasks, 20))):
+    chunks = [tasks[start : start + 20] for start in range(0, len(tasks), 20)]
+    for number, found in enumerate(engine.stream(_read_apis, (str(out), str(cache)), chunks)):
         tally.add(found)
         api = found["api"]
         if api is not None:
@@ -163,7 +164,9 @@ def forge_folder(
             rejected.update(block["rejected"])
             made += len(block["offsets"])
             yield {"made": made, "of": worlds}
-        _write_index(out / split, index)
+        most = max(block["most_candidates"] for block in index)
+        whole = {"format": FORMAT, "most_candidates": most, "blocks": index}
+        write_atomically(out / split / INDEX, json.dumps(whole, separators=(",", ":")) + "\n")
     report = {
         **arguments, **tally.report(), "digest": f"{stable_integer(0, *digests):016x}",
         "usable_documents": sum(map(len, usable.values())), "splits": counts, "rejected": dict(sorted(rejected.items())),
@@ -193,10 +196,6 @@ def _counts(worlds: int, usable: Mapping[str, Sequence[Any]]) -> dict[str, int]:
     return {"train": worlds - sum(counts.values()), **{split: count for split, count in counts.items() if count}}
 
 
-def _chunks(tasks: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [tasks[start : start + size] for start in range(0, len(tasks), size)]
-
-
 def _claim(place: Path, arguments: Mapping[str, Any]) -> None:
     """Write down what the folder is made of, or check that it is the same."""
     if place.is_file():
@@ -214,9 +213,7 @@ def _claim(place: Path, arguments: Mapping[str, Any]) -> None:
     write_atomically(place, json.dumps(arguments, indent=1, ensure_ascii=True) + "\n")
 
 
-@lru_cache(maxsize=4)
-def _documents(source: str, cache: Path) -> list[Document]:
-    return documents(source, cache)
+_documents = lru_cache(maxsize=4)(documents)
 
 
 def _api_file(out: str, number: int) -> Path:
@@ -249,7 +246,7 @@ _kept_api = lru_cache(maxsize=64)(_api)
 
 def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict[str, Any]]:
     """Compose some worlds of a split into one file; a file that is there is kept."""
-    out, split, usable, seed, profiles, settings = shared
+    out, split, *_ = shared
     first, count = task
     place = Path(out) / split / f"worlds-{first:06d}.jsonl"
     about = place.with_suffix(".json")
@@ -260,7 +257,7 @@ def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict
     rejected: Counter[str] = Counter()
     most = 1
     for number in range(first, first + count):
-        document = _make_world(out, split, usable, seed, number, profiles, settings, rejected)
+        document = _make_world(shared, number, rejected)
         reads = sum(not tool.get("writes") for tool in document["source"]["tools"])
         most = max(most, min(reads, 16))
         lines.append(json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n")
@@ -271,17 +268,9 @@ def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict
     yield block
 
 
-def _make_world(
-    out: str,
-    split: str,
-    usable: Sequence[tuple[int, str]],
-    seed: int,
-    number: int,
-    profiles: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any] | None,
-    rejected: Counter[str],
-) -> dict[str, Any]:
+def _make_world(shared: tuple[Any, ...], number: int, rejected: Counter[str]) -> dict[str, Any]:
     """Compose a world: every API in turn, in the order of the seed; half of them with another of the same category."""
+    out, split, usable, seed, profiles, settings = shared
     order = _order(len(usable), seed, split)
     for attempt in range(ATTEMPTS * len(usable)):
         luck = stable_integer(seed, "world", split, number, attempt)
@@ -305,9 +294,3 @@ def _make_world(
 @lru_cache(maxsize=8)
 def _order(count: int, seed: int, split: str) -> tuple[int, ...]:
     return tuple(sorted(range(count), key=lambda each: stable_integer(seed, "order", split, each)))
-
-
-def _write_index(folder: Path, blocks: Sequence[Mapping[str, Any]]) -> None:
-    most = max(block["most_candidates"] for block in blocks)
-    index = {"format": FORMAT, "most_candidates": most, "blocks": list(blocks)}
-    write_atomically(folder / INDEX, json.dumps(index, separators=(",", ":")) + "\n")
