@@ -318,9 +318,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
                 continue
             # the oldest rows that nobody plays or is about to play make room, so that memory is flat in any number of worlds
             played = {*self.batch.state.episodes["task"].tolist(), *(self._row_of.get(key) for key in wanted)}
-            oldest = [key for key, row in self._row_of.items() if row not in played][: len(tasks)]
-            for key, number in zip(oldest, tasks, strict=True):
-                self._put(world, [number], self._row_of.pop(key))
+            spare = iter([key for key, row in self._row_of.items() if row not in played])
+            for number in tasks:
+                first = len(self.batch.numbers)
+                self._put(world, [number], first if first < self._most_rows else self._row_of.pop(next(spare)))
         return np.array([self._row_of[key] for key in wanted], np.int64)
 
     def _put(self, world: int, tasks: list[int], first: int) -> None:

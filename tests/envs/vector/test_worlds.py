@@ -46,7 +46,7 @@ def test_a_single_compiled_environment_and_lists_of_worlds_are_as_in_python(worl
 
 
 def test_worlds_whose_tools_fail_in_other_ways_keep_their_own(worlds: Path) -> None:
-    ways: list[dict[str, float]] = [{"timeout": 1.0}, {"server_error": 1.0, "empty": 3.0}, {"stale": 1.0, "irrelevant": 1.0}]
+    ways: list[dict[str, float]] = [{"timeout": 1.0}, {"server_error": 1.0, "empty": 3.0}, {"partial": 1.0, "irrelevant": 1.0}]
     several = []
     for number, kinds in enumerate(ways):
         world = WorldFolder(worlds, parse_scenario)[number]
