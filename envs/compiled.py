@@ -34,7 +34,7 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     _episode: Any = None
 
     def _choose_engine(self, compiled: Compiled) -> None:
-        """Check and follow the argument `compiled`; raises ConfigError for another value, or for several scenarios compiled."""
+        """Check and follow the argument `compiled`; raises ConfigError for another value."""
         if compiled != "auto" and not isinstance(compiled, bool):
             raise ConfigError("compiled", f'expected true, false or "auto", got {compiled!r:.60}')
         self._auto = compiled == "auto" and len(getattr(self, "scenarios", (None,))) == 1

@@ -230,7 +230,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         begun = self._choose(seed, options)
-        return self._begin(*begun) if self.scenario is self.scenarios[0] else self.open_episode(*begun)
+        return self.open_episode(*begun) if self._place is None else self._begin(*begun)
 
     def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
         episode = self._start(number, seed)

@@ -108,6 +108,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     world_kind = "tools"
     can_search = False
     reset_options = frozenset({"task", "scenario"})
+    _place: int | None = None
+    """The place of the present scenario among several; None for another."""
     gradings = GRADINGS
 
     def __init__(
@@ -138,7 +140,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
         self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
         self.grading, self.max_steps = grading, max_steps
-        self._enter(self.scenarios[0])
+        self._enter_world(0)
         self._set_up(split, self.budget, cost, render_mode)
         self._steps = 0
         self._price = 0.0
@@ -161,32 +163,38 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
 
-    def _named(self, chosen: Named | int) -> Scenario:
-        """The scenario that a reset names: a world's number in a folder, one of several scenarios, or any other."""
+    def _place_of(self, chosen: Named | int) -> int | None:
+        """The place of the scenario that a reset names, by its number in a folder or its name; None for any other."""
         if not isinstance(self.scenarios, WorldFolder):
-            known = next((each for each in self.scenarios if each.name == chosen), None)
-        elif isinstance(chosen, int | np.integer) and not isinstance(chosen, bool):
-            if not 0 <= chosen < len(self.scenarios):
-                raise UnknownName("world", str(chosen), [f"0 to {len(self.scenarios) - 1}"])
-            known = self.scenarios[int(chosen)]
-        else:
-            known = None
-        return known or named_scenario(chosen, None)  # type: ignore[arg-type]
+            return next((place for place, each in enumerate(self.scenarios) if each.name == chosen), None)
+        if not isinstance(chosen, int | np.integer) or isinstance(chosen, bool):
+            return None
+        if not 0 <= chosen < len(self.scenarios):
+            raise UnknownName("world", str(chosen), [f"0 to {len(self.scenarios) - 1}"])
+        return int(chosen)
 
-    def _enter_drawn(self, seed: int, chosen: Named | int | None) -> None:
-        """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
-        if chosen is not None:
-            wanted = self._named(chosen)
-        elif len(self.scenarios) > 1:
-            # from the seed and not from the generator: a replay knows the scenario from the seed alone
-            luck = stable_integer(seed, "scenario") / 2**64 * self._edges[-1]
-            wanted = self.scenarios[bisect_right(self._edges, luck)]
-        else:
-            wanted = self.scenarios[0]
+    def _drawn_world(self, seed: int) -> int:
+        """The place of the scenario that an episode's seed draws."""
+        # from the seed and not from the generator: a replay knows the scenario from the seed alone
+        return bisect_right(self._edges, stable_integer(seed, "scenario") / 2**64 * self._edges[-1])
+
+    def _enter_world(self, place: int) -> None:
+        """Enter one of the scenarios."""
         # looking up a world takes long, and most resets stay in the one that was played before
-        if wanted is not self.scenario:
-            self._enter(wanted)
-            self._set_limits(self.budget)
+        if place != self._place:
+            self._enter(self.scenarios[place])
+            self._place = place
+
+    def _enter_chosen(self, seed: int, chosen: Named | int | None) -> None:
+        """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
+        if chosen is None:
+            self._enter_world(self._drawn_world(seed) if len(self.scenarios) > 1 else 0)
+        elif (place := self._place_of(chosen)) is not None:
+            self._enter_world(place)
+        else:
+            self._enter(named_scenario(chosen, None))  # type: ignore[arg-type]
+            self._place = None
+        self._set_limits(self.budget)
 
     def _most_candidates(self) -> int:
         """The largest number of tools that a task of any scenario has on offer."""
@@ -205,10 +213,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         # drawn even where task and seed are given, so that later resets do not depend on whether they were
         draw = int(self.np_random.integers(1 << 62))
         episode_seed = draw if seed is None else seed
-        if len(self.scenarios) > 1 or options:
-            self._enter_drawn(episode_seed, (options or {}).get("scenario"))
-        elif self.scenario is not self.scenarios[0]:
-            self._enter_drawn(episode_seed, None)
+        if len(self.scenarios) > 1 or options or self._place is None:
+            self._enter_chosen(episode_seed, (options or {}).get("scenario"))
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
         return number, episode_seed
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.arguments import BoundArguments, rebound
 from ...simulators.batch.rng import draw_where, in_threads, stream_words
 from ...simulators.batch.state import Batch
-from ...simulators.batch.tables import put_rows, replaced
+from ...simulators.batch.tables import make_rules, put_rows, replaced
 from ...simulators.errors import ConfigError, EpisodeOver
 from ...simulators.ledger import RESOURCES
 from ..base import InvalidAction, LimitedSpec
@@ -33,6 +33,7 @@ Mask = NDArray[np.bool_]
 
 _WORD = (1 << 64) - 1
 EAGER = 2_048  # tasks of a split up to which all tables are made at the start
+KEPT_ROWS = 8_192  # tasks of several worlds whose tables are kept
 NO_WRITES: dict[str, NDArray[Any]] = {
     "roles": np.zeros((1, 1, 1), np.float32),
     "effects": np.zeros((1, 1, 1), np.float32),
@@ -65,11 +66,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
 
     Raises:
         MissingExtra: Numba is not installed.
-        ConfigError: an argument is out of range, or there are several scenarios; the message names it.
+        ConfigError: an argument is out of range, or several scenarios have different rules; the message names it.
     """
 
     scalar: Any
     kernels: Any = kernels  # the module with the compiled steps
+    _several = False
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
@@ -107,27 +109,58 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
 
     def _make_world(self, scalar: Any) -> None:
         """Make the batch, and the tables of what is seen of it."""
-        if len(scalar.scenarios) > 1:
-            what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
-            raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
-        # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
-        self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
+        self._several = len(scalar.scenarios) > 1
+        if self._several and self.all_tables:
+            raise ConfigError("all_tables", "and GPUs take one scenario; the tables of several are made when they are drawn")
+        # the tables of a small split are made at the start and drawn from by the kernels; those of a large one, and of several
+        # worlds, when drawn
+        self._by_row = self._several or (len(scalar.numbers) > EAGER and not self.all_tables)
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
             scalar.world, numbers, self.num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
-            at_once=None if scalar.concurrent else 1,
+            at_once=None if scalar.concurrent else 1, several=self._several,
         )  # fmt: skip
-        self._numbers = np.array(scalar.numbers, np.int64)
-        self._row_of = {number: row for row, number in enumerate(numbers)}
+        self._numbers = {scalar._place: np.array(scalar.numbers, np.int64)}
+        self._row_of = {(scalar._place, number): row for row, number in enumerate(numbers)}
+        self._common = self._rules_of(scalar)
+        if isinstance(scalar.scenarios, tuple):  # the worlds of a folder are looked at when they are drawn
+            for place in (*range(len(scalar.scenarios)), scalar._place):
+                self._enter(place)
         count = self.num_envs
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, self._by_row)
         self._view = self._empty_view()
         if numbers:
-            self._extend_view(0)
+            self._extend_view(0, len(numbers))
         spaces: Any = self.single_observation_space
         names = ("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
         self._shapes: dict[str, tuple[int, ...]] = {name: spaces[name].shape for name in names}
+
+    def _rules_of(self, scalar: Any) -> tuple[Any, ...]:
+        """What the tables do not hold, and worlds have to share."""
+        rules = make_rules(scalar.world, scalar.budget, scalar.enforcement, not scalar.concurrent, self._several)
+        return rules, scalar.world.alpha, scalar.world.max_price
+
+    def _enter(self, place: int) -> None:
+        """Let the scalar environment enter one of several worlds.
+
+        Raises:
+            ConfigError: its rules are not those of the first one.
+        """
+        self.scalar._enter_world(place)
+        self.batch.world = self.scalar.world
+        if self._rules_of(self.scalar) != self._common:
+            what = "compiled code plays worlds with one set of rules, budget and prices"
+            instead = 'play these with compiled=False or vectorization_mode="sync"'
+            raise ConfigError("scenario", f"{what}, and {self.scalar.scenario.name} has another than the first; {instead}")
+
+    def _choices(self, place: int) -> NDArray[np.int64]:
+        """The numbers of the tasks that a world's split has."""
+        if place not in self._numbers:
+            self._enter(place)
+            numbers, first = np.array(self.scalar.numbers, np.int64), next(iter(self._numbers.values()))
+            self._numbers[place] = first if np.array_equal(numbers, first) else numbers  # those of a folder are all alike
+        return self._numbers[place]
 
     @property
     def step_limit(self) -> int:
@@ -168,10 +201,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             resource=RESOURCES.index(scalar.cost),
         )
 
-    def _extend_view(self, first: int) -> None:
-        """Add what is seen of the tasks from a row of the tables on."""
-        scalar, tables, end = self.scalar, self.batch.tables, len(self.batch.numbers)
-        templates = [scalar.template(number) for number in self.batch.numbers[first:]]
+    def _extend_view(self, first: int, end: int) -> None:
+        """Write what is seen of the tasks in some rows of the tables."""
+        scalar, tables = self.scalar, self.batch.tables
+        templates = [scalar.template(number) for number in self.batch.numbers[first:end]]
         slots, rows = np.zeros((2, len(templates), scalar.max_tools), np.int16)
         mask = np.repeat(np.stack([template.mask for template in templates])[:, None], tables.banned.shape[1], axis=1)
         for number, template in enumerate(templates):
@@ -219,8 +252,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         where, starts, words, taken = self.read_reset(seed, options)
         self._streams[taken] = words[taken]
         if self._by_row:
-            rows, seeds, _, _ = self._draw(where, None if (starts.tasks < 0).all() else starts.tasks)
-            starts = kernels.Starts(rows, np.where(starts.seeded, starts.seeds, seeds), self._undrawn.seeded, True)
+            starts = self._draw(where, starts)
         out = self._new()
         self._begin(out, where, starts, True)
         self._begun |= where
@@ -241,6 +273,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if len(seeds) != count:
             raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
         rows = self._undrawn.tasks
+        if options.get("task") is not None and self._several:
+            raise ConfigError(
+                'options["task"]', "a batch of several worlds draws their tasks; name one in a batch of one world"
+            )
         if options.get("task") is not None:
             number, rows = self.scalar._task_number(options["task"]), rows.copy()
             rows[where] = self._rows(np.full(int(where.sum()), number), np.flatnonzero(where))
@@ -256,26 +292,60 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._seeded |= where
         return where, kernels.Starts(rows, numbers, given, False), words, taken
 
-    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _rows(
+        self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
         """The rows of the tasks that the environments at some places play next; those that have none get one now."""
-        wanted = numbers.tolist()
-        unknown = [number for number in dict.fromkeys(wanted) if number not in self._row_of]
-        if unknown:
+        of = np.zeros(len(numbers), np.int64) if worlds is None else worlds
+        wanted = list(zip(of.tolist(), numbers.tolist(), strict=True))
+        unknown: dict[int, list[int]] = {}
+        for world, number in dict.fromkeys(wanted):
+            if (world, number) not in self._row_of:
+                unknown.setdefault(world, []).append(number)
+        for world, tasks in unknown.items():
+            self._enter(world)
             first = len(self.batch.numbers)
-            self.batch.add(unknown)
-            self._row_of.update(zip(unknown, range(first, first + len(unknown)), strict=True))
-            self._extend_view(first)
-        return np.array([self._row_of[number] for number in wanted], np.int64)
+            if not self._several or first + len(tasks) <= self._most_rows:
+                self._put(world, tasks, first)
+                continue
+            # the oldest rows that nobody plays or is about to play make room, so that memory is flat in any number of worlds
+            played = {*self.batch.state.episodes["task"].tolist(), *(self._row_of.get(key) for key in wanted)}
+            spare = iter([key for key, row in self._row_of.items() if row not in played])
+            for number in tasks:
+                first = len(self.batch.numbers)
+                self._put(world, [number], first if first < self._most_rows else self._row_of.pop(next(spare)))
+        return np.array([self._row_of[key] for key in wanted], np.int64)
 
-    def _draw(self, where: Mask | None, given: NDArray[np.int64] | None = None) -> kernels.Starts:
-        """What the episodes that begin in `where` begin with, `given` rows or drawn ones; -1 where the kernels draw them."""
+    def _put(self, world: int, tasks: list[int], first: int) -> None:
+        """Write tasks of the world that was entered into the rows from `first` on."""
+        self.batch.add(tasks, first)
+        self._extend_view(first, first + len(tasks))
+        self._row_of.update({(world, number): first + n for n, number in enumerate(tasks)})
+
+    @property
+    def _most_rows(self) -> int:
+        """Rows for tasks of several worlds: enough for all that are played and all that come next."""
+        return max(KEPT_ROWS, 2 * self.num_envs + 1)
+
+    def _draw(self, where: Mask | None, given: kernels.Starts | None = None) -> kernels.Starts:
+        """What the episodes that begin in `where` begin with, `given` seeds and rows or drawn ones; -1 where the kernels draw
+        them."""
         if not self._by_row or where is None or not where.any():
             return self._undrawn
         rows, draws = self._undrawn.tasks.copy(), self._undrawn.seeds.copy()
         draw_where(self._streams, where, draws)
-        if given is None:
-            rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))], np.flatnonzero(where))
-        return self._undrawn._replace(tasks=rows if given is None else given, seeds=draws)
+        seeds = draws if given is None else np.where(given.seeded, given.seeds, draws)
+        if given is not None and (given.tasks >= 0).any():
+            rows = given.tasks
+        elif not self._several:
+            known = self._numbers[0]
+            rows[where] = self._rows(known[draws[where] % np.uint64(len(known))], np.flatnonzero(where))
+        else:
+            drawn, worlds = draws[where].tolist(), [self.scalar._drawn_world(seed) for seed in seeds[where].tolist()]
+            chosen = [self._choices(world) for world in worlds]
+            numbers = np.array([known[draw % len(known)] for known, draw in zip(chosen, drawn, strict=True)])
+            rows[where] = self._rows(numbers, np.flatnonzero(where), np.array(worlds))
+        return self._undrawn._replace(tasks=rows, seeds=seeds)
 
     def _begin(self, out: kernels.Out, where: Mask, starts: kernels.Starts, show_all: bool) -> None:
         """Begin the episodes of `where`; with `show_all` also write the present state of the others."""

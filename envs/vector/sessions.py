@@ -32,10 +32,9 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         if self.all_tables:
             raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
         count, rules = self.num_envs, scalar.rules
-        self.batch = batch = SessionBatch(
-            rules, count, scalar._given_budget, scalar.enforcement, None if scalar.concurrent else 1
-        )
-        self._by_row, self._numbers = True, np.array(scalar.numbers, np.int64)
+        at_once = None if scalar.concurrent else 1
+        self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement, at_once)
+        self._by_row, self._numbers = True, {0: np.array(scalar.numbers, np.int64)}
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
         self._undrawn = kernels.Starts(*undrawn, drawn=True)
         self._view = kernels.View(
@@ -57,7 +56,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
             resource=RESOURCES.index(scalar.cost),
         )
 
-    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
         for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
             self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
         return places

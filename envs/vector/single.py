@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ...simulators.batch.arguments import BoundArgumentsType, rebound
 from ...simulators.batch.rng import numba, stored
-from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.writes import WriteFigures
 from ..marketplace import MarketplaceEnv, Observation
@@ -75,9 +74,10 @@ class _Lane(MarketplaceVectorEnv):
 
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
-        row = self._row_of.get(number)
+        world = self.scalar._place
+        row = self._row_of.get((world, number))
         if row is None:
-            row = int(self._rows(np.array([number]), _FIRST)[0])
+            row = int(self._rows(np.array([number]), _FIRST, np.array([world]))[0])
             self.bind()
         return row
 
@@ -126,8 +126,6 @@ class CompiledEpisode:
     """
 
     def __init__(self, env: Playable) -> None:
-        if isinstance(env, MarketplaceEnv) and len(env.scenarios) > 1:
-            raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(env.scenarios)}")
         self._lane: _Lane | None = None  # made at the first reset, so that copies need none
         self._begun = (0, 0)  # task and seed
         self._actions: list[int] | None = None  # None once the event-driven world has the episode

@@ -10,13 +10,12 @@ from .rng import inlined, log, uniforms
 
 
 @inlined
-def pick(tables: Any, luck: float) -> int:
-    """The way to fail whose cumulative weight first exceeds the luck."""
-    last = tables.kind_edge.size - 1
-    for kind in range(last):
-        if luck < tables.kind_edge[kind]:
-            return tables.kind_status[kind]
-    return tables.kind_status[last]
+def pick(tables: Any, task: Any, luck: float) -> int:
+    """The way to fail, in the world of a task, whose cumulative weight first exceeds the luck."""
+    kind = 0
+    while luck >= tables.kind_edge[task, kind]:
+        kind += 1
+    return tables.kind_status[task, kind]
 
 
 @inlined

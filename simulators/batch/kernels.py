@@ -215,7 +215,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     if s.chain == _UNSEEN:
         u_state, u_usual, _, _ = uniforms(e.seed, number, slot)
         s.chain = _ALIVE if u_state < spec.alive_edge else _DEGRADED if u_state < spec.degraded_edge else _DEAD
-        s.usual = pick(tables, u_usual)
+        s.usual = pick(tables, e.task, u_usual)
     chance = 1.0 - spec.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else spec.slip
     if k > 1:
         # failures come in runs: the chance is pulled towards the outcome of the tool's call before
@@ -227,7 +227,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     if rules.burst_every_s > 0.0 and in_burst(tables, rules, state, i, spec, ready):
         status = _OUTAGE
     elif not s.last_ok:
-        status = s.usual if u_kind < rules.sticky else pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))
+        status = s.usual if u_kind < rules.sticky else pick(tables, e.task, (u_kind - rules.sticky) / (1.0 - rules.sticky))
     elif wanted >= 0:
         after = tables.after[e.task, e.epoch, wanted]
         if (e.known & after) == after:

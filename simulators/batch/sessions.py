@@ -23,7 +23,7 @@ from .failures import pick
 from .memory import clear_row
 from .rng import inlined, internal, uniforms
 from .state import BILL, BURST, EPISODE, LARGE, Batch, State, _wider
-from .tables import SLOT, Rules, Tables, make_rules, replaced
+from .tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
 from .writes import EFFECT, ENTITY
 
 CANCELLED = int(Status.CANCELLED)
@@ -171,8 +171,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         told=np.zeros(1, np.uint64),
         amount=np.zeros((1, 1)),
         pass_chance=np.zeros((1, 1)),
-        kind_edge=np.array([edge for edge, _ in of.kinds], np.float64),
-        kind_status=np.array([int(status) for _, status in of.kinds], np.int8),
+        **kind_rows(of, count),
         shapes=np.array(SPREADS),
         factors=np.array([latency_factors(spread) for spread in SPREADS], np.float64),
     )
@@ -201,7 +200,7 @@ def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seed: Any)
         sessions.found_for[i, query] = -1
     for slot in range(state.slots.shape[1]):
         _, usual, _, _ = uniforms(seed, tables.number[i], slot)
-        state.slots[i, slot].usual = pick(tables, usual)
+        state.slots[i, slot].usual = pick(tables, i, usual)
     _enter(tables, state, sessions, i)
 
 

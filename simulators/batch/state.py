@@ -111,6 +111,7 @@ class Batch:
 
     `columns` is the number of candidates that can be called. The most calls that an episode submits, and that are in flight
     `at_once` or not reported yet, bound the memory where they are known.
+    With `several`, tasks of other worlds will be added, whose tools may start cold.
     """
 
     def __init__(
@@ -123,10 +124,11 @@ class Batch:
         columns: int | None = None,
         most: int | None = None,
         at_once: int | None = None,
+        several: bool = False,
     ) -> None:
         self.world, self.count, self.most, self.at_once = world, count, most, at_once
         self.numbers = list(numbers)
-        self.rules = make_rules(world, budget or Budget(), enforcement, at_once == 1)
+        self.rules = make_rules(world, budget or Budget(), enforcement, at_once == 1, several)
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
         width = self.tables.slots.shape[1]
@@ -185,13 +187,14 @@ class Batch:
             self.add([number])
         return self.numbers.index(number)
 
-    def add(self, numbers: Sequence[int]) -> None:
-        """Add rows for more tasks at the end."""
+    def add(self, numbers: Sequence[int], first: int | None = None) -> None:
+        """Add rows for more tasks of `world` at the end, or write over those from `first` on."""
+        first = len(self.numbers) if first is None else first
         columns = self.tables.slots.shape[1] if self.columns is None else self.columns
         more = make_tables(self.world, numbers, columns, self.tables)
         self._see(more)
-        self.tables = add_rows(self.tables, len(self.numbers), more)
-        self.numbers += numbers
+        self.tables = add_rows(self.tables, first, more)
+        self.numbers[first : first + len(numbers)] = numbers
         self.records, state = self._fitting_records(), self.state
         room = state.calls.shape[1]
         self.state = replaced(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..calls import QUANTILES, Candidate
 from ..draws import stable_integer
 from ..errors import ConfigError
-from ..failures import state_chances
+from ..failures import KINDS, SILENT_KINDS, state_chances
 from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
 from ..tools import ToolProfile
@@ -27,6 +27,7 @@ EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
 PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
 INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
+WAYS = len(KINDS) + len(SILENT_KINDS)  # most ways to fail that a world has
 
 _FLOATS = (
     "latency_s", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
@@ -68,7 +69,7 @@ class Tables(NamedTuple):
     told: NDArray[np.uint64]
     amount: NDArray[np.float64]  # (T, K) what a need's effect is worth
     pass_chance: NDArray[np.float64]  # (T, K + 1) the judge's chance by the number of required facts found
-    # kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses
+    # kind_edge, kind_status: (T, W) cumulative weights of the ways to fail in a task's world, the last infinite, and statuses
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
     shapes: NDArray[np.float64]  # (S,) keys of the distributions of durations that candidates have, see `_shape`
@@ -99,15 +100,16 @@ class Rules(NamedTuple):
     writes: bool
 
 
-def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
-    """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end."""
+def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False, several: bool = False) -> Rules:
+    """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end; `several`: they are those of
+    other worlds too, whose tools may start cold."""
     inf = float("inf")
     limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
     price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
     bursts = world.failures.bursts
     # a call that runs to its end can be cut off while it loads by a limit of seconds only
     cut_off = not alone or (budget.seconds is not None and enforcement != "record")
-    loads = any(tool.profile.cold_start_s for tool in world.catalog)
+    loads = several or any(tool.profile.cold_start_s for tool in world.catalog)
     return Rules(
         price_limit=price,
         seconds_limit=seconds,
@@ -169,8 +171,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         told=_task_bits(tasks, lambda need: need.state and need.asked),
         amount=np.zeros((rows, max(1, needs))),
         pass_chance=np.zeros((rows, needs + 1)),
-        kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
-        kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
+        **kind_rows(world, rows),
         shapes=np.array(list(shapes), np.float64),
         factors=np.array(list(shapes.values()), np.float64).reshape(-1, QUANTILES),
     )
@@ -195,9 +196,18 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     return tables
 
 
+def kind_rows(world: World, rows: int) -> dict[str, Any]:
+    """`kind_edge` and `kind_status` for tasks of a world, wide enough for every world."""
+    edges, statuses = np.full((rows, WAYS), np.inf), np.zeros((rows, WAYS), np.int8)
+    count = len(world.kinds)
+    edges[:, : count - 1] = [edge for edge, _ in world.kinds[:-1]]
+    statuses[:, :count] = [int(status) for _, status in world.kinds]
+    return {"kind_edge": edges, "kind_status": statuses}
+
+
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
-    """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
-    shared = {"kind_edge", "kind_status", "shapes", "factors"}  # what `more` has of them holds all of `tables`
+    """Tables with the rows of `more`, which was made beside these tables, from the row `used` on."""
+    shared = {"shapes", "factors"}  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
     grown: dict[str, Any] = {}
     for name, array, block in blocks:
@@ -215,7 +225,7 @@ def replaced(whole: Parts, **parts: Any) -> Parts:
 
 
 def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
-    """Write a block after the first `used` rows of an array, or of an array with twice the rows where it does not fit.
+    """Write a block into an array from the row `used` on, or into one with twice the rows where it does not fit.
 
     Doubling means that rows added one by one are copied a few times at most.
     """
@@ -223,7 +233,7 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     shape = tuple(map(max, zip(array.shape[1:], block.shape[1:], strict=True)))
     if end > len(array) or shape != array.shape[1:]:
         larger = np.zeros((len(array) if end <= len(array) else max(end, 2 * len(array)), *shape), array.dtype)
-        larger[(slice(used), *map(slice, array.shape[1:]))] = array[:used]
+        larger[(slice(len(array)), *map(slice, array.shape[1:]))] = array
         array = larger
     array[(slice(used, end), *map(slice, block.shape[1:]))] = block
     return array

@@ -7,6 +7,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from ....envs.marketplace import Observation
 from ....envs.vector.marketplace import MarketplaceVectorEnv
+from ....simulators.draws import stable_integer
 from ....simulators.errors import require
-from ....simulators.forge.folder import is_folder
+from ....simulators.forge.folder import WorldFolder, is_folder
 from ....simulators.ledger import RESOURCES
-from .worlds import WorldsVectorEnv
+from ....simulators.scenario import Scenario, parse_scenario
 
 VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
@@ -32,8 +34,9 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
 
     Args:
         num_envs: number of environments N.
-        settings: settings of `MarketplaceVectorEnv`, except its autoreset mode. Where the scenario is a folder of worlds, those
-            of `WorldsVectorEnv`.
+        worlds: number of worlds that are played at a time where the scenario is a folder of worlds; a reset after `seed(n)`
+            draws others.
+        settings: settings of `MarketplaceVectorEnv`, except its autoreset mode.
 
     Attributes:
         costs: what the last step cost: (N,) for each resource.
@@ -43,9 +46,13 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         MissingExtra: Stable-Baselines3 or Numba is not installed.
     """
 
-    def __init__(self, num_envs: int, **settings: Any) -> None:
-        kind = WorldsVectorEnv if is_folder(settings.get("scenario")) else MarketplaceVectorEnv
-        self.env: MarketplaceVectorEnv | WorldsVectorEnv = kind(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
+    def __init__(self, num_envs: int, worlds: int = 16, **settings: Any) -> None:
+        self._settings: dict[str, Any] = {"num_envs": num_envs, "autoreset_mode": AutoresetMode.SAME_STEP, **settings}
+        self._folder: WorldFolder[Scenario] | None = None
+        if is_folder(settings.get("scenario")):
+            self._folder, self._worlds = WorldFolder(Path(settings["scenario"]), parse_scenario), worlds
+            self._settings["max_tools"] = self._folder.most_candidates
+        self.env = self._made(0)
         self._actions = np.zeros(num_envs, np.int64)
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         self.costs = {name: np.zeros(num_envs) for name in RESOURCES}
@@ -53,8 +60,17 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self._begin_s = time.perf_counter()
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
 
+    def _made(self, seed: int) -> MarketplaceVectorEnv:
+        """The environment; over a folder, one of a few worlds, whose tables are then made once for many episodes."""
+        if self._folder is None:
+            return MarketplaceVectorEnv(**self._settings)
+        drawn = [self._folder[stable_integer(seed, "world", k) % len(self._folder)] for k in range(self._worlds)]
+        return MarketplaceVectorEnv(**{**self._settings, "scenario": drawn})
+
     def reset(self) -> Observation:
         """Start new episodes; after `seed(n)` environment i uses seed ``n + i``, otherwise each continues its generator."""
+        if self._folder is not None and self._seeds[0] is not None:
+            self.env = self._made(self._seeds[0])
         observation, _ = self.env.reset(seed=list(self._seeds))
         self._returns[:], self._lengths[:] = 0.0, 0
         self._reset_seeds()

@@ -168,7 +168,7 @@ def test_a_large_split_is_equal_too_and_its_tables_grow_as_tasks_are_drawn(monke
         run_views(4, 60, 2, mode, scenario="storm", max_steps=9)
 
 
-def test_several_scenarios_are_no_native_batch() -> None:
+def test_several_scenarios_with_other_rules_are_no_native_batch() -> None:
     with pytest.raises(ConfigError, match="sync"):
         env(scenario=["marketplace", "storm"])
     native = env()

@@ -192,8 +192,8 @@ def test_a_step_before_a_reset_and_arguments_that_make_no_sense_say_what_is_wron
         compiled.action_masks()
     with pytest.raises(ConfigError, match=r"compiled.*true, false or .auto., got 1"):
         MarketplaceEnv(compiled=1)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"compiled.*one scenario"):
-        MarketplaceEnv(compiled=True, scenario=["marketplace", "storm"])
+    with pytest.raises(ConfigError, match=r"one set of rules, budget and prices, and storm has another"):
+        MarketplaceEnv(compiled=True, scenario=["marketplace", "storm"]).reset(seed=0)
 
 
 def test_another_scenario_named_by_a_reset_is_played_too() -> None:
