@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from costgym.experiments.pages.forged_world import world_page
+from costgym.experiments.pages.world_pages import world_page
 from costgym.simulators.errors import CostGymError
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
