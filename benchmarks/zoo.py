@@ -32,7 +32,7 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     "lagrangian": (
         "sb3",
         "the same under a limit of 7 credits on the mean price, held by a Lagrange multiplier",
-        "costgym train ppo --steps 80000 --budget price=30 --cost-limit 7",
+        "costgym train ppo --steps 400000 --split train-large --budget price=30 --cost-limit 7",
     ),
     "forged": (
         "sb3",
@@ -53,7 +53,7 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     "sessions": (
         "sessions",
         "PPO on counted features of sessions, the best of five seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 5 --minutes 5",
+        "python benchmarks/learning/sessions.py train --seeds 5",
     ),
 }
 PARTS = {"sessions": "seed-2"}
