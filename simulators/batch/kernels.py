@@ -156,8 +156,6 @@ def admit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> None:
     call = state.calls[i, index]
     state.numbers[i, index] = slot
     call.submit_epoch, call.order, call.aim = e.epoch, WAITING, aim(tables, rules, state, i, slot)
-    if rules.track_bills:
-        state.bills[i, index].quote = tables.quote[e.task, e.epoch, slot]
     blocked = (spec.concurrency and s.busy >= spec.concurrency) or (rules.slots > 0 and index >= rules.slots)
     if blocked or not gpu_fits(tables, rules, state, i, slot, index):
         e.waiting += 1
@@ -248,7 +246,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         billed = duration + delay if rules.bill_cold_start else duration
         bill = state.bills[i, index]
         bill.price = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
-        bill.started, bill.ready, bill.factor = e.now, ready, factor
+        bill.started, bill.ready = e.now, ready
     ends_at = e.now + (delay + duration)
     call.order = e.order
     e.order += 1
@@ -326,8 +324,10 @@ def _free(tables: Any, rules: Any, state: Any, i: int, index: int, loaded: bool)
     """Give back what a call held: its slot, its memory, its part of the budget, and its instance, where that has loaded."""
     e, call = state.episodes[i], state.calls[i, index]
     row, slot, waits = e.task, np.int64(state.numbers[i, index]), call.order == WAITING
-    quote = state.bills[i, index].quote if rules.track_bills else tables.quote[row, call.submit_epoch, slot]
-    spec = tables.slots[row, slot]
+    spec, quote = tables.slots[row, slot], tables.quote[row, call.submit_epoch, slot]
+    # without events a flat price is its quote, and where prices change between queries the bill alone still knows it
+    if rules.track_bills and not waits and not spec.rate_per_s and tables.event_count[row] == 0:
+        quote = state.bills[i, index].price
     # the record goes before the books are changed: what follows counts the calls that are left
     _remove(state, i, index, rules.track_bills)
     if waits:
@@ -372,15 +372,18 @@ def _cut(tables: Any, rules: Any, state: Any, i: int, index: int) -> bool:
         return False
     slot = np.int64(state.numbers[i, index])
     spec = tables.slots[e.task, slot]
-    ran, billed, factor = True, 0.0, tables.factor[e.task, call.start_epoch, slot]
+    ran, billed = True, 0.0
     if rules.track_bills:
         bill = state.bills[i, index]
-        ran, factor = e.now >= bill.ready, bill.factor
+        ran = e.now >= bill.ready
         if rules.bill_cold_start:
             billed = e.now - bill.started
         elif ran:
             billed = e.now - bill.ready
-    e.price += factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
+    if rules.track_bills and not spec.rate_per_s:
+        e.price += state.bills[i, index].price if ran else 0.0
+    else:
+        e.price += tables.factor[e.task, call.start_epoch, slot] * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
     e.calls += ran
     return ran
 

@@ -252,7 +252,10 @@ def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
     """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
     e, lane = state.episodes[i], sessions.lanes[i]
     index = np.int64(e.next)
-    need, query = np.int64(state.calls[i, index].need), state.bills[i, index].query  # the record goes with the call
+    need, query = (
+        np.int64(state.calls[i, index].need),
+        np.int64(state.calls[i, index].start_epoch),
+    )  # the record goes with the call
     lane.called += query == lane.query
     world._step(tables, rules, state, i)
     if not e.over and need == sessions.capability[i, query]:
@@ -283,7 +286,8 @@ def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int
         pause(tables, rules, state, sessions, i, rules.gateway_s)
     else:
         world.admit(tables, rules, state, i, slot)
-        state.bills[i, state.episodes[i].records - 1].query = sessions.lanes[i].query
+        # the query that it is made for: prices stand in the bill, so no epoch is needed
+        state.calls[i, state.episodes[i].records - 1].start_epoch = sessions.lanes[i].query
     return refusal
 
 

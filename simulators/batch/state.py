@@ -64,11 +64,8 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
-BILL = np.dtype(
-    [(name, np.float64) for name in ("price", "started", "ready", "quote", "factor")] + [("query", np.int64)], align=True
-)
-"""What a call in flight will cost, since when it loads and runs, its quote when it was made, the factor on its price, and in
-sessions the query that it was made for."""
+BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], align=True)
+"""What a call in flight will cost, and since when it loads and runs."""
 BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 

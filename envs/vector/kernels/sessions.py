@@ -230,11 +230,11 @@ def _show_running(state: Any, view: Any, i: int) -> None:
     for each in range(tools.shape[1]):
         tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
     for index in range(e.records - 1, -1, -1):  # the oldest last
-        place, bill = np.int64(state.numbers[i, index]), state.bills[i, index]
+        place, asked = np.int64(state.numbers[i, index]), np.int64(state.calls[i, index].start_epoch)
         tools[i, place, first] = min(1.0, tools[i, place, first] + 0.25)
-        if sessions.fact[i, bill.query] == sessions.fact[i, query]:
+        if sessions.fact[i, asked] == sessions.fact[i, query]:
             tools[i, place, first + 1] = min(1.0, tools[i, place, first + 1] + 0.25)
-        tools[i, place, first + 2] = _ago(e.now - bill.started)
+        tools[i, place, first + 2] = _ago(e.now - state.bills[i, index].started)
 
 
 @inlined
