@@ -21,7 +21,6 @@ from .tracks import track_of
 Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
 FOLDER = "trajectories"
 EPISODES = "episodes.jsonl"
-ATTEMPTS = "attempts.jsonl"  # the episodes that a server handed out to clients, one number a line, in order
 
 
 class EpisodeOutput(NamedTuple):

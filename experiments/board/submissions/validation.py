@@ -29,7 +29,7 @@ from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..reruns.references import Informed, informed_of, play_informed
 from ..run_config import FORMAT, RowConfig, RunConfig, is_trained, read_run_config
-from ..run_log import ATTEMPTS, EPISODES, FOLDER, trajectory_path
+from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS, charges_tokens, track_files, track_of
 from .alarms import Foresight, Signs, alarms, foresight_of
@@ -42,7 +42,7 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, ATTEMPTS, RECORD, OUTCOMES)
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
