@@ -123,6 +123,12 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
         e.now = target
 
 
+@inlined
+def rest(state: Any, i: int, until: float) -> None:
+    """Let time pass to a moment before which nothing ends and no event comes."""
+    state.episodes[i].now = until
+
+
 # -- calls ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -275,7 +275,7 @@ def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: f
     if not e.over and until > rules.deadline_s:
         world.advance(tables, rules, state, i, seconds)
     elif not e.over:
-        e.now = until
+        world.rest(state, i, until)
 
 
 @inlined

@@ -127,11 +127,11 @@ class Rollout:
         """Play `n_steps` in every session; also keeps `last`, the value of what follows, and `first`, the memory before it."""
         watching = self.watching or Watching(policy, self.settings.n_envs, self.seen["tools"].shape[1])
         if self.watching is None:
-            self.now, self.watching = watching.see(self.seen, self.info), watching
+            self.shown, self.watching = watching.see(self.seen, self.info), watching
         kept: dict[str, list[Tensor]] = {}
         first = watching.memory
         for _ in range(self.settings.n_steps):
-            left, mask = self.now
+            left, mask = self.shown
             with torch.no_grad():
                 logits, value = policy(self.seen, left, mask, watching.memory)
             chances = logits.log_softmax(-1)
@@ -141,12 +141,12 @@ class Rollout:
             now["before"] = chances.gather(1, action[:, None])[:, 0]
             watching.did(action)
             self.seen, reward, terminated, truncated, self.info = self.env.step(action)
-            self.now = watching.see(self.seen, self.info)
+            self.shown = watching.see(self.seen, self.info)
             now |= {"reward": self.settings.reward_scale * reward.float(), "end": terminated | truncated}
             for name, part in now.items():
                 kept.setdefault(name, []).append(part)
         with torch.no_grad():
-            last = policy(self.seen, *self.now, watching.memory)[1]
+            last = policy(self.seen, *self.shown, watching.memory)[1]
         extra = {} if first is None else {"first": first}
         return {**{name: torch.stack(parts) for name, parts in kept.items()}, "last": last, **extra}
 
