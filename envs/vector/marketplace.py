@@ -122,7 +122,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         )  # fmt: skip
         self._numbers = {scalar._place: np.array(scalar.numbers, np.int64)}
         self._row_of = {(scalar._place, number): row for row, number in enumerate(numbers)}
-        self._common = self._rules_of(scalar)
+        self._common, self._first = self._rules_of(scalar), scalar.scenario.name
         if isinstance(scalar.scenarios, tuple):  # the worlds of a folder are looked at when they are drawn
             for place in (*range(len(scalar.scenarios)), scalar._place):
                 self._enter(place)
@@ -152,7 +152,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if self._rules_of(self.scalar) != self._common:
             what = "compiled code plays worlds with one set of rules, budget and prices"
             instead = 'play these with compiled=False or vectorization_mode="sync"'
-            raise ConfigError("scenario", f"{what}, and {self.scalar.scenario.name} has another than the first; {instead}")
+            raise ConfigError("scenario", f"{what}, and {self.scalar.scenario.name} has another than {self._first}; {instead}")
 
     def _choices(self, place: int) -> NDArray[np.int64]:
         """The numbers of the tasks that a world's split has."""

@@ -192,7 +192,7 @@ def test_a_step_before_a_reset_and_arguments_that_make_no_sense_say_what_is_wron
         compiled.action_masks()
     with pytest.raises(ConfigError, match=r"compiled.*true, false or .auto., got 1"):
         MarketplaceEnv(compiled=1)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"one set of rules, budget and prices, and storm has another"):
+    with pytest.raises(ConfigError, match=r"one set of rules, budget and prices, and \w+ has another than \w+;"):
         MarketplaceEnv(compiled=True, scenario=["marketplace", "storm"]).reset(seed=0)
 
 
