@@ -43,11 +43,8 @@ class Curve:
 
 
 def read_curve(run: str | Path) -> list[Line]:
-    """Read the learning curve of a run, without an incomplete last line and without values that are not finite.
-
-    Raises:
-        DataError: the file is missing or too large, or a line has no step.
-    """
+    """Read a run's learning curve, without an incomplete last line and values that are not finite; raises DataError if it is
+    missing, too large, or a line has no step."""
     path = Path(run) / CURVE
     if not path.is_file():
         raise DataError(path, "there is no learning curve; expected the folder of a `costgym train` run")

@@ -25,20 +25,13 @@ _ALWAYS = (CONFIG, CURVE, METRICS, FOLDER, "curves.html", "tensorboard")
 
 
 class TrainingStep(NamedTuple):
-    """Progress after a training step.
+    """Progress after a training step."""
 
-    Attributes:
-        stage: name of the run's stage; "" if the run has a single stage.
-        step: number of steps taken in the stage.
-        done, total: progress and length of the run, in steps, or in seconds if the run has a time limit.
-        figures: the step's values in the learning curve, by name.
-    """
-
-    stage: str
-    step: int
-    done: float
-    total: float
-    figures: Mapping[str, float]
+    stage: str  # name of the run's stage; "" if the run has a single stage
+    step: int  # number of steps taken in the stage
+    done: float  # progress of the run, in steps, or in seconds if the run has a time limit
+    total: float  # length of the run, in the same unit
+    figures: Mapping[str, float]  # the step's values in the learning curve, by name
 
 
 class Callback:
@@ -54,18 +47,12 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The result of a training run.
-
-    Attributes:
-        steps: total number of steps taken.
-        metrics: final metrics by name; empty if the run was stopped.
-        finished: whether the run reached its end.
-    """
+    """The result of a training run."""
 
     run: Path
-    steps: int
-    metrics: dict[str, float]
-    finished: bool = True
+    steps: int  # total number of steps taken
+    metrics: dict[str, float]  # final metrics by name; empty if the run was stopped
+    finished: bool = True  # whether the run reached its end
 
 
 class TrainingRun:
@@ -122,14 +109,10 @@ class TrainingRun:
 def open_run(
     out: str | Path, config: PolicyConfig, *, resume: bool = True, callback: Callback | None = None, files: Collection[str] = ()
 ) -> Iterator[TrainingRun]:
-    """Open and lock the folder of a run; the folder is created if it does not exist.
+    """Open and lock the folder of a run, and continue the run in it; without `resume` its files are deleted first.
 
-    Args:
-        resume: continue the run in the folder; if False, delete its files and start again.
-        files: names of further files that the trainer writes into the folder.
-
-    Raises:
-        ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
+    `files` names further files that the trainer writes. Raises ConfigError if the folder holds another run or other files,
+    cannot be created, or is locked by another process.
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)

@@ -98,11 +98,7 @@ def own_document(name: str, tools: dict[str, list[LoggedCall]], fit: Fit) -> dic
 
 
 def read_tasks(path: Path) -> list[Any]:
-    """Read a YAML file with a list of tasks, or with `tasks: [...]`; the scenario checks each of them.
-
-    Raises:
-        DataError: the file cannot be read, or does not hold a list.
-    """
+    """Read a YAML list of tasks, or `tasks: [...]`, which the scenario checks; raises DataError if it is no such file."""
     document = read_yaml(path)
     tasks = document.get("tasks") if isinstance(document, dict) else document
     if not isinstance(tasks, list) or not tasks:

@@ -14,11 +14,7 @@ TRIED = 6
 
 
 def problem_of_world(document: Mapping[str, Any], tried: int = TRIED) -> str | None:
-    """Say in words what is wrong with a world; None if nothing is found.
-
-    Args:
-        tried: Tasks of each split that are checked.
-    """
+    """Say in words what is wrong with a world, of which `tried` tasks of each split are checked; None if nothing is found."""
     try:
         world = parse_scenario(dict(document)).build()
         for split in ("train", "test"):

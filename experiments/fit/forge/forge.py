@@ -83,15 +83,8 @@ def forge(
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], Tally]:
-    """Make one scenario of all documents of some sources.
-
-    Args:
-        sources: Files, folders, archives, packages or MCP commands; see `sources.documents`.
-        profiles, settings: Measured profiles of tools and settings of the scenario; see `profiles.measured`.
-
-    Raises:
-        ConfigError: A source is not there, or nothing can be asked of its documents; says why.
-    """
+    """Make one scenario of all documents of some sources (see `sources.documents`), with measured profiles of tools and
+    settings (see `measured`). Raises ConfigError if a source is not there or nothing can be asked of its documents."""
     tally, apis = Tally(), []
     for source in sources:
         for document in documents(source, cache):
@@ -122,16 +115,10 @@ def forge_folder(
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Make a folder of worlds; the same command continues an interrupted one, and the engine changes no byte.
+    """Make a folder of worlds by split; the same command continues an interrupted one, and the engine changes no byte.
 
-    Args:
-        out: The folder. It gets one folder for each split.
-
-    Yields:
-        Progress: `{"read": n, "of": N}`, `{"made": n, "of": N}`, and at last `{"report": ...}`.
-
-    Raises:
-        ConfigError: The folder holds worlds of other arguments, or there are too few usable documents.
+    Yields progress, `{"read": n, "of": N}` and `{"made": n, "of": N}`, and at last `{"report": ...}`. Raises ConfigError if the
+    folder holds worlds of other arguments, or there are too few usable documents.
     """
     listed = [(source, place) for source in sources for place in range(len(_documents(source, cache)))]
     arguments = {

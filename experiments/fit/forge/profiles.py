@@ -12,14 +12,8 @@ SETTINGS = ("failures", "pricing", "bill_failures", "currency", "budget", "max_p
 
 
 def measured(log: Path) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]:
-    """The tools of a log with their fitted profiles, and the settings of a scenario that were fitted with them.
-
-    Args:
-        log: Logged calls, in any form that `costgym calibrate` reads.
-
-    Raises:
-        ConfigError: The log names no tools of its own.
-    """
+    """The tools of a log (see `costgym calibrate`) with their fitted profiles, and the settings of a scenario that were fitted
+    with them; raises ConfigError if the log names no tools of its own."""
     scenario = calibrate(log, "profile").scenario.model_dump(mode="json")
     tools = scenario["source"].get("tools")
     if not isinstance(tools, list):

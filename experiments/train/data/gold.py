@@ -24,14 +24,9 @@ def solve(
 ) -> bool:
     """Call tools and give the answer; return whether a result showed all that the answer states.
 
-    For each need, tools that serve it are called in a random order that favours cheap ones until one shows the fact. An answer
-    that no result showed would teach a model to invent.
-
-    Args:
-        episode: needs and facts; read again after every call.
-        quotes: prices of the tools on offer.
-        luck: uniform numbers.
-        say: makes a call, by the function's name and arguments.
+    For each need, tools that serve it are called in a random order that favours cheap ones (by `quotes`, and uniform numbers of
+    `luck`) until one shows the fact; the episode's needs and facts are read again after every call, which `say` makes by the
+    function's name and arguments. An answer that no result showed would teach a model to invent.
     """
     for index, need in enumerate(episode.needs):
         for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):

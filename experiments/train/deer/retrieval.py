@@ -46,9 +46,6 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
 
     The answers appear as labels only, not as input tokens, so the query words form a sequence as in a real query. The label
     after the last word is the tool that contains most of them.
-
-    Args:
-        settings: settings of the run; the batch size and the seed are used.
     """
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)

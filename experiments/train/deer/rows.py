@@ -22,11 +22,7 @@ def token_row(tokenizer: Any, prompt: str, completion: str) -> TokenRow:
 
 
 def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings: DeerSettings) -> list[TokenRow]:
-    """Convert the decisions of examples to training rows.
-
-    Args:
-        settings: settings of the run; the shares of the kinds of rows and the seed are used.
-    """
+    """Convert the decisions of examples to training rows, in the shares of the kinds of rows that the settings say."""
     luck = stable_generator(settings.seed, "deer rows")
     rows = []
     for example in known:
@@ -59,8 +55,8 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     """Replace some words of a call decision, every occurrence of a word by the same new word.
 
     There are only a few hundred tool descriptions, which a policy could memorise instead of comparing them with the query.
-    Words shared by query and candidates stay shared. Words that occur only in the correct tool's description are kept, because
-    the query may contain a synonym.
+    Words shared by query and candidates stay shared. Words of the correct tool's description alone are kept: the query may
+    contain a synonym.
     """
     control = {tokenizer.convert_tokens_to_ids(token) for token in CONTROL}
     places = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
@@ -88,14 +84,9 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
 
 
 def learning_order(rows: Sequence[TokenRow], retrieval: int, settings: DeerSettings) -> list[int]:
-    """Return the row indices of all decision steps.  # (steps * batch_size,)
+    """The row indices of all decision steps, (steps * batch_size,), in batches of similar length in random order.
 
-    Indices beyond `rows` refer to the retrieval rows, which keep their own order. Batches contain rows of similar length and
-    are in random order.
-
-    Args:
-        retrieval: number of retrieval rows, a multiple of the batch size.
-        settings: settings of the run; the steps, the batch size and the share of retrieval rows are used.
+    Indices beyond `rows` refer to the `retrieval` rows, a multiple of the batch size, which keep their own order.
     """
     luck = stable_generator(settings.seed, "deer order")
     decisions = _batches([len(row.input_ids) for row in rows], settings.batch_size, luck)

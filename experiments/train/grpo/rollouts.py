@@ -22,12 +22,9 @@ class Rollouts:
         self.world, self.settings = world, settings
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """Play the episodes that the prompts name, with tokens drawn from the present model.
-
-        Returns:
-            For each episode the tokens of its prompt and of its completion, `env_mask`, which is 1 for those that the model
-            said, and the figures that `episode_quality` takes. The chance depends on the seed and the step alone.
-        """
+        """Play the episodes that the prompts name, with tokens drawn from the present model by the seed and the step alone.
+        Returns for each the tokens of its prompt and completion, `env_mask`, which is 1 for those that the model said, and what
+        `episode_quality` takes."""
         model, settings = trainer.accelerator.unwrap_model(trainer.model), self.settings
         luck = torch.Generator(model.device).manual_seed(
             stable_integer(settings.seed, "rollouts", int(trainer.state.global_step)) % 2**63

@@ -11,11 +11,8 @@ CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool
 
 
 def tiny_tokenizer(rows: Sequence[Conversation], vocabulary: int) -> Any:
-    """Train a byte-level tokenizer on conversations.
-
-    Digits are separate tokens. Other merges may span words, so that a schema's boilerplate takes a few tokens and an episode
-    a few hundred.
-    """
+    """Train a byte-level tokenizer on conversations. Digits are separate tokens; other merges may span words, so that a
+    schema's boilerplate takes a few tokens and an episode a few hundred."""
     import tokenizers
     import transformers
 

@@ -52,22 +52,12 @@ def train_grpo(
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a language model on the tasks of a world.
+    """Train a language model on the tasks of a world, with further fields of `GrpoSettings`.
 
-    Args:
-        out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start
-            that is already in the folder is reused, and so is the newest checkpoint. More steps than a finished run had go on
-            from it.
-        world: tasks, environments and reward.
-        resume: continue the run in the folder; if False, delete its files and start again.
-
-    Returns:
-        The values of the last step; the learning curve holds those of every step.
-
-    Raises:
-        ConfigError: a number is out of range, or the folder belongs to another run.
-        TrainingFailed: the loss is NaN; the warm start is kept.
-        MissingExtra: torch, transformers, trl, datasets or peft is not installed.
+    At the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start that is already in the folder
+    is reused, and so is the newest checkpoint, unless `resume` is False; more steps than a finished run had go on from it.
+    Returns the values of the last step; the learning curve holds those of every step. Raises ConfigError if a number is out of
+    range or the folder belongs to another run, TrainingFailed if the loss is NaN (the warm start is kept), and MissingExtra.
     """
     require_modules("torch", "datasets", "peft", "trl", "transformers")
     check_steps("--steps", steps)

@@ -7,10 +7,10 @@ import trl
 
 
 class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]
-    """Works out the probabilities of what the model said, a row at a time.
+    """Works out the probabilities of what the model said, a row at a time; the loss is TRL's.
 
     TRL alone does so for every token where there is no Triton: prompts, results of tools and padding included, each with logits
-    of the whole vocabulary, which takes longer than all the rest of a step. The loss is the same.
+    of the whole vocabulary, which takes longer than all the rest of a step.
     """
 
     _marks: Any = None

@@ -17,13 +17,8 @@ DQN_LINE_STEPS = 4096
 
 
 class SegmentCallback(BaseCallback):  # type: ignore[misc]
-    """Writes the learning curve of a segment and ends the segment when the run is over.
-
-    Attributes:
-        metrics: the last line of the curve.
-        stopped: whether the run's callback asked to stop.
-        broken: whether the loss or a weight is not finite.
-    """
+    """Writes the learning curve of a segment, whose last line is `metrics`, and ends the segment when the run is over, is
+    `stopped` by its callback, or `broken`: the loss or a weight is not finite."""
 
     def __init__(self, training: "Sb3Run", env: ToolVecEnv) -> None:
         super().__init__()

@@ -19,34 +19,21 @@ MASK = "action_mask"
 
 
 class Finished(NamedTuple):
-    """A finished episode.
+    """A finished episode."""
 
-    Attributes:
-        reward: return of the environment, without the constraints' penalty.
-        success: whether the task was solved within the budget.
-        steps: number of decisions.
-    """
-
-    reward: float
+    reward: float  # return of the environment, without the constraints' penalty
     costs: dict[str, float]
-    success: bool
-    steps: int
+    success: bool  # whether the task was solved within the budget
+    steps: int  # number of decisions
 
 
 class ToolVecEnv(NativeVecEnv):
-    """A batch of N marketplaces in their default form, with a penalty on what steps cost.
+    """A batch of marketplaces in their default form, with `multipliers` by resource: a penalty per unit on what steps cost.
 
-    A tool that has refused a call at its rate limit or quota is masked for the rest of the episode. Asking it again is free, in
-    vain, and hardly changes what is observed, so that a policy which takes the best action would do it for ever.
-
-    Args:
-        num_envs: number of environments N.
-        show_mask: add the action mask to the observation, for algorithms without action masking.
-        settings: settings of `MarketplaceVectorEnv`.
-
-    Attributes:
-        multipliers: penalty per unit, subtracted from the reward, by resource; empty for none.
-        finished: the episodes that have ended since the list was last cleared.
+    `finished` are the episodes that have ended since the list was last cleared; `show_mask` adds the action mask to
+    observations, for algorithms without action masking. A tool that has refused a call at its rate limit or quota is masked for
+    the rest of the episode: asking it again is free, in vain, and hardly changes what is observed, so that a greedy policy
+    would do it for ever.
     """
 
     def __init__(self, num_envs: int, show_mask: bool = False, **settings: Any) -> None:

@@ -17,15 +17,10 @@ Conversation = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 class TokenRow(NamedTuple):
-    """An episode in tokens.
+    """An episode in tokens."""
 
-    Attributes:
-        ids: token ids, prompt included.
-        said: positions in `ids` of the tokens that the assistant says, in order; none is the first.
-    """
-
-    ids: list[int]
-    said: list[int]
+    ids: list[int]  # token ids, prompt included
+    said: list[int]  # positions in `ids` of the tokens that the assistant says, in order; none is the first
 
 
 def gold_episodes(
@@ -38,13 +33,9 @@ def gold_episodes(
 ) -> Iterator[Conversation]:
     """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
 
-    Episodes that do not pass within the budget, or whose answer nothing showed, are left out. There is no end, except where a
-    whole turn, of at least a hundred episodes, solves nothing.
-
-    Args:
-        budget: limits; None for the scenario's.
-        documents: `full` or `short`.
-        tasks: their numbers; None for all of the split.
+    Episodes that do not pass within the budget (None for the scenario's), or whose answer nothing showed, are left out. There
+    is no end, except where a whole turn, of at least a hundred episodes, solves nothing. `documents` are `full` or `short`;
+    `tasks` are their numbers, None for all of the split.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
     in_vain = 0
@@ -106,12 +97,8 @@ def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
 
 
 def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], count: int, longest: int) -> Sequence[TokenRow]:
-    """Tokenize the first `count` episodes that are not longer than `longest` tokens; fewer if most are too long.
-
-    Args:
-        path: the file that keeps them; it is read if it is there.
-        longest: greatest number of tokens of a row.
-    """
+    """Tokenize the first `count` episodes of at most `longest` tokens, fewer if most are too long; the file keeps them, and is
+    read if it is there."""
     if path.is_file():
         return [TokenRow(*json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     rows: list[TokenRow] = []

@@ -14,12 +14,7 @@ from .settings import SftSettings
 
 
 class SftLearner(Learner):
-    """Trains a language model on rows, one batch a step.
-
-    Args:
-        rows: rows in training order, `batch_size` for each step.
-        held: rows of unseen tasks, for `check`.
-    """
+    """Trains a language model on rows in training order, a batch for each step; `held` are rows of unseen tasks, to check."""
 
     def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
         self.model, self.settings, self.rows, self.held = model.train(), settings, rows, held

@@ -15,25 +15,16 @@ from ...play.experience import play_split
 
 
 class Labelled(NamedTuple):
-    """A call's result and its label.
-
-    Attributes:
-        observed: input of a classifier.
-        helpful: whether the result answers a need of the task.
-    """
+    """A call's result and its label."""
 
     tool: str
-    observed: Observed
-    helpful: bool
+    observed: Observed  # input of a classifier
+    helpful: bool  # whether the result answers a need of the task
 
 
 def collect_labelled(scenario: Scenario, split: str, episodes: int, seed: int = 0, agent: Any = None) -> list[Labelled]:
-    """Play a split without a budget and label the result of every call.
-
-    Args:
-        episodes: number of episodes; each pass over the tasks uses another seed.
-        agent: the agent that plays; by default ReAct on the simulated model.
-    """
+    """Play episodes of a split without a budget, by default as ReAct on the simulated model, and label the result of every
+    call; each pass over the tasks uses another seed."""
     played = play_split(scenario, split, range(episodes), seed, ("usefulness", split), agent)
     return [example for env in played for example in labelled_calls(env)]
 

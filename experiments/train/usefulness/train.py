@@ -31,17 +31,11 @@ def train_btp(
 ) -> TrainingResult:
     """Train the usefulness classifier; `Btp(usefulness=load_usefulness(out))` uses it.
 
-    Args:
-        records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        settings: further fields of `UsefulnessSettings`.
-
-    Returns:
-        Metrics on held-out tasks: the number of examples, the share of helpful ones, accuracy, precision and recall of the
-        classifier and of the rules, and the classifier's area under the ROC curve.
-
-    Raises:
-        ConfigError: the folder belongs to another run, or there are too few examples.
+    `records` are trajectories of the train split, and optionally of the test split, used instead of new episodes; `settings`
+    are further fields of `UsefulnessSettings`; with `resume` False the run starts again. Returns, on held-out tasks, the number
+    of examples, the share of helpful ones, accuracy, precision and recall of the classifier and of the rules, and the
+    classifier's area under the ROC curve. Raises ConfigError if the folder belongs to another run, or there are too few
+    examples.
     """
     chosen = UsefulnessSettings(**{"seed": seed, **settings})
     require_modules("sklearn")
