@@ -14,8 +14,7 @@ from ...agents.checkpoints import OPTIMIZER, load_weights, read_state, read_tens
 from ...agents.networks import not_finite
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, TrainingFailed
-from .curve import read_curve
-from .run import TrainingResult, TrainingRun, TrainingStep
+from .run import TrainingResult, TrainingRun, TrainingStep, read_curve
 
 SAVE_EVERY = 250
 """Steps between checkpoints."""
@@ -62,12 +61,7 @@ class Learner(ABC):
 
 
 def optimise(
-    run: TrainingRun,
-    learner: Learner,
-    save_every: int = SAVE_EVERY,
-    check_every: int = 0,
-    before: int = 0,
-    after: int = 0,
+    run: TrainingRun, learner: Learner, save_every: int = SAVE_EVERY, check_every: int = 0, before: int = 0, after: int = 0
 ) -> TrainingResult:
     """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 

@@ -60,7 +60,7 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
     wanted = min(MAX_TOOL_CALLS, max(MIN_TOOL_CALLS, SIMULATED_CALLS // max(1, len(tools))))
     for number, tool in enumerate(tools):
         name, played = str(tool["name"]), []
-        shape = [_offsets(chain) for chain in chains[name]]
+        shape = [[call.started_s - chain[0].started_s for call in chain] for chain in chains[name]]
         size = sum(map(len, shape))
         for repeat in range(max(1, min(MAX_REPEATS, -(-wanted // max(1, size))))):
             for index, offsets in enumerate(shape):
@@ -80,10 +80,6 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
                 )
         found[name] = played
     return found
-
-
-def _offsets(chain: Chain) -> list[float]:
-    return [call.started_s - chain[0].started_s for call in chain]
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------------
@@ -195,10 +191,5 @@ def compare(logged: Mapping[str, Figure], world: Mapping[str, Figure], fitted_to
             low = figure.value - math.hypot(figure.value - low, source.high - source.value)
             high = figure.value + math.hypot(high - figure.value, source.value - source.low)
         slack = ROUNDING * abs(figure.value)
-        rows[name] = {
-            "log": figure.value,
-            "ci95": [low, high],
-            "world": other,
-            "within": low - slack <= other <= high + slack,
-        }
+        rows[name] = {"log": figure.value, "ci95": [low, high], "world": other, "within": low - slack <= other <= high + slack}
     return rows

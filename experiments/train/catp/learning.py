@@ -130,11 +130,3 @@ def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, 
     counts = torch.as_tensor(batch.counts, device=device)
     chosen = (log_probabilities.gather(-1, choice[..., None])[..., 0] * counts).sum(-1)
     return -(torch.as_tensor(gained, device=device, dtype=chosen.dtype) * chosen).mean()
-
-
-def learner(
-    policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
-) -> OfflineLearner:
-    """Create the learner for the method in the settings."""
-    kind = FeedbackLearner if settings.method == "rltf" else OfflineLearner
-    return kind(policy, records, evaluator, settings, target_return)

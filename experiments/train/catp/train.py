@@ -44,7 +44,7 @@ def train_catp(
     require_modules("torch", "transformers", "safetensors")
     from ....agents.catp.planner import ready_policy, tell_prices
     from ..loop import optimise
-    from .learning import learner
+    from .learning import FeedbackLearner, OfflineLearner
     from .pools import PoolLearner, pool_data, pool_names
 
     config = CatpConfig(trainer=chosen.method, settings=chosen, data=pool_names(pool))  # type: ignore[arg-type]
@@ -68,7 +68,8 @@ def train_catp(
         if recorded is not None:
             taught: Any = PoolLearner(policy, records, world, chosen, target_return, recorded.held_out)
         else:
-            taught = learner(policy, records, world, chosen, target_return)
+            kind = FeedbackLearner if chosen.method == "rltf" else OfflineLearner
+            taught = kind(policy, records, world, chosen, target_return)
         return optimise(run, taught, save_every, check_every)
 
 

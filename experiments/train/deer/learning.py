@@ -8,8 +8,7 @@ from ....agents.deer.language_model import IGNORED, completion_loss, padded
 from ....agents.deer.settings import DeerSettings
 from ....agents.networks import trained_weights
 from ..loop import Learner, Loss
-from .retrieval import LEARNT, RECENT, TokenRow
-from .rows import learning_order
+from .rows import LEARNT, RECENT, TokenRow, learning_order
 
 
 class DeerLearner(Learner):

@@ -15,8 +15,7 @@ from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario
 from ...play.decisions import ACCURACIES, accuracies, evaluate_together
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
-from .retrieval import retrieval_rows
-from .rows import rows_of
+from .rows import retrieval_rows, rows_of
 
 Counts = Mapping[str, tuple[int, int, int]]
 
@@ -126,10 +125,7 @@ def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen:
 
 
 def measure(
-    decider: LearntDecider,
-    scenario: str | Path | Scenario = "decision",
-    data: str | None = None,
-    counts: Counts | None = None,
+    decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
 ) -> dict[str, float]:
     """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
     found: dict[str, float] = {}

@@ -259,7 +259,7 @@ class Sb3Run:
 
         from ....agents.networks import not_finite
         from ..loop import moments
-        from .callback import SegmentCallback
+        from .decisions import SegmentCallback
 
         seed = stable_integer(self.settings.seed, "leg", self.segments) % 2**31
         set_random_seed(seed)

@@ -1,7 +1,6 @@
 """The learner of supervised fine-tuning: cross-entropy of what the assistant says."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -46,13 +45,9 @@ class SftLearner(Learner):
         """Return the logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
         ids = torch.tensor(row.ids, device=self.model.device)
         said = torch.tensor(row.said, device=self.model.device)
-        with self._precision():
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16):
             logits = self.model(input_ids=ids[None], logits_to_keep=said - 1, use_cache=False).logits[0]
         return logits, ids[said]
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        found: AbstractContextManager[Any] = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16)
-        return found
 
     def check(self) -> dict[str, float]:
         """Loss on unseen tasks, and the share of the assistant's turns of which each token is the likeliest."""

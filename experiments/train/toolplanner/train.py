@@ -63,7 +63,9 @@ def train_toolplanner(
     first_config = PlannerConfig(stage=1, scenario=world, settings=of_one)
     first = Path(out) / STAGE_ONE if sft is None else Path(sft)
     if sft is not None:
-        _check_stage_one(first, first_config)
+        if not first.is_dir():
+            raise DataError(first, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
+        check_folder(first, first_config)
     with open_run(out, config, resume=resume, callback=callback, files=(STAGE_ONE, TOKENIZER)) as run:
         shown = cache(partial(demonstrations, world, chosen))  # the teacher's paths, which both stages use
         if sft is None:
@@ -72,12 +74,6 @@ def train_toolplanner(
             if not done.finished:
                 return done
         return run.done() or _rank(run, first, chosen, world, shown, device, save_every)
-
-
-def _check_stage_one(folder: Path, config: PlannerConfig) -> None:
-    if not folder.is_dir():
-        raise DataError(folder, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
-    check_folder(folder, config)
 
 
 def _supervise(
