@@ -27,7 +27,7 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import load_prices
 from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.board.suites import suite
-from costgym.experiments.fit.forge.check import problem_of_world
+from costgym.experiments.fit.forge.forge import problem_of_world
 from costgym.experiments.lab.selftest import lockstep, oracles
 from costgym.experiments.play.experience import past_uses
 from costgym.simulators.draws import stable_integer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
 from costgym.experiments.play.files import write_atomically
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 
 PANELS = {"cost": "mean cost of an episode, credits", "multiplier": "multiplier", "success": "pass rate"}
 

@@ -32,7 +32,7 @@ HEAVY = (
 )
 
 
-BACK_EDGES = (("costgym.experiments.train.sb3.callback", "costgym.experiments.train.sb3.train"),)
+BACK_EDGES = (("costgym.experiments.train.sb3.decisions", "costgym.experiments.train.sb3.train"),)
 """Imports inside functions that close a cycle."""
 
 

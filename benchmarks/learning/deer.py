@@ -27,8 +27,8 @@ from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.lab.papers.decisions import decision_row, decision_rows
 from costgym.experiments.lab.papers.protocols import NEAR, protocols
 from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
-from costgym.experiments.train.curve import read_curve
 from costgym.experiments.train.deer.train import train_deer
+from costgym.experiments.train.run import read_curve
 from costgym.simulators.decision.samples import examples
 from costgym.simulators.errors import require
 

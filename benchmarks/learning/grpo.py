@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from costgym.experiments.train.curve import read_curve
 from costgym.experiments.train.grpo.train import train_grpo
 from costgym.experiments.train.grpo.world import GrpoWorld
+from costgym.experiments.train.run import read_curve
 
 
 def main() -> None:

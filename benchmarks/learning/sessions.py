@@ -31,7 +31,7 @@ from costgym.agents.registry import FunctionAgent
 from costgym.agents.sessions.network import SessionNetwork
 from costgym.envs.sessions.features import MEMORIES
 from costgym.experiments.play.rollout import play
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 from costgym.experiments.train.sessions.train import measure, train_sessions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

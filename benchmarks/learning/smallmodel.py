@@ -30,7 +30,7 @@ from costgym.experiments.play.files import iter_lines, write_atomically
 from costgym.experiments.play.metrics import RESAMPLES, paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import intervals
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
 PLAIN = "react"

@@ -13,9 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.learning.catp import plans_of
 from benchmarks.report import write_report
 from costgym.agents.registry import make_planner
-from costgym.experiments.train.catp.measure import measure, plans_of
+from costgym.experiments.train.catp.measure import measure
 from costgym.simulators.opencatp import tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 

@@ -150,14 +150,7 @@ def measure(
 def profile(
     out: str | Path, settings: ProfileSettings | None = None, date: str = "", progress: Progress | None = None
 ) -> Profile:
-    """Measure the ten tools and write a profile file for scenarios and `--profile`.
-
-    Args:
-        out: the profile file; it is not written if levels are missing.
-
-    Raises:
-        CostGymError: as :func:`measure`.
-    """
+    """Measure the ten tools and write a profile file, unless levels are missing; raises as `measure`."""
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
     settings = settings or ProfileSettings()

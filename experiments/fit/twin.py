@@ -74,10 +74,8 @@ class Rate(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """An end before every fact was known, after `failures` results in a row without one.
-
-    `uncalled` is the number of open needs if it answered and none of them was ever called for, else 0.
-    """
+    """An end before every fact was known, after `failures` results in a row without one. `uncalled` is the number of open needs
+    if it answered and none of them was ever called for, else 0."""
 
     failures: int
     gave_up: bool
@@ -105,14 +103,7 @@ class Evidence:
 
 
 def read_evidence(path: Path, data: str | None = None, keep: Callable[[int], bool] = lambda index: True) -> Evidence:
-    """Read what recorded episodes say.
-
-    Args:
-        path: a trajectory file or a folder of them, of an agent that shows all tools (`react`).
-
-    Raises:
-        DataError: the episodes are not those of `react` in the text environment.
-    """
+    """Read what a file or folder of recorded `react` episodes of the text view says; raises DataError for other episodes."""
     found = Evidence()
     for played in replayed(path, data):
         recorded = played.recorded
@@ -153,9 +144,7 @@ def _read_episode(found: Evidence, played: ReplayedEpisode) -> None:
 
 def _pass_over(found: Evidence, passed_over: dict[int, bool], called: int, context: Context, reader: Reader) -> None:
     """Take note of a need's first call: needs before it that could be called for were passed over, until they are called, too.
-
-    The last need cannot be passed over, so it says nothing.
-    """
+    The last need cannot be passed over, so it says nothing."""
     others = [need for need in context.open if need != called and context.ready(need) and _fresh(need, context, reader)]
     for need in others:
         if need < called:
@@ -249,19 +238,12 @@ def _rate(trials: Sequence[Trial]) -> Rate:
 
 @dataclass(frozen=True)
 class Twin:
-    """A simulated model fitted to a real one.
+    """A simulated model fitted to a real one."""
 
-    Attributes:
-        rates: the fitted rates by name.
-        kept: rates that keep their default, and why.
-        trials: the opportunities of each fitted rate, with those in doubt shared.
-        episodes: number of episodes that were read.
-    """
-
-    rates: Mapping[str, Rate]
-    kept: Mapping[str, str]
-    trials: Mapping[str, Sequence[Trial]]
-    episodes: int
+    rates: Mapping[str, Rate]  # the fitted rates by name
+    kept: Mapping[str, str]  # rates that keep their default, and why
+    trials: Mapping[str, Sequence[Trial]]  # the opportunities of each fitted rate, with those in doubt shared
+    episodes: int  # number of episodes that were read
 
     @property
     def simulated(self) -> SimulatedRates:
@@ -397,10 +379,7 @@ def predict(
     """Predict the figures of a run of the fitted model: of each the median and the 5 and 95 % quantiles.
 
     They hold what the rates leave open and what chance does in so many episodes: each draw plays with rates of its own.
-
-    Args:
-        failures: a preset of failures in place of the scenario's.
-        seed: of the run, whose worlds are played; the rates' draws follow from it, too.
+    `failures` is a preset in place of the scenario's; `seed` is the run's, from which the rates' draws follow, too.
     """
     arguments = header.arguments()
     scenario = parse_scenario({**dict(arguments["scenario"]), **({} if failures is None else {"failures": failures})})

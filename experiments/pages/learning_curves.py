@@ -17,7 +17,7 @@ from ...agents.registry import run_folder
 from ...agents.settings import CONFIG
 from ...simulators.errors import DataError, MissingExtra, require
 from ..play.files import write_atomically
-from ..train.curve import CURVE, Line, read_curve
+from ..train.run import CURVE, Line, read_curve
 from .charts import curve as curve_chart
 from .html import asset, part, render
 

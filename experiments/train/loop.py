@@ -14,8 +14,7 @@ from ...agents.checkpoints import OPTIMIZER, load_weights, read_state, read_tens
 from ...agents.networks import not_finite
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, TrainingFailed
-from .curve import read_curve
-from .run import TrainingResult, TrainingRun, TrainingStep
+from .run import TrainingResult, TrainingRun, TrainingStep, read_curve
 
 SAVE_EVERY = 250
 """Steps between checkpoints."""
@@ -27,19 +26,13 @@ Loss = tuple[Any, dict[str, float]]
 
 
 class Learner(ABC):
-    """Base class of the models and losses that the training loop optimises.
-
-    Attributes:
-        adamw: arguments of AdamW other than the weights and the learning rate.
-        max_grad_norm: maximum norm of the gradients.
-        stage: name of the run's stage; "" if the run has a single stage.
-    """
+    """Base class of the models and losses that the training loop optimises."""
 
     weights: dict[str, Any]
     seed: int
-    adamw: Mapping[str, Any]
-    max_grad_norm: float = 1.0
-    stage: str = ""
+    adamw: Mapping[str, Any]  # arguments of AdamW other than the weights and the learning rate
+    max_grad_norm: float = 1.0  # maximum norm of the gradients
+    stage: str = ""  # name of the run's stage; "" if the run has a single stage
     random_key: ClassVar[tuple[str | int, ...]] = ("dropout",)
 
     @property
@@ -68,24 +61,14 @@ class Learner(ABC):
 
 
 def optimise(
-    run: TrainingRun,
-    learner: Learner,
-    save_every: int = SAVE_EVERY,
-    check_every: int = 0,
-    before: int = 0,
-    after: int = 0,
+    run: TrainingRun, learner: Learner, save_every: int = SAVE_EVERY, check_every: int = 0, before: int = 0, after: int = 0
 ) -> TrainingResult:
     """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 
-    Args:
-        save_every: number of steps between checkpoints.
-        check_every: number of steps between evaluations by `Learner.check`, which go into the learning curve; with 0 there is
-            only the evaluation at the end, which goes into the metrics.
-        before, after: number of steps in the run's earlier and later stages; used for reporting progress only.
-
-    Raises:
-        TrainingFailed: the loss or a weight is not finite; the last good checkpoint is kept.
-        DataError: the checkpoint to resume from is damaged.
+    Checkpoints are `save_every` steps apart, and evaluations by `Learner.check`, which go into the learning curve,
+    `check_every`; with 0 there is only the one at the end, which goes into the metrics. `before` and `after` are the steps of
+    the run's other stages, for its progress. Raises TrainingFailed if the loss or a weight is not finite (the last good
+    checkpoint is kept), and DataError if the checkpoint to resume from is damaged.
     """
     weights = learner.weights
     stage = f"{learner.stage}: " if learner.stage else ""
@@ -131,20 +114,8 @@ def optimise(
 def take_step(
     optimizer: Any, weights: Mapping[str, Any], loss: Callable[[], Loss], max_grad_norm: float, step: int, kept: object = None
 ) -> tuple[float, dict[str, float]]:
-    """Take one step of an optimiser.
-
-    Args:
-        loss: function that computes the loss.
-        max_grad_norm: maximum norm of the gradients.
-        step: number of the step, for the error message.
-        kept: the last good checkpoint, for the error message.
-
-    Returns:
-        The loss, and the further values that the loss function returned.
-
-    Raises:
-        TrainingFailed: the loss is not finite.
-    """
+    """Take one step of an optimiser; returns the loss and the further values of the loss function. Raises TrainingFailed if the
+    loss is not finite, with the step's number and the last good checkpoint."""
     value, figures = loss()
     number = float(value.detach())
     if not math.isfinite(number):

@@ -7,38 +7,36 @@ the seed and the step number alone, so a resumed run ends with the same weights 
 """
 
 import json
+import math
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ...agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from ...agents.settings import CONFIG, PolicyConfig, differences, read_config
-from ...simulators.errors import ConfigError, require
-from ..play.files import cannot_write, make_folder, sole_writer, write_atomically
-from .curve import CURVE, Curve
+from ...simulators.errors import ConfigError, DataError, require
+from ..play.files import cannot_write, iter_lines, keep_lines, make_folder, sole_writer, write_atomically, writing
 
+CURVE = "curve.jsonl"
+MAX_CURVE_BYTES = 256 * 2**20
 METRICS = "metrics.json"
 _ALWAYS = (CONFIG, CURVE, METRICS, FOLDER, "curves.html", "tensorboard")
 
+Line = dict[str, float]
+"""A line of the learning curve: `step`, and further values by name."""
+
 
 class TrainingStep(NamedTuple):
-    """Progress after a training step.
+    """Progress after a training step."""
 
-    Attributes:
-        stage: name of the run's stage; "" if the run has a single stage.
-        step: number of steps taken in the stage.
-        done, total: progress and length of the run, in steps, or in seconds if the run has a time limit.
-        figures: the step's values in the learning curve, by name.
-    """
-
-    stage: str
-    step: int
-    done: float
-    total: float
-    figures: Mapping[str, float]
+    stage: str  # name of the run's stage; "" if the run has a single stage
+    step: int  # number of steps taken in the stage
+    done: float  # progress of the run, in steps, or in seconds if the run has a time limit
+    total: float  # length of the run, in the same unit
+    figures: Mapping[str, float]  # the step's values in the learning curve, by name
 
 
 class Callback:
@@ -54,18 +52,38 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The result of a training run.
-
-    Attributes:
-        steps: total number of steps taken.
-        metrics: final metrics by name; empty if the run was stopped.
-        finished: whether the run reached its end.
-    """
+    """The result of a training run."""
 
     run: Path
-    steps: int
-    metrics: dict[str, float]
-    finished: bool = True
+    steps: int  # total number of steps taken
+    metrics: dict[str, float]  # final metrics by name; empty if the run was stopped
+    finished: bool = True  # whether the run reached its end
+
+
+class Curve:
+    """Writes the learning curve of a run: `curve.jsonl`, one JSON object per line."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / CURVE
+
+    def add(self, step: int, figures: Mapping[str, float]) -> None:
+        """Append a line for a step."""
+        with writing(self._path), self._path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"step": step, **figures}) + "\n")
+
+    def cut(self, step: int) -> None:
+        """Delete lines after a step, which a killed run wrote after its last checkpoint, and lines that cannot be read."""
+        if self._path.exists():
+            keep_lines(self._path, sum(1 for _ in self._until(step)))
+
+    def _until(self, step: int) -> Iterator[None]:
+        for line in iter_lines(self._path):
+            try:
+                if json.loads(line)["step"] > step:
+                    return
+            except (ValueError, KeyError, TypeError, RecursionError):
+                return
+            yield
 
 
 class TrainingRun:
@@ -122,14 +140,10 @@ class TrainingRun:
 def open_run(
     out: str | Path, config: PolicyConfig, *, resume: bool = True, callback: Callback | None = None, files: Collection[str] = ()
 ) -> Iterator[TrainingRun]:
-    """Open and lock the folder of a run; the folder is created if it does not exist.
+    """Open and lock the folder of a run, and continue the run in it; without `resume` its files are deleted first.
 
-    Args:
-        resume: continue the run in the folder; if False, delete its files and start again.
-        files: names of further files that the trainer writes into the folder.
-
-    Raises:
-        ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
+    `files` names further files that the trainer writes. Raises ConfigError if the folder holds another run or other files,
+    cannot be created, or is locked by another process.
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)
@@ -176,3 +190,27 @@ def check_steps(option: str, steps: int | None) -> None:
     """Raise ConfigError unless a number of steps is None or a positive whole number."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ConfigError(option, f"expected a positive whole number, got {steps!r}")
+
+
+def read_curve(run: str | Path) -> list[Line]:
+    """Read a run's learning curve, without an incomplete last line and values that are not finite; raises DataError if it is
+    missing, too large, or a line has no step."""
+    path = Path(run) / CURVE
+    if not path.is_file():
+        raise DataError(path, "there is no learning curve; expected the folder of a `costgym train` run")
+    if path.stat().st_size > MAX_CURVE_BYTES:
+        raise DataError(path, f"is larger than {MAX_CURVE_BYTES} bytes")
+    lines = []
+    for number, text in enumerate(iter_lines(path), 1):
+        try:
+            document: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
+        if not isinstance(document, dict) or not _finite(document.get("step")):
+            raise DataError(path, f"expected an object with a step, got {text[:60]}", f"line {number}")
+        lines.append({str(name): float(value) for name, value in document.items() if _finite(value)})
+    return lines
+
+
+def _finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -15,17 +15,9 @@ TRACKERS = ("wandb", "mlflow", "trackio")
 
 
 class Tracked(Callback):
-    """Passes a run's steps on, and logs their figures in a project `costgym` of each tracker; a context that ends the logs.
-
-    Args:
-        inner: receives the steps and messages.
-        trackers: names of `TRACKERS`.
-        run: folder of the run, whose `config.json` is logged too.
-
-    Raises:
-        UnknownName: there is no such tracker.
-        ConfigError: it is not installed.
-    """
+    """Passes a run's steps on, and logs their figures and the `config.json` of the run's folder in a project `costgym` of each
+    tracker; a context that ends the logs. Raises UnknownName for names other than `TRACKERS`, ConfigError for one not
+    installed."""
 
     def __init__(self, inner: Callback, trackers: Sequence[str], run: Path) -> None:
         for name in trackers:

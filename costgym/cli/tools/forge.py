@@ -38,8 +38,7 @@ def forge(
 
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
-    from ...experiments.fit.forge.forge import forge_folder
-    from ...experiments.fit.forge.profiles import measured
+    from ...experiments.fit.forge.forge import forge_folder, measured
     from ...experiments.play.files import write_atomically
 
     single = out.suffix in (".yaml", ".yml")

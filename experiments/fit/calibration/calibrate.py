@@ -31,18 +31,13 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The result of a calibration.
-
-    Attributes:
-        report: quality of the fit.
-        logged, simulated: each tool's calls by episode, in the log and in the written world; empty for logs without durations.
-    """
+    """The result of a calibration."""
 
     scenario: Scenario
     document: dict[str, Any]
-    report: dict[str, Any]
-    logged: dict[str, list[Chain]]
-    simulated: dict[str, list[Chain]]
+    report: dict[str, Any]  # quality of the fit
+    logged: dict[str, list[Chain]]  # each tool's calls by episode, in the log; empty for logs without durations
+    simulated: dict[str, list[Chain]]  # the same in the written world
 
     def write(self, path: Path, report: Path | None = None) -> None:
         """Write the scenario, and the report as JSON if a file is given; `reports.calibration` draws it as a page."""
@@ -69,17 +64,11 @@ def calibrate(
 ) -> Calibration:
     """Fit a scenario to a log of real calls, or to a folder of StableToolBench's answers.
 
-    Args:
-        name: of the scenario; the file's by default.
-        least_calls: fewest calls of a tool; tools with fewer are left out. By default 20, and 1 for answer trees.
-        gap_s: if the log names no episodes, a pause of this length, seconds, ends one.
-        token_price: USD per million input and output tokens, for calls without a price.
-        fields: where the log's fields are; see `calibration.expressions`.
-        tasks: a YAML file with a list of tasks, as in a scenario's `source.tasks`; None for generated ones.
-
-    Raises:
-        DataError: the log or the tasks cannot be read, or no tool in the log has enough calls.
-        ConfigError: an argument is out of range, or a price is given for a tool that the log does not have.
+    Tools with fewer than `least_calls` executed calls are left out (by default 20, and 1 for answer trees). Where the log names
+    no episodes, a pause of `gap_s` seconds ends one. `token_price`, USD per million input and output tokens, is for calls
+    without a price; `fields` says where the log's fields are (see `calibration.expressions`); `tasks` is a YAML file as in a
+    scenario's `source.tasks`, None for generated ones. Raises DataError if the log or the tasks cannot be read or no tool has
+    enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.
     """
     if least_calls is not None and least_calls < 1:
         raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")

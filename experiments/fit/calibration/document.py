@@ -74,7 +74,8 @@ def own_document(name: str, tools: dict[str, list[LoggedCall]], fit: Fit) -> dic
     memory = _memory(fit)
     listed = [_tool(tool, names[tool], calls, fit, memory) for tool, calls in tools.items()]
     fees = [price.fee for price in fit.price.values() if price is not None]
-    told = [price.failures_free for tool, price in fit.price.items() if price is not None and not _never(tools[tool])]
+    failed = {tool for tool, calls in tools.items() if any(call.status in fits.FAILS for call in calls)}
+    told = [price.failures_free for tool, price in fit.price.items() if price is not None and tool in failed]
     free_failures = bool(told) and all(told)
     document: dict[str, Any] = {
         "name": name,
@@ -98,21 +99,12 @@ def own_document(name: str, tools: dict[str, list[LoggedCall]], fit: Fit) -> dic
 
 
 def read_tasks(path: Path) -> list[Any]:
-    """Read a YAML file with a list of tasks, or with `tasks: [...]`; the scenario checks each of them.
-
-    Raises:
-        DataError: the file cannot be read, or does not hold a list.
-    """
+    """Read a YAML list of tasks, or `tasks: [...]`, which the scenario checks; raises DataError if it is no such file."""
     document = read_yaml(path)
     tasks = document.get("tasks") if isinstance(document, dict) else document
     if not isinstance(tasks, list) or not tasks:
         raise DataError(path, "expected a list of tasks, each with `query` and `needs`")
     return tasks
-
-
-def _never(calls: Sequence[LoggedCall]) -> bool:
-    """Return whether no failure was executed, in which case the price of a failure is unknown."""
-    return not any(call.status in fits.FAILS for call in calls)
 
 
 def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: dict[str, float] | None) -> dict[str, Any]:

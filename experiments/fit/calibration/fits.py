@@ -47,30 +47,23 @@ def _stats() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFit:
-    """A lognormal of a tool's durations, or a table of their quantiles, cut off at its timeout, after a cold start.
-
-    Attributes:
-        quantiles: as in `ToolProfile.latency_quantiles`, where the durations are not lognormal.
-        timeout_s: where durations are cut off; None where the log shows no timeout.
-        slow_timeouts: share of the calls whose duration alone goes beyond the timeout.
-        cold_start_s, keep_alive_s: None where the log does not flag cold starts.
-    """
+    """A lognormal of a tool's durations, or a table of their quantiles, cut off at its timeout, after a cold start."""
 
     median_s: float
     spread: float
-    timeout_s: float | None
-    slow_timeouts: float
-    cold_start_s: float | None
-    keep_alive_s: float | None
+    timeout_s: float | None  # where durations are cut off; None where the log shows no timeout
+    slow_timeouts: float  # share of the calls whose duration alone goes beyond the timeout
+    cold_start_s: float | None  # None where the log does not flag cold starts
+    keep_alive_s: float | None  # None where the log does not flag cold starts
     calls: int
-    quantiles: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()  # as in `ToolProfile.latency_quantiles`, where the durations are not lognormal
 
 
 def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
-    """Return the world's latency model of one tool's calls, by maximum likelihood; None where no duration was logged.
+    """The world's latency model of one tool's calls, by maximum likelihood; None where no duration was logged.
 
-    A timeout is either a duration beyond the limit (a censored one) or a failure of its own. Which it was, the log does not
-    say: as many count as censored as the fitted tail leads to expect, and the rest are left to the failure model.
+    A timeout is a duration beyond the limit (censored) or a failure of its own; the log does not say which. As many count as
+    censored as the fitted tail leads to expect, and the rest are left to the failure model.
     """
     stats = _stats()
     warm = durations(calls)
@@ -109,10 +102,8 @@ def _misfit(seconds: FloatArray, spread: float, median: float, beyond: float) ->
 
 
 def durations(calls: Sequence[LoggedCall]) -> FloatArray:
-    """Durations that show a tool's own speed, seconds: executed, warm, neither cut off nor refused at the door.  # (n,)
-
-    Where enough calls worked, only theirs count.
-    """
+    """Durations that show a tool's own speed, seconds, (n,): executed, warm, neither cut off nor refused at the door. Where
+    enough calls worked, only theirs count."""
     working = sum(call.status in WORKS and not call.cold and call.latency_s is not None for call in calls)
     own = WORKS if working >= LEAST_WORKING else WORKS | FAILS - {Status.TIMEOUT, Status.CONNECTION_ERROR}
     found = [call.latency_s for call in calls if call.status in own and not call.cold and call.latency_s is not None]
@@ -158,24 +149,16 @@ def _cold(calls: Sequence[LoggedCall], median_s: float) -> tuple[float | None, f
 
 @dataclass(frozen=True, slots=True)
 class PriceFit:
-    """The price of a call: a flat fee, or by duration, or by token.
+    """The price of a call: a flat fee, or by duration, or by token."""
 
-    Attributes:
-        fee: mean price of an executed call.
-        flat_error: root mean squared error of the flat fee, relative to it.
-        per_s, base, duration_error: price = base + per_s * seconds, and its error relative to the mean.
-        per_token, token_error: price = input * per_token[0] + output * per_token[1]; None without tokens.
-        failures_free: executed calls that failed cost nothing, others do.
-    """
-
-    fee: float
-    flat_error: float
-    per_s: float
+    fee: float  # mean price of an executed call
+    flat_error: float  # root mean squared error of the flat fee, relative to it
+    per_s: float  # price = base + per_s * seconds
     base: float
-    duration_error: float
-    per_token: tuple[float, float] | None
+    duration_error: float  # relative to the mean price
+    per_token: tuple[float, float] | None  # price = input * per_token[0] + output * per_token[1]; None without tokens
     token_error: float | None
-    failures_free: bool
+    failures_free: bool  # executed calls that failed cost nothing, others do
 
     @property
     def model(self) -> str:
@@ -221,17 +204,14 @@ def fit_price(calls: Sequence[LoggedCall]) -> PriceFit | None:
 
 @dataclass(frozen=True, slots=True)
 class FailureFit:
-    """The parameters that all tools of a world share, and each tool's own.
-
-    Attributes:
-        own: slip and persistence by tool, where they are not those that all share.
-    """
+    """The parameters that all tools of a world share, and each tool's own."""
 
     slip: float
     persistence: float
     sticky: float
     kinds: dict[str, float]
     reliability: dict[str, float]
+    # slip and persistence by tool, where they are not those that all share
     own: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, tool: str) -> tuple[float, float]:
@@ -274,15 +254,12 @@ def _counts(chain: Sequence[Status]) -> Counts:
 
 
 def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> FailureFit:
-    """Return the world's failure model, by maximum likelihood.
+    """The world's failure model, by maximum likelihood; `slow` is, by tool, the share of calls that time out by duration alone.
 
     On average a tool of reliability r works in slip + (1 - 2 slip) r of its calls, whatever its persistence; so each tool's
     reliability follows from its success rate, and slip and persistence from how outcomes follow each other. A slip larger than
     the share of a tool's failures, or of its successes, would keep it from its rate, so such a tool has a smaller one of its
     own. A tool also has its own slip and persistence where they explain its outcomes better (likelihood ratio, 1 %).
-
-    Args:
-        slow: by tool, the share of its calls that are timeouts by their duration alone: no failures of the chain.
     """
     optimize = require("scipy.optimize", "train")
     rates = {name: success_rate(found, slow.get(name, 0.0)) for name, found in tools.items()}
@@ -412,10 +389,8 @@ def outcome_log_likelihood(
 
 
 def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
-    """Calls admitted per sliding window, and its length; None where nothing was refused for its rate.
-
-    Of the windows tried, the one is taken under which the fewest admissions and refusals are out of place.
-    """
+    """Calls admitted per sliding window, and its length; None where nothing was refused for its rate. Of the windows tried, the
+    one is taken under which the fewest admissions and refusals are out of place."""
     refused = [call.started_s for call in calls if call.status is Status.RATE_LIMITED]
     admitted = np.array([call.started_s for call in calls if call.status in WORKS or call.status in FAILS])
     if not refused or len(admitted) == 0:

@@ -49,15 +49,8 @@ Chain = list[LoggedCall]
 
 
 def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]], seed: int = 0) -> dict[str, list[Chain]]:
-    """Play a scenario of listed tools in the shape of a log.
-
-    Args:
-        document: the scenario; of its source the tools count, each of which gets a task of its own.
-        chains: the logged calls by the tool's name in the scenario, by episode.
-
-    Returns:
-        The simulated calls, as a log would have them, by tool and episode.
-    """
+    """Play a scenario's listed tools, a task for each, in the shape of a log: `chains` holds the logged calls by the tool's
+    name in the scenario and by episode. Returns the simulated calls, as a log would have them, in the same form."""
     tools = [tool for tool in document["source"]["tools"] if tool["name"] in chains]
     needs = [[{"capability": tool.get("capability") or tool["name"], "fact": "fact"}] for tool in tools]
     tasks = [{"query": t["name"], "needs": need, "tools": [t["name"]]} for t, need in zip(tools, needs, strict=True)]
@@ -67,7 +60,7 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
     wanted = min(MAX_TOOL_CALLS, max(MIN_TOOL_CALLS, SIMULATED_CALLS // max(1, len(tools))))
     for number, tool in enumerate(tools):
         name, played = str(tool["name"]), []
-        shape = [_offsets(chain) for chain in chains[name]]
+        shape = [[call.started_s - chain[0].started_s for call in chain] for chain in chains[name]]
         size = sum(map(len, shape))
         for repeat in range(max(1, min(MAX_REPEATS, -(-wanted // max(1, size))))):
             for index, offsets in enumerate(shape):
@@ -89,33 +82,20 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
     return found
 
 
-def _offsets(chain: Chain) -> list[float]:
-    return [call.started_s - chain[0].started_s for call in chain]
-
-
 # -- figures ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of one tool's calls.
+    """A figure of one tool's calls, with its 95 % interval."""
 
-    Attributes:
-        value: None where there is too little to tell.
-        low, high: its 95 % interval.
-    """
-
-    value: float | None
+    value: float | None  # None where there is too little to tell
     low: float = math.nan
     high: float = math.nan
 
 
 def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure]:
-    """Return the figures of `FIGURES` of one tool's calls.
-
-    Args:
-        intervals: whether to bootstrap intervals.
-    """
+    """The figures of `FIGURES` of one tool's calls, with bootstrapped intervals unless `intervals` is False."""
     units = _units(chains)
     weights = None
     if intervals:
@@ -198,16 +178,9 @@ def _quantile(values: Sequence[tuple[float, int]], share: float, weights: FloatA
 
 
 def compare(logged: Mapping[str, Figure], world: Mapping[str, Figure], fitted_to: Mapping[str, Figure] | None = None) -> Any:
-    """Return each figure of the log beside the world's.
-
-    Args:
-        logged, world: the figures of both.
-        fitted_to: figures of the calls that the world was fitted to, where those are others than `logged`: their uncertainty
-            then counts too.
-
-    Returns:
-        By figure `log`, `ci95`, `world` and `within`; figures that one of the two lacks are left out.
-    """
+    """Each figure of the log beside the world's, as `log`, `ci95`, `world` and `within`; figures that one of the two lacks are
+    left out. Where the world was fitted to other calls than `logged`, `fitted_to` holds their figures, whose uncertainty then
+    counts too."""
     rows = {}
     for name, figure in logged.items():
         other = world[name].value
@@ -218,10 +191,5 @@ def compare(logged: Mapping[str, Figure], world: Mapping[str, Figure], fitted_to
             low = figure.value - math.hypot(figure.value - low, source.high - source.value)
             high = figure.value + math.hypot(high - figure.value, source.value - source.low)
         slack = ROUNDING * abs(figure.value)
-        rows[name] = {
-            "log": figure.value,
-            "ci95": [low, high],
-            "world": other,
-            "within": low - slack <= other <= high + slack,
-        }
+        rows[name] = {"log": figure.value, "ci95": [low, high], "world": other, "within": low - slack <= other <= high + slack}
     return rows

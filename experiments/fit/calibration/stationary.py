@@ -27,18 +27,12 @@ Calls = Mapping[str, Sequence[LoggedCall]]
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """Times at which all calls of several tools fail.
+    """Times at which all calls of several tools fail."""
 
-    Attributes:
-        tools: those that share them.
-        every_s, lasts_s: mean time between two of them and mean length, as in `failures.Bursts`.
-        spans: start and end of each, in the log's time.
-    """
-
-    tools: tuple[str, ...]
-    every_s: float
-    lasts_s: float
-    spans: tuple[tuple[float, float], ...]
+    tools: tuple[str, ...]  # those that share them
+    every_s: float  # mean time between two of them, as in `failures.Bursts`
+    lasts_s: float  # mean length of one
+    spans: tuple[tuple[float, float], ...]  # start and end of each, in the log's time
 
     def without(self, tools: Calls) -> dict[str, list[LoggedCall]]:
         """The calls, of which those in an outage have the status of one: they say nothing of the tool itself."""
@@ -53,10 +47,7 @@ def find_outages(tools: Calls, gap_s: float) -> Outages | None:
     """Find the outages of the largest group of tools that fail at the same times; None where there are none.
 
     An outage is a row of calls of two tools or more that all failed, too long for chance at the share of failures in the log.
-
-    Args:
-        tools: each tool's calls in order of time.
-        gap_s: the longest pause between two calls that counts as observed time, seconds.
+    The calls of each tool are in order of time; pauses longer than `gap_s` seconds do not count as observed.
     """
     groups: dict[str, set[str]] = {tool: {tool} for tool in tools}
     for one, other, _ in _together({tool: _shares(calls) for tool, calls in tools.items()}):

@@ -22,15 +22,9 @@ _PACKAGE = re.compile(r"(?:(npm|pypi):)?((?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*)@([A-Z
 
 
 def downloaded(package: str, cache: Path) -> Path:
-    """The archive of a package, downloaded by npm or pip unless it is in the cache. No code of the package is run.
-
-    Args:
-        package: NAME@VERSION of a package in `PACKAGES`, or npm:NAME@VERSION, or pypi:NAME@VERSION.
-
-    Raises:
-        ConfigError: The name is not of this form, or there is no client.
-        DataError: The client fails; has its last line.
-    """
+    """The archive of NAME@VERSION in `PACKAGES`, npm:NAME@VERSION or pypi:NAME@VERSION, downloaded by npm or pip unless it is
+    in the cache. No code of the package is run. Raises ConfigError for another name or a missing client, DataError where the
+    client fails."""
     match = _PACKAGE.fullmatch(package)
     registry = (match[1] or PACKAGES.get(match[2])) if match else None
     if match is None or registry is None:
@@ -66,18 +60,9 @@ def _run(command: list[str]) -> None:
 
 
 def asked(command: str) -> tuple[str, Callable[[], bytes]]:
-    """Start an MCP server and ask it for its tools.
-
-    Args:
-        command: The command that starts it, as in a shell; it is not run by one.
-
-    Returns:
-        The server's own name for the document, and what gives its bytes: the answer to `tools/list` as JSON.
-
-    Raises:
-        ConfigError: The command cannot be started, or does not answer in time.
-        MissingExtra: `mcp` is not installed.
-    """
+    """Start an MCP server by a command, written as for a shell but run without one, and ask it for its tools. Returns its own
+    name for the document, and a function that gives the bytes: the answer to `tools/list` as JSON. Raises ConfigError if it
+    cannot be started or does not answer in time, MissingExtra without `mcp`."""
     require("mcp", "forge")
     import anyio
 

@@ -1,4 +1,4 @@
-"""Make worlds: one scenario from a user's own documents, or a folder of thousands with splits."""
+"""Make worlds, one scenario from a user's own documents or a folder of thousands with splits, and check that they are sound."""
 
 import gzip
 import json
@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, DataError
+from ....simulators.errors import ConfigError, CostGymError, DataError
 from ....simulators.forge.compose import api_document, world_document
 from ....simulators.forge.folder import FORMAT, INDEX
 from ....simulators.forge.graph import graph_of
+from ....simulators.forge.queries import problem_of
 from ....simulators.forge.readers.operations import Skipped
+from ....simulators.marketplace.schema import check_arguments
+from ....simulators.scenario import parse_scenario
+from ....simulators.tasks import fact_in, normalise
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine
 from ...play.files import make_folder, write_atomically
-from .check import problem_of_world
+from ..calibration.calibrate import calibrate
 from .sources import Document, documents
 
 LEAST = 3
@@ -34,6 +38,10 @@ ATTEMPTS = 4
 """Times that a world is composed again, with another seed, until it is sound."""
 SHARES = {"train": 0.8, "unseen-api": 0.1, "unseen-provider": 0.1}
 """Splits, and their shares of the worlds. No API of `unseen-api` and no provider of `unseen-provider` is in another split."""
+TRIED = 6
+"""Tasks of each split that are composed and answered to check a world."""
+SETTINGS = ("failures", "pricing", "bill_failures", "currency", "budget", "max_price")
+"""Settings of a scenario that a log says something about."""
 MANIFEST = "forge.json"
 
 
@@ -83,15 +91,8 @@ def forge(
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], Tally]:
-    """Make one scenario of all documents of some sources.
-
-    Args:
-        sources: Files, folders, archives, packages or MCP commands; see `sources.documents`.
-        profiles, settings: Measured profiles of tools and settings of the scenario; see `profiles.measured`.
-
-    Raises:
-        ConfigError: A source is not there, or nothing can be asked of its documents; says why.
-    """
+    """Make one scenario of all documents of some sources (see `sources.documents`), with measured profiles of tools and
+    settings (see `measured`). Raises ConfigError if a source is not there or nothing can be asked of its documents."""
     tally, apis = Tally(), []
     for source in sources:
         for document in documents(source, cache):
@@ -109,6 +110,50 @@ def forge(
     return made, tally
 
 
+def measured(log: Path) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]:
+    """The tools of a log (see `costgym calibrate`) with their fitted profiles, and the settings of a scenario that were fitted
+    with them; raises ConfigError if the log names no tools of its own."""
+    scenario = calibrate(log, "profile").scenario.model_dump(mode="json")
+    tools = scenario["source"].get("tools")
+    if not isinstance(tools, list):
+        raise ConfigError("--profile", f"{log}: expected a log of calls of tools, got a folder of queries")
+    return [{"name": tool["name"], "profile": tool["profile"]} for tool in tools], {key: scenario[key] for key in SETTINGS}
+
+
+# -- soundness ---------------------------------------------------------------------------------------------------------------
+
+
+def problem_of_world(document: Mapping[str, Any], tried: int = TRIED) -> str | None:
+    """Say in words what is wrong with a world, of which `tried` tasks of each split are checked; None if nothing is found."""
+    try:
+        world = parse_scenario(dict(document)).build()
+        for split in ("train", "test"):
+            for number in world.tasks.numbers(split)[:tried]:
+                problem = _problem_of_task(world, world.tasks[number])
+                if problem:
+                    return f"task {number}: {problem}"
+    except CostGymError as error:
+        return str(error)
+    return None
+
+
+def _problem_of_task(world: Any, task: Any) -> str | None:
+    values = [str(value) for need in task.needs for value in (need.arguments or {}).values()]
+    if problem := problem_of(task.query, values):
+        return f"its query {problem}"
+    for need in task.needs:
+        for name in need.tools:
+            tool = world.catalog.get(name)
+            if problem := check_arguments(tool, need.arguments):
+                return f"{name} does not take its arguments: {problem}"
+            answer = world.answers.answer(tool, need.arguments, task)
+            if answer is None or not fact_in(need.fact, normalise(answer)):
+                return f"{name} does not answer with the fact"
+        if not set(need.tools) & set(task.candidates):
+            return f"no tool on offer gives {need.wish}"
+    return None
+
+
 # -- folders of worlds -------------------------------------------------------------------------------------------------------
 
 
@@ -122,16 +167,10 @@ def forge_folder(
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Make a folder of worlds; the same command continues an interrupted one, and the engine changes no byte.
+    """Make a folder of worlds by split; the same command continues an interrupted one, and the engine changes no byte.
 
-    Args:
-        out: The folder. It gets one folder for each split.
-
-    Yields:
-        Progress: `{"read": n, "of": N}`, `{"made": n, "of": N}`, and at last `{"report": ...}`.
-
-    Raises:
-        ConfigError: The folder holds worlds of other arguments, or there are too few usable documents.
+    Yields progress, `{"read": n, "of": N}` and `{"made": n, "of": N}`, and at last `{"report": ...}`. Raises ConfigError if the
+    folder holds worlds of other arguments, or there are too few usable documents.
     """
     listed = [(source, place) for source in sources for place in range(len(_documents(source, cache)))]
     arguments = {

@@ -45,14 +45,8 @@ class Document:
 
 
 def documents(source: str, cache: Path) -> list[Document]:
-    """The documents of a source, in a fixed order.
-
-    Args:
-        source: A file, a folder, an archive, `registry:NAME@VERSION`, or `mcp:COMMAND`.
-
-    Raises:
-        ConfigError: There is no such source, or nothing in it can be a document.
-    """
+    """The documents of a source, in a fixed order: a file, a folder, an archive, `registry:NAME@VERSION` or `mcp:COMMAND`.
+    Raises ConfigError if there is no such source, or nothing in it can be a document."""
     if source.startswith(COMMAND):
         return [Document(*asked(source.removeprefix(COMMAND)))]
     path = downloaded(source.removeprefix(REGISTRY), cache) if source.startswith(REGISTRY) else Path(source)

@@ -42,21 +42,14 @@ COMPOSED = 1000
 
 @dataclass(frozen=True, slots=True)
 class ExecutedPlan:
-    """A plan with its task score and prices.
-
-    Attributes:
-        choices: the policy's actions that write the plan; the last one is EOP.
-        score: mean task score over the samples on which the plan was executed.
-        prices: price of one run of each tool, USD, indexed by the tool's position in `TOOLS`.
-        sample: the sample on which the plan was executed; -1 for all train samples.
-    """
+    """A plan with its task score and prices."""
 
     task: OpenCATPTask
     level: int
-    choices: tuple[int, ...]
-    score: float
-    prices: tuple[float, ...]
-    sample: int = -1
+    choices: tuple[int, ...]  # the policy's actions that write the plan; the last one is EOP
+    score: float  # mean task score over the samples on which the plan was executed
+    prices: tuple[float, ...]  # price of one run of each tool, USD, indexed by the tool's position in `TOOLS`
+    sample: int = -1  # the sample on which the plan was executed; -1 for all train samples
 
     def record(self, settings: CatpSettings, baseline: float) -> Record:
         """Convert the plan to an episode; `baseline` is subtracted from its returns."""
@@ -136,8 +129,8 @@ def train_tasks(settings: CatpSettings) -> tuple[OpenCATPTask, ...]:
 def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
     """Compose tasks with two or three outputs from sequential train tasks on the same degraded images.
 
-    The outputs come from train tasks on the same images, so composed plans use train tasks and train samples only. Tasks that
-    already exist, including test tasks, are excluded. At most one output is German, as in all tasks.
+    So composed plans use train tasks and train samples only. Tasks that already exist, test tasks included, are excluded. At
+    most one output is German, as in all tasks.
     """
     known = {(task.combination, frozenset(task.wants)) for task in find_tasks("all")}
     single: dict[int, list[Output]] = {}
@@ -160,13 +153,8 @@ def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
 
 
 def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
-    """Collect executed plans for tasks. The result depends only on the settings, scores and prices.
-
-    The last few collections of this process are remembered, since ablations learn from the same plans.
-
-    Raises:
-        ConfigError: `tasks` is empty.
-    """
+    """Collect executed plans for tasks, by the settings, scores and prices alone; raises ConfigError without tasks. The last
+    few collections of this process are remembered, since ablations learn from the same plans."""
     if not tasks:
         raise ConfigError("tasks", "expected at least one task to collect plans for")
     searched = (settings.seed, settings.walks, settings.best, settings.near, settings.spread)
@@ -217,10 +205,8 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
 
 
 def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[ExecutedPlan]:
-    """Return the plan with the highest task score for each task and size level; the cheaper one of equal plans.
-
-    These are the labels of instruction fine-tuning, which does not consider prices.
-    """
+    """The plan with the highest task score for each task and size level, the cheaper one of equal plans: the labels of
+    instruction fine-tuning, which does not consider prices."""
     train = split_samples(evaluator.scores.samples, "train")
     found = []
     values = PlanValues(evaluator, share=False)

@@ -24,15 +24,8 @@ ELITE_REGRET = 0.03
 
 
 class OfflineLearner(Learner):
-    """Trains a policy by cross-entropy on the actions in windows of recorded episodes.
-
-    Args:
-        policy: the policy to train.
-        records: the recorded episodes.
-        evaluator: scores and prices, for the metrics on the train tasks.
-        settings: settings of the run.
-        target_return: target return on which the policy is conditioned for those metrics.
-    """
+    """Trains a policy by cross-entropy on the actions in windows of recorded episodes. `evaluator` and `target_return`, on
+    which the policy is conditioned, serve the metrics on the train tasks."""
 
     def __init__(
         self, policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
@@ -62,10 +55,7 @@ class OfflineLearner(Learner):
         return choice_loss(self.policy.log_probabilities(batch), batch), {}
 
     def batch(self, step: int) -> Batch:
-        """Draw the training windows of a step.
-
-        From an episode longer than the window, a window is drawn uniformly; the last one, which contains EOP, is included.
-        """
+        """Draw the training windows of a step; in a longer episode uniformly, the last window, which contains EOP, included."""
         settings = self.settings
         chance = stable_generator(settings.seed, "batch", step)
         several = round(settings.batch_size * settings.balance) if len(self._pools) == 2 else settings.batch_size
@@ -133,22 +123,10 @@ class FeedbackLearner(OfflineLearner):
 
 
 def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, Any]) -> Any:
-    """Compute the policy-gradient loss: minus the mean over plans of advantage times log-probability of the plan's actions.
-
-    Args:
-        log_probabilities: log-probability of every action among the legal ones.  # (B, W, N_ACTIONS)
-        gained: advantage of each plan: its reward minus its baseline.  # (B,)
-    """
+    """The policy-gradient loss: minus the mean over plans of advantage `gained`, (B,), times log-probability of the plan's
+    actions, of `log_probabilities` of every action among the legal ones, (B, W, N_ACTIONS)."""
     device = log_probabilities.device
     choice = torch.as_tensor(batch.choice, device=device)
     counts = torch.as_tensor(batch.counts, device=device)
     chosen = (log_probabilities.gather(-1, choice[..., None])[..., 0] * counts).sum(-1)
     return -(torch.as_tensor(gained, device=device, dtype=chosen.dtype) * chosen).mean()
-
-
-def learner(
-    policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
-) -> OfflineLearner:
-    """Create the learner for the method in the settings."""
-    kind = FeedbackLearner if settings.method == "rltf" else OfflineLearner
-    return kind(policy, records, evaluator, settings, target_return)

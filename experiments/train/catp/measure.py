@@ -14,21 +14,14 @@ PlanOf = Callable[[OpenCATPTask, int, int], Plan | None]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Mean metrics over all tasks and samples.
+    """Mean metrics over all tasks and samples."""
 
-    Attributes:
-        quality: Quality of Plan; an invalid plan counts as -0.5, the published penalty.
-        score, price_usd, seconds: task score, price in USD and time in seconds, over valid plans.
-        valid: share of valid plans.
-        plans: number of plans, valid or not.
-    """
-
-    quality: float
-    score: float
+    quality: float  # Quality of Plan; an invalid plan counts as -0.5, the published penalty
+    score: float  # of valid plans, as are price and seconds
     price_usd: float
     seconds: float
-    valid: float
-    plans: int
+    valid: float  # share of valid plans
+    plans: int  # number of plans, valid or not
 
 
 def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluator: Evaluator) -> Figures:

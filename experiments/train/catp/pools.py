@@ -35,16 +35,11 @@ HELD_OUT_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PoolData:
-    """Recorded plans, split by task and sample into training and held-out plans.
-
-    Attributes:
-        train, held_out: training plans and held-out plans; no (task, sample) pair is in both.
-        left_out: number of plans that belong to no known task or that the action masks forbid.
-    """
+    """Recorded plans; no (task, sample) pair is in both parts."""
 
     train: tuple[ExecutedPlan, ...]
     held_out: tuple[ExecutedPlan, ...]
-    left_out: int
+    left_out: int  # number of plans that belong to no known task or that the action masks forbid
 
 
 def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
@@ -57,15 +52,8 @@ def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
 
 
 def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: str = "all") -> PoolData:
-    """Read pools as executed plans, and hold out a quarter of the tasks' samples.
-
-    Args:
-        profile: prices of the tools.
-        tasks: ``sequential``, ``nonsequential`` or ``all``: kind of the tasks to include.
-
-    Raises:
-        DataError: a pool cannot be read, or there are no usable plans for training or for holding out.
-    """
+    """Read pools as executed plans of ``sequential``, ``nonsequential`` or ``all`` tasks, and hold out a quarter of the tasks'
+    samples. Raises DataError if a pool cannot be read, or there are no usable plans for training or for holding out."""
     recorded = [plan for path in paths for plan in load_pool(path)]
     by_pair: dict[tuple[int, int], list[PoolPlan]] = {}
     for plan in recorded:
@@ -86,12 +74,7 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
 
 
 class PoolLearner(OfflineLearner):
-    """Trains a policy on recorded plans and evaluates it on held-out recorded plans.
-
-    Args:
-        policy, records, evaluator, settings, target_return: see `OfflineLearner`; only the evaluator's prices are used.
-        held_out: the held-out recorded plans.
-    """
+    """Trains a policy on recorded plans and evaluates it on held-out ones; of the evaluator only the prices are used."""
 
     def __init__(
         self,
@@ -106,15 +89,14 @@ class PoolLearner(OfflineLearner):
         self.held_out = held_out
 
     def check(self) -> dict[str, float]:
-        """Evaluate the policy on the held-out plans. Returns are Quality of Plan with the recorded scores and prices.
+        """Evaluate the policy on the held-out plans, by Quality of Plan with the recorded scores and prices.
 
-        Returns:
-            `pairs`: number of held-out (task, sample) pairs. `choice_accuracy`: share of recorded actions that are the most
-            likely ones under the policy conditioned on the plan's return, counted where more than one action is legal;
-            `choice_chance`: the same for a uniform choice among the legal actions. `pool_mean`, `pool_best`: mean return of
-            the recorded plans, and of the best recorded plan per pair. `chosen`: mean return of the recorded plan with the
-            highest likelihood under the policy conditioned on the best return. `covered`: share of pairs for which the plan
-            written by the policy is in the pool; `written`: mean return of those plans, omitted if there are none.
+        `pairs`: number of held-out (task, sample) pairs. `choice_accuracy`: share of recorded actions that are the most likely
+        ones under the policy conditioned on the plan's return, counted where more than one action is legal; `choice_chance`:
+        the same for a uniform choice among the legal actions. `pool_mean`, `pool_best`: mean return of the recorded plans, and
+        of the best one per pair. `chosen`: mean return of the recorded plan with the highest likelihood under the policy
+        conditioned on the best return. `covered`: share of pairs whose plan written by the policy is in the pool; `written`:
+        mean return of those plans, omitted if there are none.
         """
         settings, policy = self.settings, self.policy
         groups: dict[tuple[int, int], list[ExecutedPlan]] = {}

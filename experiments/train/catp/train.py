@@ -26,25 +26,17 @@ def train_catp(
     check_every: int = 0,
     **settings: Any,
 ) -> TrainingResult:
-    """Train CATP-LLM offline from executed plans; the policy is conditioned on their returns.
+    """Train CATP-LLM offline from executed plans, on whose returns the policy is conditioned; ``catp:OUT`` is the agent.
 
-    Args:
-        out: folder of the run; ``catp:OUT`` is the agent.
-        tasks: ``sequential``, ``nonsequential`` or ``all``.
-        steps: number of optimizer steps.
-        pool: files of recorded plans to train on, see `load_pool`; by default plans are searched for and executed. A quarter
-            of the recorded (task, sample) pairs is held out, and the metrics are measured on them.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        evaluator: scores and prices; None for the shipped outcome table and the profile of the settings.
-        device: ``cpu``, ``cuda`` or ``auto``.
-        save_every: number of steps between checkpoints.
-        check_every: number of steps between evaluations on the train tasks; 0 to evaluate only at the end.
-        settings: further fields of `CatpSettings`.
+    `tasks` are ``sequential``, ``nonsequential`` or ``all``. `pool` are files of recorded plans to train on (see `load_pool`),
+    of whose (task, sample) pairs a quarter is held out for the metrics; by default plans are searched for and executed.
+    `evaluator` has scores and prices; None for the shipped outcome table and the profile of the settings. `device` is ``cpu``,
+    ``cuda`` or ``auto``; `save_every` and `check_every` are in steps, and 0 evaluates on the train tasks only at the end;
+    `settings` are further fields of `CatpSettings`. With `resume` False the run starts again.
 
-    Raises:
-        ConfigError, UnknownName: a setting is invalid, or the folder holds another run.
-        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
-        DataError: a checkpoint or a pool cannot be read, or the pools contain no usable plans.
+    Raises ConfigError or UnknownName if a setting is invalid or the folder holds another run, TrainingFailed if the loss is not
+    finite (the last good checkpoint is kept), and DataError for a checkpoint or pool that cannot be read or pools without
+    usable plans.
     """
     usual = {} if evaluator is None else {"alpha": evaluator.alpha, "profile": evaluator.profile.name}
     given = {"method": "catp", "tasks": tasks, "steps": steps, "seed": seed}
@@ -52,7 +44,7 @@ def train_catp(
     require_modules("torch", "transformers", "safetensors")
     from ....agents.catp.planner import ready_policy, tell_prices
     from ..loop import optimise
-    from .learning import learner
+    from .learning import FeedbackLearner, OfflineLearner
     from .pools import PoolLearner, pool_data, pool_names
 
     config = CatpConfig(trainer=chosen.method, settings=chosen, data=pool_names(pool))  # type: ignore[arg-type]
@@ -76,7 +68,8 @@ def train_catp(
         if recorded is not None:
             taught: Any = PoolLearner(policy, records, world, chosen, target_return, recorded.held_out)
         else:
-            taught = learner(policy, records, world, chosen, target_return)
+            kind = FeedbackLearner if chosen.method == "rltf" else OfflineLearner
+            taught = kind(policy, records, world, chosen, target_return)
         return optimise(run, taught, save_every, check_every)
 
 

@@ -8,21 +8,12 @@ from ....agents.deer.language_model import IGNORED, completion_loss, padded
 from ....agents.deer.settings import DeerSettings
 from ....agents.networks import trained_weights
 from ..loop import Learner, Loss
-from .retrieval import LEARNT, RECENT, TokenRow
-from .rows import learning_order
+from .rows import LEARNT, RECENT, TokenRow, learning_order
 
 
 class DeerLearner(Learner):
-    """Trains a language model on the labelled tokens of rows.
-
-    Args:
-        model: a causal language model.
-        settings: settings of the run.
-        pad: id of the padding token.
-        retrieval: rows of retrieval pre-training in training order; empty for a published model.
-        decisions: rows of decisions.
-        measure: function that computes the final metrics.
-    """
+    """Trains a causal language model on the labelled tokens of rows: those of retrieval pre-training in their order (empty for
+    a published model), then those of decisions; `pad` is the padding token's id, and `measure` computes the final metrics."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""Train DEER's decision policy, a language model, on labelled samples and measure its six accuracies.
-
-A small model is pre-trained on retrieval first; see `retrieval`.
-"""
+"""Train DEER's policy, a language model pre-trained on retrieval if it is small, on samples; measure its six accuracies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +15,7 @@ from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario
 from ...play.decisions import ACCURACIES, accuracies, evaluate_together
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
-from .retrieval import retrieval_rows
-from .rows import rows_of
+from .rows import retrieval_rows, rows_of
 
 Counts = Mapping[str, tuple[int, int, int]]
 
@@ -36,25 +32,17 @@ def train_deer(
     save_every: int = 250,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a policy that decides whether to search and what to call.
+    """Train a policy that decides whether to search and what to call, the agent ``deer:OUT``.
 
-    Args:
-        out: folder of the run; ``deer:OUT`` is the agent.
-        data: a ToolDEER folder with training samples, used instead of generated samples.
-        counts: numbers of NoSearch, NoCall and Call samples in the splits `train`, `valid` and `test`; None for the paper's.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        save_every: number of steps between checkpoints.
-        settings: further fields of `DeerSettings`.
+    `data` is a ToolDEER folder with training samples, used instead of generated ones; `counts` are numbers of NoSearch, NoCall
+    and Call samples in the splits `train`, `valid` and `test`, None for the paper's. `save_every` is in steps, `settings` are
+    further fields of `DeerSettings`, and with `resume` False the run starts again. Returns the loss and the six accuracies on
+    seen tools (`valid`) and unseen ones (`test`), named ``seen_p_ds`` and so on; for a small model also ``retrieval_accuracy``
+    at the end of pre-training.
 
-    Returns:
-        The loss and the six accuracies on seen tools (split `valid`) and on unseen tools (`test`), named ``seen_p_ds`` and so
-        on; for a small model also ``retrieval_accuracy``, measured at the end of pre-training.
-
-    Raises:
-        ConfigError, UnknownName: a setting is invalid, the folder holds other files, or there are no training samples.
-        DataError: the checkpoint to resume from is damaged.
-        MissingExtra: torch, transformers, safetensors or (for a published model) peft is not installed.
-        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
+    Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or there are no training samples;
+    DataError for a damaged checkpoint; MissingExtra; TrainingFailed if the loss is not finite (the last good checkpoint is
+    kept).
     """
     require_modules("torch", "transformers", "safetensors")
     chosen = DeerSettings(**{"seed": seed, **settings})
@@ -137,10 +125,7 @@ def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen:
 
 
 def measure(
-    decider: LearntDecider,
-    scenario: str | Path | Scenario = "decision",
-    data: str | None = None,
-    counts: Counts | None = None,
+    decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
 ) -> dict[str, float]:
     """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
     found: dict[str, float] = {}

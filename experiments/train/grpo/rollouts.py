@@ -1,9 +1,10 @@
-"""Rollouts for GRPO: the model in training plays all episodes of a step side by side, as it would on a leaderboard."""
+"""Rollouts for GRPO, where the model in training plays a step's episodes side by side, and TRL's trainer for such episodes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import trl
 
 from ....agents.models.base import FunctionCall
 from ....agents.models.call_forms import read_calls
@@ -22,12 +23,9 @@ class Rollouts:
         self.world, self.settings = world, settings
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """Play the episodes that the prompts name, with tokens drawn from the present model.
-
-        Returns:
-            For each episode the tokens of its prompt and of its completion, `env_mask`, which is 1 for those that the model
-            said, and the figures that `episode_quality` takes. The chance depends on the seed and the step alone.
-        """
+        """Play the episodes that the prompts name, with tokens drawn from the present model by the seed and the step alone.
+        Returns for each the tokens of its prompt and completion, `env_mask`, which is 1 for those that the model said, and what
+        `episode_quality` takes."""
         model, settings = trainer.accelerator.unwrap_model(trainer.model), self.settings
         luck = torch.Generator(model.device).manual_seed(
             stable_integer(settings.seed, "rollouts", int(trainer.state.global_step)) % 2**63
@@ -117,3 +115,44 @@ class _Played:
 
 def _written(call: FunctionCall) -> dict[str, Any]:
     return {"type": "function", "function": {"name": str(call.name), "arguments": call.read() or {}}}
+
+
+class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]
+    """Works out the probabilities of what the model said, a row at a time; the loss is TRL's.
+
+    TRL alone does so for every token where there is no Triton: prompts, results of tools and padding included, each with logits
+    of the whole vocabulary, which takes longer than all the rest of a step.
+    """
+
+    _marks: Any = None
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        self._marks = inputs.get("tool_mask")
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._marks = None
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
+    ) -> tuple[Any, Any, None]:
+        """Log-probabilities and entropies, (rows, logits_to_keep); zero where the model said nothing."""
+        shown = attention_mask[:, -logits_to_keep:]
+        marks = shown if self._marks is None else shown * self._marks
+        found = [
+            self._row(model, ids[present.bool()], int(present[:-logits_to_keep].sum()), mark)
+            for ids, present, mark in zip(input_ids, attention_mask, marks, strict=True)
+        ]
+        logps, entropies = (torch.stack(parts) for parts in zip(*found, strict=True))
+        return logps, entropies, None
+
+    def _row(self, model: Any, ids: Any, prompt: int, mark: Any) -> tuple[Any, Any]:
+        # logits of the positions before the model's own tokens alone: the vocabulary's matrix is most of the work
+        said = mark.nonzero()[:, 0]
+        with self.accelerator.autocast():
+            logits = model(input_ids=ids[None], logits_to_keep=prompt + said - 1, use_cache=False).logits[0]
+        shares = torch.log_softmax(logits.float() / self.temperature, dim=-1)
+        logps = shares.new_zeros(mark.shape).index_put((said,), shares.gather(-1, ids[prompt + said][:, None])[:, 0])
+        with torch.no_grad():
+            entropies = shares.new_zeros(mark.shape).index_put((said,), -(shares.exp() * shares).sum(-1))
+        return logps, entropies

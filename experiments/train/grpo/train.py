@@ -10,20 +10,23 @@ needs no warm start if it can call tools.
 import itertools
 import math
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ....agents.models.chat_template import CHAT_TEMPLATE
 from ....agents.networks import adapters, load_published, small_config
 from ....simulators.errors import ConfigError, TrainingFailed
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from ..sft.episodes import Conversation, gold_episodes, tokenize
 from .settings import GrpoConfig, GrpoSettings
-from .tokenizer import tiny_tokenizer
 from .world import GrpoWorld, episode_quality
 
 WARM_START, FINAL, KEPT = "warm-start", "model", ".grpo"
+CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")
 _LOGGED = {
     "reward": "reward",
     "reward_std": "reward_std",
@@ -37,7 +40,6 @@ _LOGGED = {
     "step_time_s": "step_time",
 }
 """Names in the learning curve, with TRL's names for the same values."""
-
 _AT_ONCE = 4
 """Completions that are learnt from at once: each token's logits are as many numbers as the vocabulary has words."""
 
@@ -52,34 +54,19 @@ def train_grpo(
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a language model on the tasks of a world.
+    """Train a language model on the tasks of a world, with further fields of `GrpoSettings`.
 
-    Args:
-        out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start
-            that is already in the folder is reused, and so is the newest checkpoint. More steps than a finished run had go on
-            from it.
-        world: tasks, environments and reward.
-        resume: continue the run in the folder; if False, delete its files and start again.
-
-    Returns:
-        The values of the last step; the learning curve holds those of every step.
-
-    Raises:
-        ConfigError: a number is out of range, or the folder belongs to another run.
-        TrainingFailed: the loss is NaN; the warm start is kept.
-        MissingExtra: torch, transformers, trl, datasets or peft is not installed.
+    At the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start that is already in the folder
+    is reused, and so is the newest checkpoint, unless `resume` is False; more steps than a finished run had go on from it.
+    Returns the values of the last step; the learning curve holds those of every step. Raises ConfigError if a number is out of
+    range or the folder belongs to another run, TrainingFailed if the loss is NaN (the warm start is kept), and MissingExtra.
     """
     require_modules("torch", "datasets", "peft", "trl", "transformers")
     check_steps("--steps", steps)
     chosen = GrpoSettings(**{"seed": seed, **settings})
     tasks = tuple(sorted(world.numbers))
     config = GrpoConfig(
-        settings=chosen,
-        scenario=world.scenario,
-        budget=world.budget,
-        split=world.split,
-        tasks=tasks,
-        documents=world.documents,
+        settings=chosen, scenario=world.scenario, budget=world.budget, split=world.split, tasks=tasks, documents=world.documents
     )
     with open_run(out, config, resume=resume, callback=callback, files=(WARM_START, FINAL, KEPT)) as run:
         done = run.done(FINAL)
@@ -118,6 +105,40 @@ def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[
 
     base = load_published(transformers.AutoModelForCausalLM, model)
     return peft.PeftModel.from_pretrained(base, warm, is_trainable=True), tokenizer
+
+
+def tiny_tokenizer(rows: Sequence[Conversation], vocabulary: int) -> Any:
+    """Train a byte-level tokenizer on conversations. Digits are separate tokens; other merges may span words, so that a
+    schema's boilerplate takes a few tokens and an episode a few hundred."""
+    import tokenizers
+    import transformers
+
+    def wrap(model: Any) -> Any:
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=model, eos_token="<|im_end|>", pad_token="<|endoftext|>", extra_special_tokens=list(CONTROL[1:])
+        )
+        tokenizer.chat_template = CHAT_TEMPLATE
+        return tokenizer
+
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    plain = wrap(model)
+    texts = [plain.apply_chat_template(messages, tools=tools, tokenize=False) for messages, tools in rows]
+    control = re.compile("|".join(map(re.escape, CONTROL)))
+    splits = [
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\n{}:]+|(?<=\.) "), "merged_with_previous"),
+        tokenizers.pre_tokenizers.Digits(individual_digits=True),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(splits)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(CONTROL),
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    model.train_from_iterator((part for text in texts for part in control.split(text) if part), trainer)
+    return wrap(model)
 
 
 def tiny_model(tokenizer: Any, settings: GrpoSettings) -> Any:
@@ -189,8 +210,7 @@ def _optimise(
     import trl
 
     from ..loop import check_finite
-    from .rollouts import Rollouts
-    from .trainer import GrpoTrainer
+    from .rollouts import GrpoTrainer, Rollouts
 
     before = max(
         (path for path in (run.folder / KEPT).glob("checkpoint-*") if _goes_on(path, steps)), key=_step_of, default=None

@@ -33,12 +33,7 @@ class GrpoWorld(TextWorld):
 def episode_quality(
     quality: list[float], log_metric: Callable[[str, float], None] | None = None, **figures: Any
 ) -> list[float]:
-    """Return the reward of each rollout: its Quality of Plan.
-
-    Args:
-        log_metric: receives the means of the other figures.
-        figures: further columns of the rollouts, among them `LOGGED`.
-    """
+    """The reward of each rollout: its Quality of Plan; `log_metric` receives the means of the figures in `LOGGED`."""
     if log_metric is not None and quality:
         for name in LOGGED:
             log_metric(f"episode/{name}", sum(figures[name]) / len(quality))

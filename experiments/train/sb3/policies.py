@@ -56,10 +56,8 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
 
 
 class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Action-value network; actions that the observation's mask forbids have values far below all legal ones.
-
-    An action's value is the state value plus the action's advantage, as in dueling networks.
-    """
+    """Action values, each the state's value plus the action's advantage, as in dueling networks; actions that the observation's
+    mask forbids have values far below all legal ones."""
 
     def __init__(self, settings: NetworkSettings, writes: bool) -> None:
         super().__init__()
@@ -92,11 +90,8 @@ class ToolValuePolicy(DQNPolicy):  # type: ignore[misc]
 
 
 class MaskedDQN(DQN):  # type: ignore[misc]
-    """DQN that also explores with legal actions only; each environment explores independently.
-
-    Its transitions contain legal actions only, and the target is the maximum over legal actions, so illegal actions need no
-    penalty.
-    """
+    """DQN that also explores with legal actions only, independently in each environment. Its transitions contain legal actions
+    only, and the target is the maximum over them, so illegal actions need no penalty."""
 
     exploration_rate: float
 

@@ -16,8 +16,7 @@ class _Sb3Settings(TrainerSettings, NetworkSettings):
     learning_rate: Amount = Field(default=1e-3, description="Initial learning rate.")
     gamma: Share = Field(default=1.0, description="Discount factor; with 1 the return is the Quality of Plan.")
     needed_only: bool = Field(
-        default=True,
-        description="Mask calls that cannot return a missing fact, as the classic agents do.",
+        default=True, description="Mask calls that cannot return a missing fact, as the classic agents do."
     )
 
 
@@ -75,17 +74,8 @@ class DqnSettings(_Sb3Settings):
 
     def of_sb3(self) -> dict[str, Any]:
         """Return the arguments of `DQN`, except the learning rate and the exploration rate, which follow our own schedules."""
-        names = (
-            "buffer_size",
-            "learning_starts",
-            "batch_size",
-            "tau",
-            "gamma",
-            "train_freq",
-            "gradient_steps",
-            "max_grad_norm",
-        )
-        found = self.model_dump(include=set(names))
+        names = ("buffer_size", "learning_starts", "batch_size", "tau", "gamma", "train_freq", "gradient_steps")
+        found = self.model_dump(include={*names, "max_grad_norm"})
         return {**found, "target_update_interval": max(self.target_update_interval, self.n_envs)}
 
     def exploration(self, done: float) -> float:
@@ -106,9 +96,7 @@ class Lagrangian(Settings):
     limit: float = Field(gt=0, description="Maximum mean cost per episode, in units of the resource.")
     resource: Annotated[str, one_of("cost resource", RESOURCES)] = Field(default="price", description="Constrained resource.")
     rate: float = Field(
-        default=1e-3,
-        gt=0,
-        description="Rate of the multiplier's integral, reward per squared unit of cost and update.",
+        default=1e-3, gt=0, description="Rate of the multiplier's integral, reward per squared unit of cost and update."
     )
     gain: float = Field(
         default=4e-3, ge=0, description="Gain of the proportional term, reward per squared unit of cost; 0 for dual ascent."
@@ -117,10 +105,7 @@ class Lagrangian(Settings):
         default=0.05,
         description="Share below the limit at which the constraint aims, so that the limit holds on unseen worlds.",
     )
-    start: Amount = Field(
-        default=0.0,
-        description="Initial integral; a value well above 0 drives a new policy to give up.",
-    )
+    start: Amount = Field(default=0.0, description="Initial integral; a value well above 0 drives a new policy to give up.")
 
     @classmethod
     def holding(cls, resource: str, limit: float) -> "Lagrangian":

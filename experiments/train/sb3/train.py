@@ -44,31 +44,19 @@ def train_ppo(
     algorithm: Literal["ppo", "dqn"] = "ppo",
     **settings: Any,
 ) -> TrainingResult:
-    """Train MaskablePPO.
+    """Train MaskablePPO into the folder of a run, the agent ``sb3:OUT``; the same seed and steps give the same weights.
 
-    Args:
-        out: folder of the run; ``sb3:OUT`` is the agent.
-        scenario: the scenario to train on, or a folder of worlds, such as ``worlds/train``: every segment then plays other
-            worlds of it.
-        seed: seed of the run; the same seed and steps give the same weights.
-        steps: number of decisions; give either steps or minutes.
-        minutes: wall-clock training time in minutes, after compilation of the kernels; 5 if neither is given.
-        split: tasks to learn from: ``train``, or ``train-large`` of generated worlds.
-        budget: resource limits; None for the scenario's. Unaffordable calls are masked in training and evaluation.
-        lagrangian: constraints on the mean cost per episode: one, several, limits by resource such as
-            ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages; if it asks to stop, the run ends at the next checkpoint.
-        algorithm: ``ppo``; `train_dqn` passes ``dqn``.
-        settings: further fields of `PpoSettings`.
+    `scenario` may be a folder of worlds, such as ``worlds/train``: every segment then plays other worlds of it. Give `steps`,
+    decisions, or `minutes` of wall-clock time after compilation; 5 minutes if neither is given. `split` is ``train``, or
+    ``train-large`` of generated worlds. `budget` limits resources, None for the scenario's; unaffordable calls are masked in
+    training and evaluation. `lagrangian` constrains the mean cost per episode: one constraint, several, limits by resource such
+    as ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price. `callback` receives steps and messages; if it
+    asks to stop, the run ends at the next checkpoint. With `resume` False the run starts again; `settings` are further fields
+    of `PpoSettings`, or of `DqnSettings` if `train_dqn` passes ``dqn``.
 
-    Returns:
-        The metrics of the last update.
-
-    Raises:
-        ConfigError, UnknownName: a setting is invalid, the world has no such split, or the folder holds another run.
-        TrainingFailed: the loss is NaN; the last good checkpoint is kept.
-        DataError: the checkpoint to resume from cannot be read.
+    Returns the metrics of the last update. Raises ConfigError or UnknownName if a setting is invalid, the world has no such
+    split, or the folder holds another run; TrainingFailed if the loss is NaN (the last good checkpoint is kept); DataError for
+    a damaged checkpoint.
     """
     kind: type[PpoSettings | DqnSettings] = PpoSettings if algorithm == "ppo" else DqnSettings
     chosen = kind(**{"seed": seed, **settings})
@@ -119,20 +107,16 @@ def train_ppo(
 def train_dqn(
     out: str | Path, scenario: str | Path | Scenario = "marketplace", seed: int = 0, **options: Any
 ) -> TrainingResult:
-    """Train DQN.
+    """Train DQN, with the options of `train_ppo` except `lagrangian`, and fields of `DqnSettings`.
 
     SB3's DQN has no action masking. Here the mask is part of the observation, and illegal actions are excluded in acting, in
-    exploration and in the target. Options are those of `train_ppo` except `lagrangian`, and fields of `DqnSettings`.
+    exploration and in the target.
     """
     return train_ppo(out, scenario, seed, algorithm="dqn", **options)
 
 
 def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
-    """Constraints, each of another resource.
-
-    Raises:
-        ConfigError: two of them hold the same resource, or a limit makes no sense.
-    """
+    """Constraints, each of another resource; raises ConfigError if two hold the same resource, or a limit makes no sense."""
     if given is None:
         return ()
     if isinstance(given, int | float):
@@ -148,14 +132,8 @@ def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
 
 
 class Sb3Run:
-    """A training run of Stable-Baselines3, divided into segments between checkpoints.
-
-    Args:
-        algorithm: ``ppo`` or ``dqn``.
-        constraints: constraints on mean costs; empty for none.
-        target_steps: number of decisions, or None.
-        minutes: training time in minutes, used if `target_steps` is None.
-    """
+    """A training run of Stable-Baselines3 in segments between checkpoints, for `target_steps` decisions or, where that is None,
+    for `minutes`."""
 
     def __init__(
         self,
@@ -281,7 +259,7 @@ class Sb3Run:
 
         from ....agents.networks import not_finite
         from ..loop import moments
-        from .callback import SegmentCallback
+        from .decisions import SegmentCallback
 
         seed = stable_integer(self.settings.seed, "leg", self.segments) % 2**31
         set_random_seed(seed)

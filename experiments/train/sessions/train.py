@@ -33,21 +33,12 @@ Kept = dict[str, Tensor]
 def train_sessions(
     out: str | Path, seed: int = 0, *, resume: bool = True, callback: Callback | None = None, **settings: Any
 ) -> TrainingResult:
-    """Train PPO in sessions of the split `train`, and keep the weights that do best on `valid`.
+    """Train PPO in sessions of the split `train`; ``sessions:OUT`` is the agent. Same seed and steps, same weights.
 
-    Args:
-        out: folder of the run; ``sessions:OUT`` is the agent.
-        seed: seed of the run; the same seed and steps give the same weights.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages; if it asks to stop, the run ends at the next checkpoint.
-        settings: further fields of `SessionSettings`.
-
-    Returns:
-        The steps and the share of the value, on `valid`, of the weights that were kept.
-
-    Raises:
-        ConfigError: a setting is invalid, or the folder holds another run.
-        TrainingFailed: a weight is not finite; the last good checkpoint is kept.
+    The weights that do best on `valid` are kept; returns the steps and their share of the value there. If the callback asks to
+    stop, the run ends at the next checkpoint; with `resume` False it starts again. `settings` are further fields of
+    `SessionSettings`. Raises ConfigError if a setting is invalid or the folder holds another run, TrainingFailed if a weight is
+    not finite (the last good checkpoint is kept).
     """
     chosen = SessionSettings(**{"seed": seed, **settings})
     require_modules("torch", "safetensors", "numba")

@@ -1,31 +1,59 @@
-"""Episodes to learn from: conversations as an agent has them, with the tokens that the assistant says marked."""
+"""Episodes to learn from: an agent's conversations about solved tasks, with the tokens that the assistant says marked."""
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ....simulators.draws import stable_generator
 from ....simulators.scenario import Scenario
 from ...play.files import write_atomically
 from ...play.text_episode import ToolEpisode, task_rows
-from ..data.gold import solve
 
 Conversation = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Messages, and the documents of the functions."""
 
 
 class TokenRow(NamedTuple):
-    """An episode in tokens.
+    """An episode in tokens."""
 
-    Attributes:
-        ids: token ids, prompt included.
-        said: positions in `ids` of the tokens that the assistant says, in order; none is the first.
+    ids: list[int]  # token ids, prompt included
+    said: list[int]  # positions in `ids` of the tokens that the assistant says, in order; none is the first
+
+
+class NeedsShown(Protocol):
+    """The basis of the calls: the needs of an episode, and which of their facts were shown so far."""
+
+    @property
+    def needs(self) -> Any: ...
+
+    @property
+    def known(self) -> Any: ...
+
+
+def solve(
+    episode: NeedsShown,
+    quotes: Mapping[str, float],
+    luck: Callable[[], float],
+    say: Callable[[str, dict[str, Any]], None],
+    over: Callable[[], bool],
+) -> bool:
+    """Call tools and give the answer; return whether a result showed all that the answer states.
+
+    For each need, tools that serve it are called in a random order that favours cheap ones (by `quotes`, and uniform numbers of
+    `luck`) until one shows the fact; the episode's needs and facts are read again after every call, which `say` makes by the
+    function's name and arguments. An answer that no result showed would teach a model to invent.
     """
-
-    ids: list[int]
-    said: list[int]
+    for index, need in enumerate(episode.needs):
+        for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):
+            if name in quotes and not episode.known[index] and not over():
+                say(name, dict(need.arguments))
+    shown = all(episode.known)
+    if not over():
+        say("finish", {"answer": "; ".join(str(need.fact) for need in episode.needs)})
+    return shown
 
 
 def gold_episodes(
@@ -38,13 +66,9 @@ def gold_episodes(
 ) -> Iterator[Conversation]:
     """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
 
-    Episodes that do not pass within the budget, or whose answer nothing showed, are left out. There is no end, except where a
-    whole turn, of at least a hundred episodes, solves nothing.
-
-    Args:
-        budget: limits; None for the scenario's.
-        documents: `full` or `short`.
-        tasks: their numbers; None for all of the split.
+    Episodes that do not pass within the budget (None for the scenario's), or whose answer nothing showed, are left out. There
+    is no end, except where a whole turn, of at least a hundred episodes, solves nothing. `documents` are `full` or `short`;
+    `tasks` are their numbers, None for all of the split.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
     in_vain = 0
@@ -106,12 +130,8 @@ def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
 
 
 def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], count: int, longest: int) -> Sequence[TokenRow]:
-    """Tokenize the first `count` episodes that are not longer than `longest` tokens; fewer if most are too long.
-
-    Args:
-        path: the file that keeps them; it is read if it is there.
-        longest: greatest number of tokens of a row.
-    """
+    """Tokenize the first `count` episodes of at most `longest` tokens, fewer if most are too long; the file keeps them, and is
+    read if it is there."""
     if path.is_file():
         return [TokenRow(*json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     rows: list[TokenRow] = []

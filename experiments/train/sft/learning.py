@@ -1,7 +1,6 @@
 """The learner of supervised fine-tuning: cross-entropy of what the assistant says."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -14,12 +13,7 @@ from .settings import SftSettings
 
 
 class SftLearner(Learner):
-    """Trains a language model on rows, one batch a step.
-
-    Args:
-        rows: rows in training order, `batch_size` for each step.
-        held: rows of unseen tasks, for `check`.
-    """
+    """Trains a language model on rows in training order, a batch for each step; `held` are rows of unseen tasks, to check."""
 
     def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
         self.model, self.settings, self.rows, self.held = model.train(), settings, rows, held
@@ -51,13 +45,9 @@ class SftLearner(Learner):
         """Return the logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
         ids = torch.tensor(row.ids, device=self.model.device)
         said = torch.tensor(row.said, device=self.model.device)
-        with self._precision():
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16):
             logits = self.model(input_ids=ids[None], logits_to_keep=said - 1, use_cache=False).logits[0]
         return logits, ids[said]
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        found: AbstractContextManager[Any] = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16)
-        return found
 
     def check(self) -> dict[str, float]:
         """Loss on unseen tasks, and the share of the assistant's turns of which each token is the likeliest."""

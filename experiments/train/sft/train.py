@@ -32,23 +32,13 @@ def train_sft(
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Fine-tune a language model on solved episodes.
+    """Fine-tune a language model on solved episodes; at the end `out / "model"` holds it (or its adapters) and the tokenizer.
 
-    Args:
-        out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer.
-        scenario: name, YAML file or `Scenario` of the world.
-        split: split of the tasks that are learnt from; the loss is measured on `test`.
-        budget: limits that the episodes keep; None for the scenario's.
-        minutes: minutes after which the run stops, to be continued by the same call.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        settings: fields of `SftSettings`; `model` is needed.
-
-    Returns:
-        Loss and share of right turns on unseen tasks.
-
-    Raises:
-        ConfigError: a setting is wrong, no episode fits, or the folder belongs to another run.
-        TrainingFailed: the loss is not finite; the last checkpoint is kept.
+    Tasks of `split` are learnt from; the loss is measured on `test`. `budget` are limits that the episodes keep, None for the
+    scenario's. After `minutes` the run stops, to be continued by the same call; with `resume` False it starts again. `settings`
+    are fields of `SftSettings`, of which `model` is needed. Returns the loss and the share of right turns on unseen tasks.
+    Raises ConfigError if a setting is wrong, no episode fits, or the folder belongs to another run, and TrainingFailed if the
+    loss is not finite (the last checkpoint is kept).
     """
     require_modules("torch", "transformers", *(("peft",) if settings.get("lora_rank") else ()))
     chosen = SftSettings(**{"seed": seed, **settings})

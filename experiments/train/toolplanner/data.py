@@ -71,19 +71,12 @@ TEACHER = SimulatedRates(give_up=0.5)
 
 
 class Demonstration(NamedTuple):
-    """A solved path in the model's text format.
+    """A solved path in the model's text format."""
 
-    Attributes:
-        request: the instruction.
-        tags: candidate tools: those of the path, then other tools that were called, then other suitable tools.
-        path: tools of the path, each once.
-        steps: rounds of the path.
-    """
-
-    request: str
-    tags: tuple[str, ...]
-    path: tuple[str, ...]
-    steps: tuple[Step, ...]
+    request: str  # the instruction
+    tags: tuple[str, ...]  # candidates: tools of the path, then others that were called, then other suitable ones
+    path: tuple[str, ...]  # tools of the path, each once
+    steps: tuple[Step, ...]  # rounds of the path
 
     def pieces(self, settings: LearntSettings) -> list[Piece]:
         """Return the path as training text."""
@@ -126,10 +119,7 @@ def text_env(scenario: Scenario, level: str | None, split: str = "train") -> Any
 
 
 def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
-    """Yield the training pairs of task index and instruction level; the two coarsest levels are used for half of the tasks.
-
-    Source: ToolPlanner, Section 3.1 (half of the two coarsest levels).
-    """
+    """Yield pairs of task index and instruction level; each of the two coarsest levels has half the tasks (Section 3.1)."""
     for place in range(count):
         for level in settings.levels:
             if level == ("statement", "category")[place % 2] and len(settings.levels) > 1:
@@ -140,9 +130,9 @@ def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
     """Collect paths that the teacher solved, each with an instruction.
 
-    The teacher plays the query without an instruction; the instruction is then written for the tool that it called first for
-    each need. Every instruction has its own path in a world with its own seed, so only the instruction determines which of the
-    suitable tools were chosen.
+    The teacher plays the query without an instruction, which is then written for the tool that it called first for each need.
+    Every instruction has its own path in a world with its own seed, so only it determines which of the suitable tools were
+    chosen.
     """
     world = training_scenario(scenario, settings)
     env = text_env(world, None)
@@ -198,46 +188,28 @@ def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
 
 
 class GrownRound(BaseModel):
-    """A round of a recorded tree.
-
-    Attributes:
-        action, result: text in the model's format.
-        tool: name of the called tool, or "".
-        end: how the solution ends in this round, or "".
-        passed: whether the round's answer is not empty.
-        children: the rounds that follow.
-    """
+    """A round of a recorded tree; action and result are text in the model's format."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     action: str
     result: str
-    tool: str = ""
-    end: End = ""
-    passed: bool = False
-    children: "tuple[GrownRound, ...]" = ()
+    tool: str = ""  # name of the called tool, or ""
+    end: End = ""  # how the solution ends in this round, or ""
+    passed: bool = False  # whether the round's answer is not empty
+    children: "tuple[GrownRound, ...]" = ()  # the rounds that follow
 
 
 class GrownTree(BaseModel):
-    """The solution trees that the model searched for one instruction.
-
-    Attributes:
-        task: id of the task.
-        level: level of the instruction.
-        request: the instruction.
-        tags, path: the candidates and the path that the model wrote, in its format; None if it does not write them.
-        shown: names of the tools offered in the tree.
-        gold: names of the tools that the instruction names.
-        roots: the trees.
-    """
+    """The solution trees that the model searched for one instruction."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    task: str
-    level: str
-    request: str
-    tags: tuple[str, ...] | None
-    path: tuple[str, ...] | None
-    shown: tuple[str, ...]
-    gold: tuple[str, ...]
+    task: str  # its id
+    level: str  # of the instruction
+    request: str  # the instruction
+    tags: tuple[str, ...] | None  # the candidates that the model wrote, in its format; None if it does not write them
+    path: tuple[str, ...] | None  # the path that it wrote, likewise
+    shown: tuple[str, ...]  # names of the tools offered in the tree
+    gold: tuple[str, ...]  # names of the tools that the instruction names
     roots: tuple[GrownRound, ...]
 
     def before(self) -> list[Piece]:
@@ -251,12 +223,8 @@ class GrownTree(BaseModel):
 
 
 def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSettings, start: int = 0) -> Iterator[GrownTree]:
-    """Generate the model's solution trees on train tasks; the instruction levels alternate, and every tree is searched fully.
-
-    Args:
-        planner: the planner of stage 1, which samples actions at the settings' temperature.
-        start: index of the first task; earlier tasks are skipped.
-    """
+    """Generate the solution trees of the model of stage 1, fully searched at the settings' temperature, on train tasks from
+    index `start`; the instruction levels alternate."""
     world = training_scenario(scenario, settings)
     envs = {level: text_env(world, level) for level in settings.levels}
     strategy = ToolPlanner(settings.planner(explore=True))
@@ -309,20 +277,13 @@ def read_trees(path: Path) -> list[GrownTree]:
 
 
 class RankedPair(NamedTuple):
-    """Two actions after the same text, in the model's format, the first better than the second.
+    """Two actions after the same text, in the model's format, the first better than the second."""
 
-    Attributes:
-        before: the preceding text, up to the marker of the round.
-        better, worse: the actions.
-        made: how the worse action was constructed; "" if it is from a tree.
-        level: level of the instruction.
-    """
-
-    before: tuple[Piece, ...]
+    before: tuple[Piece, ...]  # the preceding text, up to the marker of the round
     better: str
     worse: str
-    made: str
-    level: str
+    made: str  # how the worse action was constructed; "" if it is from a tree
+    level: str  # of the instruction
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
@@ -361,10 +322,10 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
 
 
 def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
-    """Return histories that found no needed fact and leave one round, in trees with a later solution of reward 1.
+    """Histories that found no needed fact and leave one round, in trees with a later solution of reward 1.
 
-    An answer there is empty and ends the search, while giving up lets the search continue. The reward of the solution itself is
-    the same for both, so the solution found later decides.
+    An answer there is empty and ends the search, while giving up lets it go on. Both have the same reward, so the later
+    solution decides.
     """
     paths = list(solutions(roots))
     last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
@@ -377,10 +338,10 @@ def _result(step: Round) -> str:
 
 
 def _right_path(good: Sequence[Round], tree: GrownTree, catalog: Catalog) -> tuple[str, ...]:
-    """Return the path that matches a good solution: the tools that it calls, each once, in the format of the tags.
+    """The path that matches a good solution: the tools that it calls, each once, in the format of the tags.
 
-    With this path in the text, rounds that follow the instruction also follow the path. With the path that the model wrote,
-    positive examples would teach the model to ignore it.
+    With this path in the text, rounds that follow the instruction also follow the path; with the path that the model
+    wrote, positive examples would teach it to ignore paths.
     """
     path = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
     return tuple(sorted(path, key=tree.tags.index)) if tree.tags is not None and set(path) <= set(tree.tags) else path

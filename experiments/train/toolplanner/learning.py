@@ -82,13 +82,8 @@ class SupervisedLearner(_StageLearner):
 
 
 class RankingLearner(_StageLearner):
-    """Stage 2: trains a model to rank the rounds that feedback prefers above others after the same text.
-
-    Args:
-        model, settings, scenario: see `SupervisedLearner`.
-        pairs: rounds to rank.
-        shown: solved paths of stage 1, on which training continues.
-    """
+    """Stage 2: trains a model to rank the rounds that feedback prefers above others after the same text, and goes on with stage
+    1's solved paths, which `shown` gives."""
 
     number = 2
     random_key = ("dropout", 2)

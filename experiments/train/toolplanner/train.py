@@ -45,24 +45,14 @@ def train_toolplanner(
     save_every: int = 100,
     **settings: Any,
 ) -> TrainingResult:
-    """Train both stages of ToolPlanner.
+    """Train both stages of ToolPlanner into the folder of a run, the agent ``toolplanner:OUT``.
 
-    Args:
-        out: folder of the run; ``toolplanner:OUT`` is the agent.
-        sft: folder of an existing stage 1 with the same settings; None to train stage 1 in `out`.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        device: ``cpu``, ``cuda`` or ``auto``.
-        save_every: number of steps between checkpoints.
-        settings: further fields of `LearntSettings`.
-
-    Returns:
-        The result of stage 2, or of stage 1 if it was stopped; the metrics are the loss, and the match rate and pass rate on
-        some train tasks.
-
-    Raises:
-        ConfigError, UnknownName: a setting is invalid, the folder holds other files, or the solution trees contain no pair.
-        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
-        DataError: a checkpoint or file to resume from is damaged.
+    `sft` is the folder of an existing stage 1 with the same settings; None trains stage 1 in `out`. `device` is ``cpu``,
+    ``cuda`` or ``auto``; `save_every` is in steps; with `resume` False the run starts again; `settings` are further fields of
+    `LearntSettings`. Returns the result of stage 2, or of stage 1 if it was stopped: the loss, and the match and pass rate on
+    some train tasks. Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or the solution
+    trees contain no pair; TrainingFailed if the loss is not finite (the last good checkpoint is kept); DataError if a file to
+    resume from is damaged.
     """
     require_modules("torch", "transformers", "safetensors")
     chosen = LearntSettings(**{"seed": seed, **settings})
@@ -73,7 +63,9 @@ def train_toolplanner(
     first_config = PlannerConfig(stage=1, scenario=world, settings=of_one)
     first = Path(out) / STAGE_ONE if sft is None else Path(sft)
     if sft is not None:
-        _check_stage_one(first, first_config)
+        if not first.is_dir():
+            raise DataError(first, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
+        check_folder(first, first_config)
     with open_run(out, config, resume=resume, callback=callback, files=(STAGE_ONE, TOKENIZER)) as run:
         shown = cache(partial(demonstrations, world, chosen))  # the teacher's paths, which both stages use
         if sft is None:
@@ -82,12 +74,6 @@ def train_toolplanner(
             if not done.finished:
                 return done
         return run.done() or _rank(run, first, chosen, world, shown, device, save_every)
-
-
-def _check_stage_one(folder: Path, config: PlannerConfig) -> None:
-    if not folder.is_dir():
-        raise DataError(folder, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
-    check_folder(folder, config)
 
 
 def _supervise(

@@ -1,22 +1,31 @@
-"""Train BTP's usefulness classifier, which predicts whether the result of a call helps.
+"""Train BTP's usefulness classifier, which predicts from the text of a call's result whether it answers a need of the task.
 
-The classifier is fitted on the train split and evaluated on the test split, whose queries, arguments and answers do not occur
-in the train split.
+Calls are those of new episodes or recorded ones. The classifier is fitted on the train split and evaluated on the test split,
+whose queries, arguments and answers do not occur in the train split.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....agents.btp.usefulness import FILE, NUMBERS, LearntUsefulness, RuleBased, Usefulness, WordModel
+from ....agents.btp.usefulness import FILE, NUMBERS, LearntUsefulness, Observed, RuleBased, Usefulness, WordModel
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
+from ....simulators.status import Status
+from ...play.experience import play_split
 from ...play.files import write_atomically
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
-from .data import Labelled, check_kinds, collect_labelled, recorded_labelled
 from .settings import UsefulnessConfig, UsefulnessSettings
+
+
+class Labelled(NamedTuple):
+    """A call's result and its label."""
+
+    tool: str
+    observed: Observed  # input of a classifier
+    helpful: bool  # whether the result answers a need of the task
 
 
 def train_btp(
@@ -31,17 +40,11 @@ def train_btp(
 ) -> TrainingResult:
     """Train the usefulness classifier; `Btp(usefulness=load_usefulness(out))` uses it.
 
-    Args:
-        records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
-        resume: continue the run in the folder; if False, delete its files and start again.
-        settings: further fields of `UsefulnessSettings`.
-
-    Returns:
-        Metrics on held-out tasks: the number of examples, the share of helpful ones, accuracy, precision and recall of the
-        classifier and of the rules, and the classifier's area under the ROC curve.
-
-    Raises:
-        ConfigError: the folder belongs to another run, or there are too few examples.
+    `records` are trajectories of the train split, and optionally of the test split, used instead of new episodes; `settings`
+    are further fields of `UsefulnessSettings`; with `resume` False the run starts again. Returns, on held-out tasks, the number
+    of examples, the share of helpful ones, accuracy, precision and recall of the classifier and of the rules, and the
+    classifier's area under the ROC curve. Raises ConfigError if the folder belongs to another run, or there are too few
+    examples.
     """
     chosen = UsefulnessSettings(**{"seed": seed, **settings})
     require_modules("sklearn")
@@ -56,7 +59,9 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
     if records is None:
         for split, episodes in (("train", settings.episodes), ("test", settings.held_out)):
             run.say(f"playing {episodes} episodes of the {split} split")
-            splits[split] = collect_labelled(scenario, split, episodes, settings.seed)
+            # without a budget; each pass over the tasks uses another seed
+            played = play_split(scenario, split, range(episodes), settings.seed, ("usefulness", split))
+            splits[split] = [example for env in played for example in labelled_calls(env)]
     else:
         splits = recorded_labelled(records)
         if "train" not in splits:
@@ -67,6 +72,37 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
     about = {"scenario": scenario.digest, "data": run.config.data, "settings": settings.model_dump()}
     write_atomically(run.folder / FILE, classifier.to_json({**about, "metrics": metrics}))
     return run.finish(1, metrics)
+
+
+def recorded_labelled(path: str | Path, data: str | None = None) -> dict[str, list[Labelled]]:
+    """Label the calls of recorded text-view trajectories (see `costgym collect`) and return them by split."""
+    from ...play.export.messages import need_text
+    from ...play.trajectories.replay import replayed
+
+    found: dict[str, list[Labelled]] = {}
+    for played in replayed(path, data):
+        need_text(played.header.env, "a usefulness classifier")
+        found.setdefault(played.header.settings["split"], []).extend(labelled_calls(played.env.unwrapped))
+    return found
+
+
+def labelled_calls(env: Any) -> Iterator[Labelled]:
+    """Yield the executed calls of a finished episode with their labels."""
+    for call in env.episode.calls:
+        if call.slot >= 0 and call.status.executed:
+            tool = env.world.catalog.get(call.tool)
+            document = f"{tool.name.replace('_', ' ')}. {tool.description}"
+            observed = Observed(env.episode.content(call), env.query, dict(call.arguments or {}), document)
+            yield Labelled(call.tool, observed, call.status is Status.OK and call.need >= 0)
+
+
+def check_kinds(examples: Sequence[Labelled]) -> list[bool]:
+    """Return the labels of examples; raises ConfigError unless both labels occur."""
+    labels = [example.helpful for example in examples]
+    if len(set(labels)) < 2:
+        kind = "none" if not labels else "only helpful ones" if labels[0] else "only useless ones"
+        raise ConfigError("examples", f"expected helpful and useless results, got {kind}; record more episodes")
+    return labels
 
 
 def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | None = None) -> LearntUsefulness:

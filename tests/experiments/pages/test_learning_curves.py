@@ -21,7 +21,7 @@ from costgym.experiments.pages.learning_curves import (
     write_curves,
 )
 from costgym.experiments.pages.site.build import build
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 from tests.helpers.boards import Hasty, played
 
 

@@ -24,7 +24,7 @@ from costgym.agents.registry import make_planner  # noqa: E402
 from costgym.experiments.train.catp.measure import measure  # noqa: E402
 from costgym.experiments.train.catp.pools import pool_data, pool_names  # noqa: E402
 from costgym.experiments.train.catp.train import train_catp  # noqa: E402
-from costgym.experiments.train.curve import read_curve  # noqa: E402
+from costgym.experiments.train.run import read_curve  # noqa: E402
 from costgym.simulators.errors import DataError, TrainingFailed  # noqa: E402
 from costgym.simulators.opencatp.profile import v100  # noqa: E402
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator  # noqa: E402

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, TrainingFailed
 from tests.helpers.training import TRAINERS, StopAt, Trainer, files, one_thread
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costgym.experiments.train.curve import Curve, read_curve
+from costgym.experiments.train.run import Curve, read_curve
 from costgym.simulators.errors import DataError
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from costgym import ConfigError, UnknownName
 from costgym.agents.deer.learnt import decode
 from costgym.agents.deer.settings import DeerSettings
-from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.run import read_curve
 from tests.helpers.training import DEER, DEER_COUNTS, StopAt, one_thread
 
 pytest.importorskip("torch", reason="the train extra is not installed")
@@ -115,7 +115,7 @@ def test_only_the_answer_of_a_row_is_labelled(run):
 def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
     from costgym.agents.deer.language_model import IGNORED
     from costgym.agents.deer.learnt import load_tokenizer
-    from costgym.experiments.train.deer.retrieval import WORDS_ASKED, first_word, retrieval_rows
+    from costgym.experiments.train.deer.rows import WORDS_ASKED, first_word, retrieval_rows
 
     tokenizer = load_tokenizer(run.run)
     names = ["<tools>", "<query>", "<decide>", "<end>", "<none>", "<1>", "<2>", "<3>"]
@@ -142,8 +142,7 @@ def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_ar
 
 def test_exchanged_words_are_never_control_tokens_or_places(run):
     from costgym.agents.deer.learnt import load_tokenizer
-    from costgym.experiments.train.deer.retrieval import first_word
-    from costgym.experiments.train.deer.rows import scattered, token_row
+    from costgym.experiments.train.deer.rows import first_word, scattered, token_row
 
     tokenizer = load_tokenizer(run.run)
     row = token_row(tokenizer, "<query> the star of the show on television <decide>", "<search>")

@@ -27,6 +27,7 @@ def scenario(failures: str = "reliable", **settings: Any) -> Scenario:
 def tokenizer_with_calls(folder: Path) -> Any:
     """The tiny model's tokenizer with the chat template that holds tools and calls."""
     transformers = pytest.importorskip("transformers", reason="needs transformers (the train extra)")
+    pytest.importorskip("trl", reason="needs trl (the train extra)")
     from costgym.agents.models.chat_template import CHAT_TEMPLATE
 
     found = transformers.AutoTokenizer.from_pretrained(save_tiny_model(folder))
@@ -116,7 +117,7 @@ def test_probabilities_of_what_was_said_are_trls(tmp_path: Path) -> None:
     torch, trl = pytest.importorskip("torch"), pytest.importorskip("trl", reason="needs trl (the train extra)")
     import transformers
 
-    from costgym.experiments.train.grpo.trainer import GrpoTrainer
+    from costgym.experiments.train.grpo.rollouts import GrpoTrainer
 
     tokenizer = tokenizer_with_calls(tmp_path / "model")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model")
@@ -159,8 +160,8 @@ def test_a_model_folder_with_the_fetched_models_template_is_trained(tmp_path: Pa
 def test_two_steps_of_grpo_leave_a_model_and_a_curve(tmp_path: Path) -> None:
     for module in ("torch", "trl", "transformers", "datasets", "peft"):
         pytest.importorskip(module, reason=f"GRPO needs {module} (the train extra)")
-    from costgym.experiments.train.curve import read_curve
     from costgym.experiments.train.grpo.train import train_grpo
+    from costgym.experiments.train.run import read_curve
 
     world = GrpoWorld(scenario(), tasks=1, rounds=4)
     small = {"num_generations": 2, "max_reply_length": 32, "hidden_size": 32, "layers": 1, "vocabulary": 512}

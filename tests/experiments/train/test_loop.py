@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from costgym.agents.deer.settings import DeerConfig, DeerSettings
-from costgym.experiments.train.curve import read_curve
-from costgym.experiments.train.run import TrainingRun, open_run
+from costgym.experiments.train.run import TrainingRun, open_run, read_curve
 from costgym.simulators.errors import DataError, TrainingFailed
 from tests.helpers.training import StopAt
 

@@ -15,8 +15,7 @@ import costgym
 from costgym.agents.checkpoints import newest, read_state
 from costgym.agents.sb3 import Sb3Config
 from costgym.agents.settings import NetworkSettings, read_config
-from costgym.experiments.train.curve import read_curve
-from costgym.experiments.train.run import open_run
+from costgym.experiments.train.run import open_run, read_curve
 from costgym.experiments.train.sb3.settings import Lagrangian
 from costgym.experiments.train.sb3.train import train_dqn, train_ppo
 from costgym.simulators.errors import ConfigError, UnknownName

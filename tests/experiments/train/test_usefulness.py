@@ -10,8 +10,7 @@ import pytest
 
 from costgym.agents.btp.usefulness import Observed, load_usefulness
 from costgym.agents.registry import make_agent
-from costgym.experiments.train.usefulness.data import Labelled
-from costgym.experiments.train.usefulness.train import fit_usefulness, measure, train_btp
+from costgym.experiments.train.usefulness.train import Labelled, fit_usefulness, measure, train_btp
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.playing import SMALL

@@ -12,7 +12,7 @@ from typing import Any
 from websockets.sync.client import connect
 
 from costgym.experiments.play.text_episode import ToolEpisode, task_rows
-from costgym.experiments.train.data.gold import solve
+from costgym.experiments.train.sft.episodes import solve
 from costgym.simulators.scenario import load_scenario
 
 SEED = 0

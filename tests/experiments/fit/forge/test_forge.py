@@ -15,9 +15,8 @@ import yaml
 
 import costgym
 from costgym.agents import make_agent
-from costgym.experiments.fit.forge.check import problem_of_world
 from costgym.experiments.fit.forge.fetching import downloaded
-from costgym.experiments.fit.forge.forge import forge, forge_folder, split_of
+from costgym.experiments.fit.forge.forge import forge, forge_folder, problem_of_world, split_of
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.lab.selftest import run as selftest
 from costgym.experiments.play.execution.engine import open_engine

@@ -1,1 +1,0 @@
-"""Training data for trainers and agents, collected by playing episodes."""
