@@ -20,8 +20,8 @@ from ....simulators.calls import Call, Usage, WorldEvent
 from ....simulators.episode import Episode
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario
+from ....simulators.sessions.draw import offered
 from ....simulators.sessions.rules import SessionRules
-from ....simulators.sessions.worlds import offered
 from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
