@@ -58,12 +58,7 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         return {**shape, "left": list(LEFT), **{part: list(columns) for part, columns in names.items()}}
 
     def ended(self, seen: dict[str, Tensor], slots: Tensor) -> Tensor:
-        """Return what is to be remembered of calls that have ended: (..., inputs of `remember`).
-
-        Args:
-            seen: The observation, (..., ...) each.
-            slots: (...) the tool that was called last.
-        """
+        """What is to be remembered of calls that have ended, (..., inputs of `remember`), by the tool (...) called last."""
         tools = seen["tools"]
         row = tools.gather(-2, slots[..., None, None].expand(*slots.shape, 1, tools.shape[-1])).squeeze(-2)
         query, resources = seen["query"], seen["resources"]
@@ -79,14 +74,8 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     def forward(
         self, seen: dict[str, Tensor], left: Tensor, mask: Tensor, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits (B, actions), far below all others where the mask forbids, and state values (B,).
-
-        Args:
-            seen: The observation, (B, ...) each.
-            left: (B, 2) what `LEFT` says.
-            mask: (B, actions) bool.
-            memory: (B, tools, width) of the tools, where observations are raw.
-        """
+        """Return the logits (B, actions), far below all others where the mask (B, actions) forbids, and state values (B,);
+        `left` (B, 2) is what `LEFT` names, and `memory` (B, tools, width) that of the tools, where observations are raw."""
         tools, query, resources = seen["tools"], seen["query"], seen["resources"]
         rows = tools[..., _SERVES].topk(self.most).indices  # (B, k)
         own = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))
@@ -117,25 +106,15 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class Watching:
-    """What a policy keeps from step to step in B sessions that are played side by side.
-
-    A tool that has refused a call, at its rate limit or quota, is masked for the rest of the query: asking again is in vain.
-
-    Args:
-        network: Where it reads raw observations, its memory of each tool is kept here.
-        count: Sessions B.
-        tools: Slots of each.
-
-    Attributes:
-        memory: (B, tools, width), or None.
-        slots, called: (B,) the tool that was called last, and whether the last action was a call.
-        began: (B,) whether a session has begun since.
-    """
+    """What a policy keeps from step to step in B = `count` sessions of so many tools that are played side by side: the memory
+    of a network that reads raw observations, and what is closed. A tool that has refused a call, at its rate limit or quota, is
+    masked for the rest of the query: asking again is in vain."""
 
     def __init__(self, network: SessionNetwork, count: int, tools: int) -> None:
         self._network = network
         self._shut = torch.zeros(count, tools, dtype=torch.bool)
         self._query, self._at_s = torch.full((count,), -1), torch.zeros(count, dtype=torch.float64)
+        # (B,) the tool that was called last, whether the last action was a call, and whether a session has begun since
         self.slots, self.called = torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.bool)
         self.began = torch.ones(count, dtype=torch.bool)
         self.memory = torch.zeros(count, tools, network.width) if network.width else None

@@ -7,10 +7,11 @@
 | `paced` | within a query | yes | no | the public rules |
 | `thompson` | yes | yes | by sampling | the public rules |
 | `optimistic` | yes | yes | by an upper confidence bound | the public rules |
+| `hedged` | yes | yes | as `optimistic`; it calls a second tool beside one that takes long | the public rules |
 | `informed-paced` | yes | yes | need not | every tool's present regime and durations |
 
 All but the last read observations and `info` alone. All remember facts, and give one from memory where that is worth more
-than a call. Where calls may run side by side, they make one at a time.
+than a call. Where calls may run side by side, all but `hedged` make one at a time.
 """
 
 from bisect import bisect_left
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.sessions.features import PRICE_UNIT, STATIC
+from ...envs.sessions.features import PRICE_UNIT, RUNNING, STATIC
 from ...envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from ...simulators.errors import ConfigError
 from ...simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
@@ -40,6 +41,8 @@ _PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
 )
 _LIMITS = (*LIMITS, Status.BANNED, Status.OVER_BUDGET)
 GREEDY_TRIES = 2
+OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
+PATIENCE = 1.5  # mean durations after which `hedged` no longer waits for a call
 
 
 def session_seat(seat: Seat, agent: str) -> SessionSeat:
@@ -263,7 +266,44 @@ class InformedPaced(IndexPolicy):
         """Nothing to do: it knows."""
 
 
-OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
+class Hedged(IndexPolicy):
+    """`optimistic`, which gives a call up that takes long: it calls another tool beside it, or leaves the query.
+
+    The first answer passes the query, whichever call brings it. Where a step is a call and its end, it plays as `optimistic`.
+
+    Source: deferred hedged requests (Dean and Barroso, The Tail at Scale, 2013).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("hedged", memory=True, paced=True, optimism=OPTIMISM)
+
+    def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
+        super().reset(seat, observation, info, seed)
+        self._pause = self._seat.pause_action
+        # calls in flight, these and those that have ended without a report, and whether the last action was to wait
+        self._running, self._told, self._waited = 0, 0, False
+        self._since_s = np.zeros(len(observation["tools"]))
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        if self._wait is None or self._pause is None:
+            return super().act(observation, info)
+        now, running = float(info["at_s"]), observation["tools"][:, -len(RUNNING) :]
+        count = int(np.rint(4.0 * running[:, 0].sum()))  # no tool is called twice at once
+        if self._called >= 0 and count > self._running:
+            self._since_s[self._called], self._told = now, self._told + 1
+        elif self._called >= 0:
+            self._take(self._called, Status(info["status"]), now)
+        elif self._waited and (self._told > self._running or count < self._running):
+            self._take(int(info["tool"]), Status(info["status"]), now)
+            self._told -= 1
+        self._called, self._running, self._waited = -1, count, True
+        if count < self._told:
+            return self._wait  # the end of a call has not been reported
+        mine = running[:, 1] > 0.0
+        if (mine & (now - self._since_s < PATIENCE * self._beliefs.lasts_s)).any():
+            return self._pause
+        self._waited = False
+        return self._choose(observation, info, running[:, 0] > 0.0)
 
 
 def indices(offers: NDArray[np.int64], chances: Floats, costs: Floats, kinds: int) -> tuple[Floats, NDArray[np.int64]]:

@@ -50,8 +50,8 @@ class SpokenCheapest(Agent):
 
 _ASKED = re.compile(r"Query (\d+) of \d+, worth .*: a fact of kind \d+\.(.*) Tools and their prices: (.*)\.$")
 _OVER_BUDGET = f'"{Status.OVER_BUDGET.label}"'
+# a session ends by itself, so neither a long chain nor a thought ends it
 _UNTIL_THE_END = SearchSettings(depth=100_000, text_is_answer=False)
-"""A session ends by itself, so neither a long chain nor a thought ends it."""
 
 
 class SimulatedSessionModel:

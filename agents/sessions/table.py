@@ -6,8 +6,7 @@ from typing import Any
 
 from ..base import SESSION, SESSION_CHAT, Agent
 from ..classic import RandomAgent
-from .hedging import Hedged
-from .policies import OPTIMISM, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
+from .policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
 from .speaking import SpokenCheapest
 
 
@@ -40,7 +39,11 @@ def session_entries(entry: Callable[..., Any]) -> tuple[Any, ...]:
         for name, summary, memory, paced, more in _INDICES
     )
     side = "optimistic, which calls another tool beside one that takes long, where calls may run side by side"
-    hedged = entry("hedged", side, Hedged, SESSION)
-    informed = entry("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True)
     about = "answers from memory, else by the cheapest tools that serve the query, three at most"
-    return (*rows, *indices, hedged, informed, entry("cheapest", about, SpokenCheapest, SESSION_CHAT))
+    return (
+        *rows,
+        *indices,
+        entry("hedged", side, Hedged, SESSION),
+        entry("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
+        entry("cheapest", about, SpokenCheapest, SESSION_CHAT),
+    )

@@ -22,6 +22,7 @@ from unittest.mock import patch
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import SearchSettings
 from costgym.experiments.lab.papers.claims import counted
+from costgym.experiments.lab.papers.common import Job
 from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
 from costgym.experiments.lab.papers.reproduce import play_protocol
 from costgym.experiments.play.files import write_atomically
@@ -175,7 +176,7 @@ def main() -> None:
         patched = next((found for name, found in _PATCHES.items() if name in variation.name), None)
         earlier = nullcontext() if patched is None else patch(*patched)
         with tempfile.TemporaryDirectory() as folder, earlier:
-            rows = play_protocol(args.paper, variation, args.seed, args.episodes, args.jobs, Path(folder), agents=agents)
+            rows = play_protocol(args.paper, variation, Job(args.seed, args.episodes, args.jobs, Path(folder)), agents)
         effects = counted(rows["effects"])
         for row in effects:
             key = f"{row['claim']} ({row['grading']})" if row["grading"] else row["claim"]

@@ -20,8 +20,8 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
+from costgym.experiments.lab.papers.common import play_kept
 from costgym.experiments.lab.papers.curves import BUDGET, THRESHOLDS, Point, curve_rows, play_point
-from costgym.experiments.lab.papers.kept import play_kept
 from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
 from costgym.experiments.lab.papers.reproduce import enlarged
 from costgym.experiments.play.execution.engine import Local

@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.report import write_report
+from costgym.experiments.lab.papers.common import Job
 from costgym.experiments.lab.papers.instructions import follow_all, instruction_rows
 from costgym.experiments.lab.papers.protocols import protocols
 from costgym.experiments.lab.papers.reproduce import enlarged
@@ -48,7 +49,7 @@ def main() -> None:
     agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NEITHER))]
     published = protocols("toolplanner")[0]
     world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
-    kept = follow_all(agents, given.episodes, given.seed, world, published.search, published.model, Path("played"), given.jobs)
+    kept = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
     rows = [
         {"agent": row["agent"], "level": row["level"], "episodes": row["episodes"]}
         | {

@@ -79,8 +79,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     world_kind = "sessions"
     computes_limits = True
-    concurrent = False
-    """Calls run side by side."""
+    concurrent = False  # calls run side by side
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
 
     def __init__(
@@ -170,18 +169,13 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _reward(self, episode: SessionEpisode, value: float, price: float) -> float:
         """What came since the session had brought this value and cost this price."""
-        reward = episode.value - value
-        if self.reward == "value-minus-price":
-            reward -= episode.ledger.price - price
+        reward = episode.value - value - (episode.ledger.price - price if self.reward == "value-minus-price" else 0.0)
         self._return += reward
         return reward
 
     def _session_info(self, episode: SessionEpisode) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
-        info = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
-        info["at_s"] = now
-        info["is_success"] = self.succeeded
-        return info
+        return {**self._cost_info((ledger.price, now, ledger.tokens, ledger.calls)), "at_s": now, "is_success": self.succeeded}
 
     @property
     def succeeded(self) -> bool:
@@ -204,11 +198,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """A bound of the value that any policy has on average in this session; see `simulators.sessions.informed.value_bound`.
-
-        Args:
-            budget: limits to keep; None for those of the episode.
-        """
+        """A bound of the value that any policy has on average in this session under limits (None: those of the episode); see
+        `simulators.sessions.informed.value_bound`."""
         episode = self._playing()
         limits = episode.budget if budget is None else budget
         price, seconds = (float("inf") if limit is None else float(limit) for limit in (limits.price, limits.seconds))

@@ -14,18 +14,15 @@ from ...simulators.sessions.rules import VALUES, SessionRules
 from ...simulators.status import LOOKS_OK, Status
 
 MEMORIES = ("counts", "raw")
-PRICE_UNIT = 20.0
-"""A price of 1 in an observation: the dearest fee at its highest factor."""
+PRICE_UNIT = 20.0  # a price of 1 in an observation: the dearest fee at its highest factor
 STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
 COUNTED = ("calls", "mean_ok", "recent_ok", "failures_in_a_row", "since_s", "outage_ago_s")
 LAST = ("last_ok", "last_failed")
-RUNNING = ("in_flight", "for_this", "running_s")
-"""Columns where calls run side by side."""
+RUNNING = ("in_flight", "for_this", "running_s")  # where calls run side by side
 RESOURCE_FEATURES = ("price_left", "seconds_left", "clock", "step", "value")
 _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
-RECENT = 0.7
-"""Weight of the past in `recent_ok`."""
+RECENT = 0.7  # weight of the past in `recent_ok`
 
 
 def tool_features(rules: SessionRules, memory: str, concurrent: bool = False) -> tuple[str, ...]:
@@ -48,9 +45,8 @@ def column_names(rules: SessionRules, memory: str, concurrent: bool = False) -> 
 
 def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
-    rows = {"tools": (rules.tools,)}
-    widths = {name: len(names) for name, names in column_names(rules, memory, concurrent).items()}
-    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), width), np.float32) for name, width in widths.items()}
+    rows, names = {"tools": (rules.tools,)}, column_names(rules, memory, concurrent)
+    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(own)), np.float32) for name, own in names.items()}
 
 
 def _ago(seconds: float) -> float:
@@ -62,11 +58,7 @@ def _log_share(seconds: float, most: float) -> float:
 
 
 def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float32]:
-    """The rows of `tools` before the first call; prices and `serves` follow with each query.
-
-    Args:
-        memory: ``counts`` or ``raw``.
-    """
+    """The rows of `tools` before the first call, with the memory ``counts`` or ``raw``; prices and `serves` follow by query."""
     rules, profiles, count = session.rules, session.profiles, len(session.offers)
     whole = np.zeros((rules.tools, len(tool_features(rules, memory, concurrent))), np.float32)
     tools = whole[:count]  # a world may have fewer tools than there are slots
@@ -81,16 +73,8 @@ def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float
 
 
 class Features:
-    """The arrays of one session, kept up to date call by call.
-
-    Args:
-        episode: The session, begun.
-        memory: ``counts`` shows the agent's own counts and means for each slot; ``raw`` the last call's end alone.
-        concurrent: Calls run side by side.
-
-    Attributes:
-        reported: The tool whose call ended or was refused last; -1 for none.
-    """
+    """The arrays of a session that has begun, kept up to date call by call; `concurrent` where calls run side by side. The
+    memory ``counts`` shows the agent's own counts and means for each slot, ``raw`` the last call's end alone."""
 
     def __init__(self, episode: SessionEpisode, memory: str, concurrent: bool = False) -> None:
         session, rules = episode.session, episode.session.rules
@@ -105,7 +89,7 @@ class Features:
         self._failures = np.zeros(count, np.int64)
         self._called_s: dict[int, float] = {}
         self._outage_s: dict[int, float] = {}
-        self.reported = -1
+        self.reported = -1  # the tool whose call ended or was refused last
 
     def copy(self) -> "Features":
         """An independent copy, for forks."""

@@ -19,30 +19,21 @@ from .base import SessionBase
 from .features import MEMORIES, Features, boxes, column_names
 
 MASKS = ("useful", "legal")
-PAUSE_S = 1.0
-"""How long a pause lasts at most, simulated seconds."""
+PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 Observation = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSeat(Seat):
-    """A seat in a session.
+    """A seat in a session. The last three actions are None unless calls run side by side."""
 
-    Attributes:
-        rules: how sessions are drawn, which is public; what was drawn is not here.
-        memory: what observations show of the agent's own calls.
-        recall_action, next_action: answer from memory; go to the next query.
-    wait_action, pause_action: wait for the next call's end; the same for `PAUSE_S` at most. None unless calls run side by side.
-    cancel_action: cut off a call of the first tool; the next action does so for the second, and so on. None likewise.
-    """
-
-    rules: SessionRules
-    memory: str
-    recall_action: int
-    next_action: int
-    wait_action: int | None = None
-    pause_action: int | None = None
-    cancel_action: int | None = None
+    rules: SessionRules  # how sessions are drawn, which is public; what was drawn is not here
+    memory: str  # what observations show of the agent's own calls
+    recall_action: int  # answer from memory
+    next_action: int  # go to the next query
+    wait_action: int | None = None  # wait for the next call's end
+    pause_action: int | None = None  # the same, for `PAUSE_S` at most
+    cancel_action: int | None = None  # cut off a call of the first tool; the next action does so for the second, and so on
 
 
 Number = int | np.integer[Any]
@@ -292,12 +283,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode)
-        info["status"] = int(self._status)
-        info["query"] = episode.query
-        info["value"] = episode.value
-        info["value_share"] = episode.value_share
-        info["tool"] = self._features.reported
-        info["action_mask"] = self._possible(episode)
+        info |= {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        info |= {"status": int(self._status), "tool": self._features.reported, "action_mask": self._possible(episode)}
         return info
 
     def action_masks(self) -> NDArray[np.bool_]:

@@ -75,13 +75,9 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         "rows": [_row(entry, entries) for entry in entries],
     }
     if native:
-        scalar, batch = (
-            entries[1],
-            next(each for each in entries if each.kind == "native" and each.name == ENV_ID and each.envs == 1024),
-        )
-        report["native_1024_to_scalar"] = round(
-            statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
-        )
+        batch = next(each for each in entries if (each.name, each.kind, each.envs) == (ENV_ID, "native", 1024))
+        ratios = (a / b for a, b in zip(batch.rates, entries[1].rates, strict=True))
+        report["native_1024_to_scalar"] = round(statistics.median(ratios), 1)
     return report
 
 

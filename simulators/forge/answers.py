@@ -14,17 +14,11 @@ from .values import draw
 if TYPE_CHECKING:
     from .source import ForgedCapability, ForgedFact, ForgedSource, ValueForm
 
-SHOWN = 5
-"""Entities that a list shows; the first is the one that the user means."""
+SHOWN = 5  # entities that a list shows; the first is the one that the user means
 
 
 class ForgedAnswers:
-    """The answers of a forged world. Each task has a user with entities of their own.
-
-    Args:
-        source: The tools and their data flow.
-        seed: The world's seed.
-    """
+    """The answers of a forged world by the world's seed. Each task has a user with entities of their own."""
 
     def __init__(self, source: ForgedSource, seed: int) -> None:
         self._entities, self._seed = source.entities, seed
@@ -46,13 +40,8 @@ class ForgedAnswers:
     def value(
         self, task: str, capability: ForgedCapability, fact: ForgedFact, number: int, key: tuple[Any, ...]
     ) -> str | int | float | bool:
-        """A value in a record.
-
-        Args:
-            capability, fact: What is asked of which operation.
-            number: The entity's number; 0 is the one that the user means.
-            key: What the record depends on beside its entity: the plain values among the arguments.
-        """
+        """A value in the record of an entity by its number (0 is the one that the user means); the record depends on a key too,
+        the plain values among the arguments."""
         own = capability.entity
         if fact.entity:
             of_it = fact.entity == own

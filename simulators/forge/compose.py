@@ -12,20 +12,15 @@ from .readers.documents import line
 from .readers.operations import Operation
 from .words import split, written
 
-MAX_WRITES = 100
-"""Most tools of an API kept that write."""
-USABLE = 0.615
-"""Mean reliability of the tools where nothing was measured: that of the failure preset `rapidapi-2023`."""
-MIRRORS = 3
-"""Most resellers of an operation; a generated marketplace has four providers of a capability, too."""
-MAX_OPTIONAL = 6
-"""Most optional parameters of a tool that are kept."""
+MAX_WRITES, MAX_OPTIONAL = 100, 6  # most tools of an API kept that write, and optional parameters of a tool
+USABLE = 0.615  # mean reliability of the tools where nothing was measured: that of the failure preset `rapidapi-2023`
+MIRRORS = 3  # most resellers of an operation; a generated marketplace has four providers of a capability, too
 RESELLERS = ("Northgate", "Relay Hub", "Quickline", "Harbour API", "Fairway", "Bluebridge", "Overland", "Tidewater")
 """Providers that resell operations of others in these worlds. They are invented, and marked as mirrors."""
 STATUS_KINDS = {401: "unauthorized", 403: "unauthorized", 404: "not_found"}
 """Ways to fail by the HTTP statuses that documents declare. 429 gives a tool a rate limit, and 409 concerns writes only."""
+# ways to fail that every API has, whether its document declares them or not
 ALWAYS = ("server_error", "timeout", "connection_error", "empty", "irrelevant")
-"""Ways to fail that every API has, whether its document declares them or not."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -58,16 +53,10 @@ def world_document(
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
-    """A scenario of one or several APIs as plain data; None where nothing can be asked of them.
-
-    Args:
-        apis: What `api_document` made of them, the main one first.
-        capabilities: Most operations that tasks can use.
-        writes: Most tools kept that write.
-        profiles: Measured profiles of tools; each tool has that of its name, or one of them that its name chooses.
-        settings: Settings of the scenario that were measured: failures, prices, budget. None for the marketplace's failures,
-            of the kinds that the documents declare.
-    """
+    """A scenario of one or several APIs as `api_document` made them, the main one first, as plain data; None where nothing can
+    be asked of them. It has at most so many `capabilities` that tasks can use and tools that write. A tool has the measured
+    profile of its name, or one of them that its name chooses; measured `settings` are failures, prices and budget of the
+    scenario, and None stands for the marketplace's failures, of the kinds that the documents declare."""
     luck = Luck("forge", name, seed=seed)
     entities: dict[str, Any] = {}
     listed: list[dict[str, Any]] = []
@@ -186,11 +175,9 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
 
 
 def _argument(draft: ArgumentDraft) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": draft.parameter.name, "words": draft.words}
-    made |= {"entity": draft.entity} if draft.entity else {"value": draft.spec}
-    if draft.parameter.schema.get("type") in ("integer", "number"):
-        made["number"] = True
-    return made
+    form = {"entity": draft.entity} if draft.entity else {"value": draft.spec}
+    number = {"number": True} if draft.parameter.schema.get("type") in ("integer", "number") else {}
+    return {"name": draft.parameter.name, "words": draft.words, **form, **number}
 
 
 def _fact(draft: FactDraft) -> dict[str, Any]:
@@ -203,20 +190,15 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     told = told or operation.description or written(split(operation.name)).capitalize()
     properties: dict[str, Any] = {}
     required: list[str] = []
-    optional = 0
     for parameter in operation.parameters:
         if parameter.name in session or parameter.place == "header" or parameter.name in properties:
             continue
-        if not parameter.required:
-            optional += 1
-            if optional > MAX_OPTIONAL:
-                continue
-        schema = {key: value for key, value in parameter.schema.items() if key not in ("example", "pattern")}
-        if parameter.description:
-            schema["description"] = parameter.description
-        properties[parameter.name] = schema
         if parameter.required:
             required.append(parameter.name)
+        elif len(properties) - len(required) == MAX_OPTIONAL:
+            continue
+        schema = {key: value for key, value in parameter.schema.items() if key not in ("example", "pattern")}
+        properties[parameter.name] = schema | ({"description": parameter.description} if parameter.description else {})
     made = {
         "name": name,
         "capability": capability,

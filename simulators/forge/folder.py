@@ -10,18 +10,13 @@ from typing import Any, TypeVar, overload
 from ..errors import DataError, UnknownName
 
 INDEX, FORMAT = "index.json", "costgym.worlds/1"
-KEPT = 8
-"""Worlds that are kept once they are read."""
+KEPT = 8  # worlds that are kept once they are read
 World = TypeVar("World")
 
 
 class WorldFolder(Sequence[World]):
-    """The worlds of a split of a folder that `costgym forge` wrote.
-
-    Args:
-        folder: The split's folder, which holds `index.json`.
-        parse: Makes a world of its document and the folder, such as `parse_scenario`.
-    """
+    """The worlds of a split's folder, with an `index.json`, that `costgym forge` wrote; `parse` makes a world of its document
+    and the folder, as `parse_scenario` does."""
 
     def __init__(self, folder: Path, parse: Callable[[dict[str, Any], Path], World]) -> None:
         self.folder, self._parse = folder, parse

@@ -8,22 +8,17 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .lexicon import lexicon
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .queries import is_own_name
 from .readers.operations import PLAIN, RESULT, Api, Field, Operation, Parameter
 from .values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from .vocabulary import Vocabulary
-from .words import is_english, is_plural, singular, split
+from .words import is_english, is_plural, lexicon, singular, split
 
-MAX_FACTS = 6
-"""Most facts that are asked of one operation."""
-MAX_NOUN = 3
-"""Most words of a noun."""
-MAX_CHOICE = 24
-"""Most characters of a choice that a question names."""
-MAX_ARGUMENTS = 3
-"""Most arguments that a question names."""
+MAX_FACTS = 6  # that are asked of one operation
+MAX_NOUN = 3  # words
+MAX_CHOICE = 24  # characters of a choice that a question names
+MAX_ARGUMENTS = 3  # that a question names
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
     r"^(v?\d+([._]\d+)*|v\d+\w*|api|rest|services?|public|latest|beta|\{version\}|\{api.?version\})$", re.IGNORECASE
@@ -44,29 +39,21 @@ _WRITING = re.compile(
     r"|untag|reboot|terminate|activate|deactivate|replace|publish|execute|submit|invoke|generate|purchase|assign|release|logout)"
     r"(e?s|d|ed)?$"
 )
-_ABOUT = lexicon("about")
-"""Nouns that say nothing: the details of an order are the order."""
+_ABOUT = lexicon("about")  # nouns that say nothing: the details of an order are the order
 _VAGUE = lexicon("vague")
+# forms of values that things are called by
 _NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
-"""Forms of values that things are called by."""
 _PEOPLE = lexicon("people")
 _FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
-_NAMELESS = lexicon("nameless")
-"""Nouns that nobody would ask about by themselves."""
-_JOINTS = lexicon("joints")
-_LISTING = lexicon("listing")
-_READING = lexicon("reading")
-_VERBS = lexicon("verbs")
-"""Words that are verbs where a noun is expected."""
-_NO_START = _VERBS | NO_FIRST | lexicon("done by")
-_NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}
-"""Words that no noun of an operation begins with, and that none ends in."""
-_ALONE = lexicon("single of a kind")
-"""Words for what there is one of, so that a question need not say which."""
-_RANGE = lexicon("bounds")
-"""Names of bounds: two of them have an order that arguments by themselves do not keep."""
+_NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
+_JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
+_VERBS = lexicon("verbs")  # words that are verbs where a noun is expected
+_NO_START = _VERBS | NO_FIRST | lexicon("done by")  # no noun of an operation begins with one
+_NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}  # nor ends in one
+_ALONE = lexicon("single of a kind")  # words for what there is one of, so that a question need not say which
+_RANGE = lexicon("bounds")  # names of bounds: two of them have an order that arguments by themselves do not keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +78,15 @@ class FactDraft:
 
 @dataclass(slots=True)
 class CapabilityDraft:
-    """A read operation that tasks can use.
-
-    Attributes:
-        operation: The operation.
-        role: "record" for one record, "list" for a list of entities.
-        entity: The entity that its record or its items are; "" for a record of no entity.
-        noun: The words for it.
-        arguments: Arguments that a call must have.
-        facts: Facts that it gives.
-        session: Parameters that the session gives.
-    """
+    """A read operation that tasks can use."""
 
     operation: Operation
-    role: str
-    entity: str
+    role: str  # "record" for one record, "list" for a list of entities
+    entity: str  # that its record or its items are; "" for a record of no entity
     noun: str
-    arguments: list[ArgumentDraft]
+    arguments: list[ArgumentDraft]  # that a call must have
     facts: list[FactDraft] = field(default_factory=list)
-    session: list[str] = field(default_factory=list)
+    session: list[str] = field(default_factory=list)  # parameters that the session gives
 
 
 @dataclass(slots=True)
@@ -240,9 +217,7 @@ def _segments(path: str) -> dict[str, str]:
     for segment in path.split("?")[0].split("#")[0].strip("/").split("/"):
         names = _PLACE.findall(segment)
         if names:
-            for name in names:
-                found[name] = "" if before == "{}" else before
-                found["*"] = found[name]
+            found |= dict.fromkeys((*names, "*"), "" if before == "{}" else before)
             before = "{}"
         elif not _VERSION.match(segment):
             before = segment

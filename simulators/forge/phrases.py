@@ -1,23 +1,18 @@
 """The words for a fact: a noun phrase, or the participle of a time, out of the names that lead to a value."""
 
-from .lexicon import lexicon, mapped
 from .values import Spec
 from .vocabulary import Vocabulary
-from .words import is_plural, singular
+from .words import is_plural, lexicon, mapped, singular
 
 _WRAPS = lexicon("wraps")
 _UNASKED = lexicon("unasked")
 TIMES, WHEN = lexicon("times"), lexicon("when")
-_TOGETHER = lexicon("together")
-"""Plurals that are one text."""
-_SMALL = lexicon("small")
-"""Words for numbers that are small."""
-_PEOPLE = lexicon("people")
-_CLOCK = lexicon("clock")
+_TOGETHER = lexicon("together")  # plurals that are one text
+_SMALL = lexicon("small")  # words for numbers that are small
+_PEOPLE, _CLOCK = lexicon("people"), lexicon("clock")
 _NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
 _ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
-NO_NOUN, NO_FIRST = lexicon("no noun"), lexicon("no first")
-"""Words that no noun phrase ends in, and that none begins with."""
+NO_NOUN, NO_FIRST = lexicon("no noun"), lexicon("no first")  # no noun phrase ends in one, or begins with one
 _TURNED, _AS_NOUN, _ENDS = mapped("turned"), mapped("as a noun"), mapped("ends")
 
 

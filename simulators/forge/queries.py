@@ -4,23 +4,18 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .lexicon import lexicon
-from .words import plural, singular
+from .words import lexicon, plural, singular
 
 if TYPE_CHECKING:
     from .source import ForgedCapability, ForgedEntity, ForgedFact
 
-LONGEST = 900
-"""Most characters of a query."""
-MOST_LINKS = 3
-"""Most times that a sentence says "of"."""
+LONGEST = 900  # characters of a query
+MOST_LINKS = 3  # times that a sentence says "of"
 _OWN = lexicon("own")
 _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("units")
-WHEN = lexicon("when")
-_PLACES = lexicon("places")
-"""Nouns of what other things are in."""
-TIMES = lexicon("times")
+TIMES, WHEN = lexicon("times"), lexicon("when")
+_PLACES = lexicon("places")  # nouns of what other things are in
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
 _TWICE = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b[A-Za-z]{21,}\b")
@@ -74,12 +69,7 @@ def context(parts: Sequence[Part]) -> str:
 
 
 def subject(capability: "ForgedCapability", named: Sequence[Part], own: Part | None) -> str:
-    """The words for what is asked about.
-
-    Args:
-        named: The arguments, without the id of the entity itself.
-        own: The id of the entity itself; None where it is no argument.
-    """
+    """The words for what is asked about: `named` are the arguments without the id of the entity itself, which is `own`."""
     if own is not None:
         # an entity that was named before is the same with or without what it is of
         return f"that {capability.noun}" if own.known else f"{capability.noun} {own.value}{context(named)}"
@@ -104,11 +94,7 @@ def wish(fact: "ForgedFact", about: str) -> str:
 
 
 def question(fact: "ForgedFact", about: str, luck: int) -> str:
-    """A fact as a question or a request.
-
-    Args:
-        luck: Chooses among ways to say it.
-    """
+    """A fact as a question or a request; `luck` chooses among ways to say it."""
     words = fact.words.split(" ")
     form = "" if fact.value is None else fact.value.form
     if form in TIMES:

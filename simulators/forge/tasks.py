@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .answers import ForgedAnswers
     from .source import ForgedArgument, ForgedCapability, ForgedFact, ForgedSource
 
-ATTEMPTS = 100
-"""Times that a task is composed until its facts are distinct and its query keeps the rules."""
+ATTEMPTS = 100  # times that a task is composed until its facts are distinct and its query keeps the rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,7 @@ class Offered:
 
 
 class ForgedTaskWriter:
-    """Composes the tasks of a forged world.
-
-    Args:
-        source: Capabilities and entities.
-        catalog: The tools on offer.
-        answers: The facts.
-        seed: The world's seed.
-    """
+    """Composes the tasks of a forged world, by the world's seed."""
 
     def __init__(self, source: ForgedSource, catalog: Catalog, answers: ForgedAnswers, seed: int) -> None:
         self.offers, self.candidates = Offered(catalog), source.candidates

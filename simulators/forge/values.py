@@ -12,8 +12,7 @@ from typing import Any
 
 from ..draws import stable_integer
 from ..marketplace.entities import words as name_lists
-from .lexicon import lexicon, listed, mapped
-from .words import split
+from .words import lexicon, listed, mapped, split
 
 CHOICES = {
     "airport": listed("airports"), "currency": listed("currencies"), "country code": listed("country codes"),
@@ -38,18 +37,14 @@ NAMED = mapped("forms by name")
 _AMOUNTS = lexicon("amounts")
 _COUNTS, _PEOPLE = lexicon("counts"), lexicon("people")
 _COMPANIES = {"company", "organization", "organisation", "vendor", "supplier", "merchant", "business"}
+# forms of names by the word before
 _NAMES = {"first": "first", "given": "first", "last": "last", "family": "last", "user": "login", "full": "person"}
-"""Forms of names by the word before."""
-VALUE_FORMS = lexicon("value forms")
-"""Forms of values that mean something by themselves: an argument of such a form names no entity of the API."""
+VALUE_FORMS = lexicon("value forms")  # mean something by themselves: an argument of such a form names no entity of the API
 
 
 def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | None:
-    """The form of values of a field or a parameter; None where nothing is known of them.
-
-    Args:
-        entity: What it is a field of, such as "user": the name of a user is a person's.
-    """
+    """The form of values of a field or a parameter of an entity (the name of a "user" is a person's); None where none is
+    known."""
     kind, form, words = schema.get("type", ""), schema.get("format", ""), split(name)
     choices = schema.get("enum")
     if choices:
@@ -136,11 +131,7 @@ def distinctive(spec: Mapping[str, Any] | None) -> bool:
 
 
 def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | float | bool:
-    """The value of a form that belongs to some names; the same names give the same value.
-
-    Args:
-        seed, names: As for `stable_integer`.
-    """
+    """The value of a form that belongs to some names, by `stable_integer`; the same names give the same value."""
     luck = stable_integer(seed, "forged", *names)
     form = spec["form"]
     if form in _MAKERS:

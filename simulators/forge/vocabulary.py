@@ -8,34 +8,25 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from .lexicon import lexicon, mapped
 from .readers.operations import Api
 from .values import NAMED
-from .words import CAPITALS, JOINED, LONGEST_WORD, plural, singular, split
+from .words import CAPITALS, JOINED, LONGEST_WORD, lexicon, mapped, plural, singular, split
 
-MOST_PROSE = 400
-"""Most characters that are read of one description."""
-KEPT_WHOLE = 10
-"""Longest word that stays whole where the prose has it: "endpoint", "workspace"."""
-SHORT = 4
-"""Words up to this length are abbreviations unless a list or the prose has them."""
-LITTLE = 500
-"""Words of prose below which a document is no dictionary: a word that it lacks may be one all the same."""
+MOST_PROSE = 400  # characters that are read of one description
+KEPT_WHOLE = 10  # longest word that stays whole where the prose has it: "endpoint", "workspace"
+SHORT = 4  # words up to this length are abbreviations unless a list or the prose has them
+LITTLE = 500  # words of prose below which a document is no dictionary: a word that it lacks may be one all the same
 _TOKEN = re.compile(r"(?<![\w./{$-])[A-Za-z]+(?![\w/}(])")
 _BASE = frozenset().union(
     *map(lexicon, ("short", "amounts", "counts", "numeric", "identifies", "places", "singles", "parts")), NAMED
 )
+# ends of words that are words themselves: a relationship is no ship
 _TAILS = frozenset(("ship", "action", "board", "able", "less", "ness", "port"))
-"""Ends of words that are words themselves: a relationship is no ship."""
 _FULL = mapped("in full")
 
 
 class Vocabulary:
-    """The words that a document uses.
-
-    Args:
-        api: The document.
-    """
+    """The words that a document uses."""
 
     def __init__(self, api: Api) -> None:
         self._plain: Counter[str] = Counter()

@@ -1,13 +1,35 @@
-"""Words out of identifiers and summaries: `petId` is "pet ID", `createdAt` is "created at"."""
+"""Words out of identifiers and summaries, `petId` is "pet ID", and the word lists of the forge: which nouns say nothing, which
+names mark an id, which parameters only a machine knows."""
 
+import json
 import re
+from functools import cache
+from pathlib import Path
 
-from .lexicon import lexicon, mapped
 
-JOINED = lexicon("joined")
-"""Words that have a digit in them."""
-LONGEST_WORD = 15
-"""Longest word; longer ones are several words that an identifier joins."""
+@cache
+def _lists() -> dict[str, tuple[str, ...]]:
+    document: dict[str, str] = json.loads((Path(__file__).parent / "lexicon.json").read_text(encoding="utf-8"))
+    return {name: tuple(words.split()) for name, words in document.items()}
+
+
+def listed(name: str) -> tuple[str, ...]:
+    """A list of words, in order."""
+    return _lists()[name]
+
+
+def lexicon(name: str) -> frozenset[str]:
+    """A list of words, to look words up in."""
+    return frozenset(_lists()[name])
+
+
+def mapped(name: str) -> dict[str, str]:
+    """A list of pairs of words, such as "vms:vm", as a mapping."""
+    return dict(pair.split(":") for pair in _lists()[name])
+
+
+JOINED = lexicon("joined")  # words that have a digit in them
+LONGEST_WORD = 15  # longer ones are several words that an identifier joins
 _PART = re.compile(
     r"(?<![A-Za-z])(?:S3|s3|EC2|Ec2|ec2|K8s|k8s|OAuth2|oauth2|IPv[46]|Ipv[46]|ipv[46]|MD5|md5|SHA1|sha1|SHA256|sha256)(?![a-z0-9])|[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 )

@@ -14,22 +14,14 @@ from .draw import SPREADS, TIMEOUT_S
 from .rules import SessionRules
 
 Floats = NDArray[np.float64]
-_WORKED = (Status.OK,)
 _SAYS_NOTHING = (Status.OUTAGE, Status.CANCELLED)
-RATIOS = (0.85, 0.925, 1.0, 1.075, 1.15)
-"""What an advertised latency is to the median."""
+RATIOS = (0.85, 0.925, 1.0, 1.075, 1.15)  # what an advertised latency is to the median
 
 
 class ToolBeliefs:
-    """Beliefs about the regimes of I tools: weights over the reliabilities that a tool may have, and its three states.
-
-    Between two queries a tool enters a new regime with the rules' chance, which draws a state by its reliability.
-
-    Args:
-        rules: The public rules.
-        adverts: (I,) advertised success.
-        latencies_s: (I,) advertised latencies, seconds.
-    """
+    """Beliefs about the regimes of I tools, from (I,) advertised chances of success and (I,) advertised latencies, seconds:
+    weights over the reliabilities that a tool may have, and its three states. Between two queries a tool enters a new regime
+    with the rules' chance, which draws a state by its reliability."""
 
     def __init__(self, rules: SessionRules, adverts: Floats, latencies_s: Floats) -> None:
         model = rules.failures
@@ -63,7 +55,7 @@ class ToolBeliefs:
         works, cut = self._works, float(self.cut[slot])
         if status in _SAYS_NOTHING:
             return
-        if status in _WORKED:
+        if status is Status.OK:
             likelihood = works * (1.0 - cut)
         elif status is Status.TIMEOUT:
             slow = (1.0 - self._timeouts - self._refusals) * cut

@@ -1,7 +1,9 @@
 """Draw a session: its catalogue, its queries, and how its tools drift, from its rules and number alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,20 +11,21 @@ from numpy.typing import NDArray
 
 from ..calls import NORMAL_QUANTILES, QUANTILES, latency_factors
 from ..draws import stable_generator
+from ..errors import ConfigError
 from ..failures import ALIVE, DEAD, DEGRADED, state_chances
 from ..oracle.belief import reliabilities
+from ..scenario import Scenario, worlds_of
 from ..tools import Tool, ToolProfile
 from .rules import VALUES, SessionRules, rules_of
-from .worlds import offered
 
 Floats = NDArray[np.float64]
-SPREADS = (0.3, 0.5, 0.7, 0.9)
-"""Spreads of a call's duration around its tool's median; the widest has a tail that the time-out cuts."""
-FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
-"""Factors that a change sets on a tool's price."""
+SPREADS = (0.3, 0.5, 0.7, 0.9)  # of a call's duration around its tool's median; the widest has a tail that the time-out cuts
+FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)  # that a change sets on a tool's price
 TIMEOUT_S, WINDOW_S = 30.0, 60.0
-_MEDIUM = 1
-"""Size level of a world's tools at which sessions take their durations."""
+_MEDIUM = 1  # size level of a world's tools at which sessions take their durations
+HIGHEST_FEE = 10.0  # of a world's tool, in the currency of the queries' values
+_NEEDED = {"pricing": "flat", "bill_failures": True, "tokens": None, "events": ()}
+"""Rules of a scenario that sessions have too; under others a session would not be what its scenario says."""
 _QUANTILES = np.asarray(NORMAL_QUANTILES)
 
 
@@ -43,34 +46,20 @@ class Profiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Session:
-    """A session as drawn: Q queries, I tools. What agents may not know is said so.
-
-    Attributes:
-        rules, number: What it was drawn from.
-        capability: (Q,) the capability that each query needs.
-        fact: (Q,) the fact that it asks for, by the query that asked for it first.
-        value: (Q,) what it is worth.
-        profiles: Of the tools; their reliabilities are hidden.
-        offers: (I,) the capability of each tool.
-        provider: (I,) its provider.
-        states: (Q, I) the latent state of each tool during each query; hidden.
-        factors: (Q, I) factor on each tool's price during each query; seen when the query has come.
-        lives_s: (Q,) life of a fact that is found for each query, simulated seconds; hidden.
-        world_tools: The world's tools by slot; empty where the catalogue was drawn.
-    """
+    """A session as drawn: Q queries, I tools. What agents may not know is marked as hidden."""
 
     rules: SessionRules
     number: int
-    capability: NDArray[np.int64]
-    fact: NDArray[np.int64]
-    value: Floats
-    profiles: Profiles
-    offers: NDArray[np.int64]
-    provider: NDArray[np.int64]
-    states: NDArray[np.int64]
-    factors: Floats
-    lives_s: Floats
-    world_tools: tuple[Tool, ...] = ()
+    capability: NDArray[np.int64]  # (Q,) the capability that each query needs
+    fact: NDArray[np.int64]  # (Q,) the fact that it asks for, by the query that asked for it first
+    value: Floats  # (Q,) what it is worth
+    profiles: Profiles  # of the tools; their reliabilities are hidden
+    offers: NDArray[np.int64]  # (I,) the capability of each tool
+    provider: NDArray[np.int64]  # (I,) its provider
+    states: NDArray[np.int64]  # (Q, I) the latent state of each tool during each query; hidden
+    factors: Floats  # (Q, I) factor on each tool's price during each query; seen when the query has come
+    lives_s: Floats  # (Q,) life of a fact that is found for each query, simulated seconds; hidden
+    world_tools: tuple[Tool, ...] = ()  # the world's tools by slot; empty where the catalogue was drawn
 
     @property
     def kinds(self) -> int:
@@ -86,12 +75,8 @@ class Session:
 
 
 def draw_session(rules: SessionRules, number: int) -> Session:
-    """Draw a session.
-
-    Args:
-        number: The session's; equal rules and numbers give equal sessions in every process. A rule changes what it is about and
-            nothing else, so that sessions under other rules can be compared in pairs.
-    """
+    """Draw a session; equal rules and numbers give equal sessions in every process. A rule changes what it is about and nothing
+    else, so that sessions under other rules can be compared in pairs."""
     return _drawn(rules.document, number)
 
 
@@ -128,6 +113,41 @@ def _drawn(document: str, number: int) -> Session:
     return Session(rules, number, *drawn, world_tools)
 
 
+@lru_cache(maxsize=4)
+def _worlds(document: str) -> Sequence[Scenario]:
+    scenario = rules_of(document).scenario
+    assert scenario is not None
+    for name, needed in _NEEDED.items():
+        if (got := getattr(scenario, name)) != needed:
+            raise ConfigError("scenario", f"a session needs {name}: {needed!r}, and {scenario.name} has {got!r:.60}")
+    return worlds_of(scenario) or (scenario,)
+
+
+def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray[np.int64]]:
+    """The tools of a session over a scenario's world in the order of its slots, and (I,) their kinds from 0 on: at most
+    `rules.tools` of those that can do at most `rules.capabilities` of what the world can read. The worlds of a folder take
+    turns by the session's number. Raises ConfigError where a world's rules or prices do not fit a session, or no tool reads."""
+    worlds = _worlds(rules.document)
+    scenario = worlds[number % len(worlds)]
+    rivals: dict[str, list[Tool]] = {}
+    for tool in scenario.build().catalog:
+        if tool.capability and tool.effect is None:
+            rivals.setdefault(tool.capability, []).append(tool)
+    if not rivals:
+        raise ConfigError("scenario", f"a session needs tools that read, and {scenario.name} has none of a known capability")
+    dear = max((tool for each in rivals.values() for tool in each), key=lambda tool: tool.profile.fee)
+    if dear.profile.fee > HIGHEST_FEE:
+        wanted = f"a session needs prices up to {HIGHEST_FEE:g}, since its queries are worth 2 to 20"
+        raise ConfigError("scenario", f"{wanted}; {dear.name} of {scenario.name} costs {dear.profile.fee:g}")
+    random = stable_generator(number, "offers").random
+    drawn = [list(rivals)[place] for place in np.argsort(random(len(rivals)))[: rules.capabilities]]
+    orders = [[rivals[name][place] for place in np.argsort(random(len(rivals[name])))] for name in drawn]
+    # in rounds, as in generated catalogues: where the slots do not suffice, every kind keeps some of its tools
+    places = [(tool, kind) for lap in zip_longest(*orders) for kind, tool in enumerate(lap) if tool is not None]
+    tools, kinds = zip(*places[: rules.tools], strict=True)
+    return tools, np.array(kinds)
+
+
 @lru_cache(maxsize=64)
 def _edges(document: str) -> tuple[Floats, Floats]:
     """Reliabilities that tools may have, and the cumulative shares of the tools that have each."""
@@ -138,13 +158,8 @@ def _edges(document: str) -> tuple[Floats, Floats]:
 def regimes(
     rules: SessionRules, reliability: Floats, moves: Floats, luck: Floats, first: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """(Q, I) states: a tool keeps its state until it enters a new regime, which draws one by its reliability.
-
-    Args:
-        reliability: (I,).
-        moves, luck: (Q, I) uniforms that decide whether a tool enters a regime, and which.
-        first: (I,) the states to begin with; None draws them.
-    """
+    """(Q, I) states: a tool keeps its state until it enters a new regime, which draws one by its (I,) reliability. (Q, I)
+    uniforms decide whether (`moves`) and which (`luck`); `first` (I,) are the states to begin with, and None draws them."""
     alive, half = np.array([state_chances(share, rules.failures.slip) for share in reliability.tolist()]).T
     drawn = np.where(luck < alive, ALIVE, np.where(luck < alive + half, DEGRADED, DEAD))
     if first is not None:
@@ -153,12 +168,7 @@ def regimes(
 
 
 def prices(changes: NDArray[np.bool_], luck: Floats, first: Floats) -> Floats:
-    """(Q, I) factors on prices: a tool keeps its factor until it changes to another.
-
-    Args:
-        changes, luck: (Q, I) whether a price changes, and a uniform that decides to which factor.
-        first: (I,) the factors to begin with.
-    """
+    """(Q, I) factors on prices: a tool keeps its `first` (I,) until it changes (Q, I) to one that (Q, I) uniforms choose."""
     drawn = np.asarray(FACTORS)[(luck * len(FACTORS)).astype(np.int64)]
     drawn[0] = first
     return _held(drawn, changes)

@@ -26,11 +26,10 @@ _OK = Status.OK
 class _NoAnswers:
     """What the tools return: a record without content. A session is played in numbers."""
 
-    def answer(self, tool: Tool, arguments: Any, task: Task) -> str:
+    def answer(self, tool: Tool, arguments: Any, task: Task, luck: float = 0.0) -> str:
         return "{}"
 
-    def irrelevant(self, tool: Tool, arguments: Any, task: Task, luck: float) -> str:
-        return "{}"
+    irrelevant = answer
 
 
 class _OneSession(TaskSet):
@@ -45,13 +44,9 @@ class _OneSession(TaskSet):
 
 @dataclass(frozen=True)
 class SessionWorld(World):
-    """The world of one session.
+    """The world of one session."""
 
-    Attributes:
-        session: As drawn.
-    """
-
-    session: Session | None = None
+    session: Session | None = None  # as drawn
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
@@ -97,16 +92,6 @@ class SessionEpisode(Episode):
     """A session played on one simulated clock. A call that brings the present query's fact passes it, and the next one begins.
 
     Calls may run side by side, and past the query that they were made for: what they bring is remembered.
-
-    Attributes:
-        session: As drawn.
-        query: The present query; the number of queries once all are over.
-        called: Executed calls for the present query.
-        began: For each query so far the number of calls that were made before it.
-        memory: Facts that were found: when, simulated seconds, and for which query.
-        checked_s: When each of them was last known to be right.
-        passed: For each query that is over whether it passed.
-        value: Of the queries that passed.
     """
 
     __slots__ = ("_outages", "began", "called", "checked_s", "memory", "passed", "query", "session", "value")
@@ -125,18 +110,18 @@ class SessionEpisode(Episode):
         ]
         outages = Bursts(every_s=rules.outage_every_s, lasts_s=rules.outage_lasts_s)
         self._outages = [BurstTimes(outages, draws, size + provider) for provider in range(rules.providers)]
-        self.memory: dict[int, tuple[float, int]] = {}
-        self.checked_s: dict[int, float] = {}
-        self.passed: list[bool] = []
-        self.began: list[int] = []
-        self.value = 0.0
-        self.query = -1
+        self.memory: dict[int, tuple[float, int]] = {}  # facts that were found: when, simulated seconds, and for which query
+        self.checked_s: dict[int, float] = {}  # when each of them was last known to be right
+        self.passed: list[bool] = []  # for each query that is over
+        self.began: list[int] = []  # for each query so far the number of calls that were made before it
+        self.value = 0.0  # of the queries that passed
+        self.query = -1  # the present query; the number of queries once all are over
         self._begin_query()
 
     def _begin_query(self) -> None:
         """Let the next query come. Tools and prices move now, whatever was called before."""
         self.query += 1
-        self.called = 0
+        self.called = 0  # executed calls for the present query
         session = self.session
         if self.query == session.rules.queries:
             self._close(None)
@@ -161,10 +146,7 @@ class SessionEpisode(Episode):
         return None if found is None else self.now_s - found[0]
 
     def recall(self) -> bool:
-        """Answer the present query from memory, and go to the next one; return whether the fact was still alive.
-
-        One that was not is forgotten.
-        """
+        """Answer the present query from memory, and go on; return whether the fact was alive. One that was not is forgotten."""
         self._alive()
         self.log.append(("recall",))
         fact, now = int(self.session.fact[self.query]), self.now_s

@@ -21,28 +21,17 @@ Floats = NDArray[np.float64]
 
 
 class Odds(NamedTuple):
-    """Figures of a call by query and tool, (Q, I); a tool that does not serve the query has chance 0.
+    """Figures of a call by query and tool, (Q, I)."""
 
-    Attributes:
-        chance: That it brings the fact before the time-out, outside outages.
-        price: What it costs.
-        seconds: Mean duration, without loading and outages; a lower bound over the tool's usual ways to fail.
-    """
-
-    chance: Floats
+    chance: Floats  # that it brings the fact before the time-out, outside outages; 0 for a tool that does not serve the query
     price: Floats
-    seconds: Floats
-
-
-@lru_cache(maxsize=32)
-def _state_chances(slip: float) -> Floats:
-    return np.array([1.0 - slip, 0.5, slip])
+    seconds: Floats  # mean duration, without loading and outages; a lower bound over the tool's usual ways to fail
 
 
 def odds(session: Session) -> Odds:
     """What calls bring and cost, by the session's true regimes."""
     model = session.rules.failures
-    works = _state_chances(model.slip)[session.states]
+    works = np.array([1.0 - model.slip, 0.5, model.slip])[session.states]
     serves = session.offers[None, :] == session.capability[:, None]
     profiles = session.profiles
     kept, mean = call_times(profiles)
@@ -112,10 +101,7 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
     V[q] the value of the queries from q on with q's fact: for fixed l and m the problem falls into one for each fact, where
     buying once, at the best moment, is optimal, since the objective is linear in s as long as its sum is at most 1, and more
     than that brings nothing. The function is convex in l and m; it is minimised by alternating line searches, and every
-    point on the way is a bound, so how well it is minimised does not matter for the claim.
-
-    Args:
-        price, seconds: The limits; infinite for none.
+    point on the way is a bound, so how well it is minimised does not matter for the claim. Infinite limits are none.
     """
     figures = odds(session)
     room_s = seconds + TIMEOUT_S + float(session.profiles.cold_start_s.max())
@@ -152,16 +138,12 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
     found, l, m = dual(0.0, 0.0), 0.0, 0.0  # noqa: E741
     for _ in range(3):
         if np.isfinite(price):
-            l = search(partial(_swapped, dual, m), figures.price)  # noqa: E741
+            l = search(partial(dual, m=m), figures.price)  # noqa: E741
             found = min(found, dual(l, m))
         if np.isfinite(seconds):
             m = search(partial(dual, l), figures.seconds)
             found = min(found, dual(l, m))
     return min(found, float(session.value.sum()))
-
-
-def _swapped(of: Callable[[float, float], float], second: float, first: float) -> float:
-    return of(first, second)
 
 
 def _values_from_here(session: Session) -> Floats:

@@ -19,8 +19,7 @@ from .rules import VALUES, rules_of
 if TYPE_CHECKING:
     from .episode import SessionEpisode
 
-_NO_DURATION = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.CANCELLED)
-"""Ends that say nothing about how long a tool's calls run."""
+_NO_DURATION = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.CANCELLED)  # say nothing about how long a tool's calls run
 _TRIES = 100
 
 
@@ -112,12 +111,8 @@ def _beliefs_after(
 
 
 def _profiles(episode: "SessionEpisode", luck: Floats, places: Floats) -> Profiles:
-    """Profiles that agree with the adverts and with what was seen of each tool.
-
-    Args:
-        luck: (12, I) uniforms that draw tools from the rules.
-        places: (I,) uniforms that draw a tool's durations from the belief.
-    """
+    """Profiles that agree with the adverts and with what was seen of each tool: (12, I) uniforms `luck` draw tools from the
+    rules, and (I,) uniforms `places` their durations from the belief."""
     old, drawn = episode.session.profiles, draw_profiles(episode.session.rules.document, luck)
     called = np.array(episode.counts) > 0
     # (R S,) how an advertised latency may stand to the median, and how far durations may spread

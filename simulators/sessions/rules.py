@@ -9,8 +9,7 @@ from ..bounds import StrictModel, is_none
 from ..failures import FailureModel
 from ..scenario import Scenario
 
-VALUES = (2, 20)
-"""Lowest and highest value of a query, whole numbers, in the currency of the prices."""
+VALUES = (2, 20)  # lowest and highest value of a query, whole numbers, in the currency of the prices
 FAILURES = FailureModel(
     usable=0.5,
     dead_share=0.15,

@@ -140,14 +140,5 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
             watch(steps, seconds, agent)
     final = measure(test, agent, settings.episodes, seed)
     test.close()
-    yield {
-        **unit._asdict(),
-        "version": __version__,
-        "settings": settings.model_dump(),
-        "split": split,
-        "cost_limit": limit,
-        "steps": steps,
-        "seconds": round(seconds, 2),
-        "curve": curve,
-        "figures": final,
-    }
+    made = {"version": __version__, "settings": settings.model_dump(), "split": split, "cost_limit": limit}
+    yield {**unit._asdict(), **made, "steps": steps, "seconds": round(seconds, 2), "curve": curve, "figures": final}

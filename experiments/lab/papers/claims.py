@@ -19,8 +19,7 @@ from .catp.rows import AVERAGE
 from .common import RESAMPLES, Row, interval_ends
 from .published import published
 
-Results = Mapping[str, Sequence[EpisodeResult]]
-"""Episodes by agent."""
+Results = Mapping[str, Sequence[EpisodeResult]]  # episodes by agent
 PASSES = {
     "judge": ("judged_pass_rate", "judged_pass_rate_under_budget"),
     "strict": ("pass_rate", "pass_rate_under_budget"),
@@ -34,37 +33,23 @@ TAG_RATES = "the simulated model's rates `wrong_tool`, `crowding` and `overlook`
 PLAN_RATES = "the simulated model's rates `examples_help`, `steps_help` and `choice_slips` decide it"
 MASKED = "the masks admit valid plans only"
 
-
 MARGIN = 10.0
-"""Points within which a difference counts as the paper's.
-
-A model judge that grades the same answers again moves a pass rate by 5 to 9 points (StableToolBench), so a smaller difference
-between two tables says nothing.
-"""
-
-
-ALIKE = 5.0
-"""Points within which a rate counts as unchanged: the least of those 5 to 9."""
+"""Points within which a difference counts as the paper's: a model judge that grades the same answers again moves a pass rate by
+5 to 9 points (StableToolBench), so a smaller difference between two tables says nothing."""
+ALIKE = 5.0  # points within which a rate counts as unchanged: the least of those 5 to 9
 QUALITY_MARGIN, QUALITY_ALIKE = ALPHA * MARGIN / 100, ALPHA * ALIKE / 100
 """The same for the Quality of Plan, in which a score, a rate from 0 to 1, has the weight `ALPHA`."""
-ALL = 1.0 - 1e-9
-"""A share of everything, as far as a weighted sum has it."""
+ALL = 1.0 - 1e-9  # a share of everything, as far as a weighted sum has it
 NONE = float("nan")
-Points = tuple[float, float, float]
-"""A difference, and the ends of its 95 % interval."""
+Points = tuple[float, float, float]  # a difference, and the ends of its 95 % interval
 
 
 class Printed(NamedTuple):
-    """The paper's two figures behind a claim.
+    """The paper's two figures behind a claim."""
 
-    Attributes:
-        base, ours: figure of the system compared with, and of the paper's own.
-        spread: standard deviation of the figure over the rows of its table; 0 where it prints no other.
-    """
-
-    base: float
-    ours: float
-    spread: float
+    base: float  # of the system compared with
+    ours: float  # of the paper's own
+    spread: float  # standard deviation of the figure over the rows of its table; 0 where it prints no other
 
 
 def effect(
@@ -79,17 +64,10 @@ def effect(
     levels: tuple[float, float] | None = None,
     margin: float = MARGIN,
 ) -> Row:
-    """Return a checked claim.
-
-    Args:
-        claim, measured, follows, grading, source: see `reproduce`.
-        by: reason for which it is true or false by construction.
-        points: our difference with its interval, where the paper's is known.
-        paper: the paper's figures; the row then has the paper's difference as `paper`, ours with its interval as `here`, ours
-            less the paper's as `distance` and in `spreads` of its table, and `two_sided`, see there.
-        levels: our two figures, as in `Printed`.
-        margin: margin of the two-sided test.
-    """
+    """Return a checked claim as `reproduce` does; `by` is the reason for which it is true or false by construction. Where the
+    paper's figures are known, `points` is our difference with its interval, `levels` are our two figures, and the row has the
+    paper's difference as `paper`, ours with its interval as `here`, ours less the paper's as `distance` and in `spreads` of its
+    table, and `two_sided`, see there."""
     row: Row = {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
     if points is not None and paper is not None and not isnan(points[0]):
         digits = 1 if margin >= 1 else 3
@@ -110,11 +88,8 @@ def effect(
 
 
 def two_sided(low: float, high: float, paper: float = 0.0, margin: float = MARGIN) -> str:
-    """Compare a 95 % interval with the paper's difference and a margin around it, in points.
-
-    Returns:
-        "same" where the interval lies within the margin, "larger" or "smaller" where it lies wholly beyond, else "open".
-    """
+    """Compare a 95 % interval with the paper's difference and a margin around it, in points: "same" where the interval lies
+    within the margin, "larger" or "smaller" where it lies wholly beyond, else "open"."""
     if paper - margin <= low and high <= paper + margin:
         return "same"
     return "larger" if low > paper + margin else "smaller" if high < paper - margin else "open"
@@ -156,12 +131,9 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
     bases = [name for name in table if "+" not in name]
     found: list[Row] = []
     for base in bases:
-        rate = table[f"{base}+btp"]["budget_failure_rate"]
-        before = table[base]["budget_failure_rate"]
-        claim = f"{base}: with BTP no query fails because of the budget"
-        found.append(
-            effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3", by=ENFORCED)
-        )
+        before, rate = (table[name]["budget_failure_rate"] for name in (base, f"{base}+btp"))
+        claim, text = f"{base}: with BTP no query fails because of the budget", f"RFBC {100 * before:.1f} to {100 * rate:.1f} %"
+        found.append(effect(claim, text, rate == 0.0, source="Table 3", by=ENFORCED))
     for base in bases:
         row = table[f"{base}+btp"]
         if "planned_uses" in row:
@@ -208,13 +180,11 @@ def _bends(curves: Sequence[Row], agents: Sequence[str], metric: str, grading: s
         cost = {(row["curve"], row["at"]): row["average_cost"] for row in curves if row["agent"] == agent}
         rs, taus = (sorted(at for curve, at in value if curve == wanted) for wanted in ("R", "tau"))
         if len(rs) > 1:
-            series = [value["R", at] for at in rs]
-            costs = [cost["R", at] for at in rs]
+            series, costs = [value["R", at] for at in rs], [cost["R", at] for at in rs]
             measured = f"PBC {_series(rs, series)}; AC {_series(rs, costs)}"
+            claim = f"{agent}: PBC and AC rise with R (each step, less 1 point)"
             follows = _rises(series, 1.0) and _rises(costs, 0.0)
-            found.append(
-                effect(f"{agent}: PBC and AC rise with R (each step, less 1 point)", measured, follows, grading, "Figure 2")
-            )
+            found.append(effect(claim, measured, follows, grading, "Figure 2"))
         if 0.15 in taus and len(taus) > 2:
             series = [value["tau", at] for at in taus]
             here = value["tau", 0.15]
@@ -243,10 +213,8 @@ def _rises(values: Sequence[float], slack: float) -> bool:
 
 
 def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int = 0) -> list[Row]:
-    """Check the claims of EcoAct's Sections 3.2 to 3.4: cost and passes by number of candidate tools, and two ablations.
-
-    Claims about agents that were not played are left out.
-    """
+    """Check the claims of EcoAct's Sections 3.2 to 3.4: cost and passes by number of candidate tools, and two ablations. Those
+    about agents that were not played are left out."""
     table = {(row["group"], row["agent"]): row for row in rows}
     names = list(scales)
     first, last = names[0], names[-1]
@@ -373,11 +341,7 @@ PROMPTED_ORDER = (("few-shot", "zero-shot"), ("hugginggpt", "zero-shot"), ("hydr
 
 
 def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
-    """Check the claims under one protocol.
-
-    Args:
-        differences: rows of `difference_row`; CATP's are checked for every weight.
-    """
+    """Check the claims under one protocol, with the rows of `difference_row`; CATP's are checked for every weight."""
     table = {(row["tasks"], row["alpha"], row["agent"]): row for row in rows if row["group"] == AVERAGE}
     less = {(row["tasks"], row["alpha"], row["agent"]): row for row in differences}
     found: list[Row] = []

@@ -7,7 +7,7 @@ Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3. The curve
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,16 +22,14 @@ from ...play.files import write_atomically
 from ...play.metrics import summarise
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
-from .common import Row, text_env
-from .kept import play_kept
+from .catp.policies import KINDS
+from .common import Job, Row, play_kept, text_env
 from .protocols import Protocol
 
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 THRESHOLDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-USES = (0.0, 1.0, 3.0, 10.0, 20.0)
-"""Past uses a tool, besides those of the protocol."""
-BUDGET, THRESHOLD = 20.0, 0.15
-"""Budget and threshold that are fixed while the other one varies."""
+USES = (0.0, 1.0, 3.0, 10.0, 20.0)  # past uses a tool, besides those of the protocol
+BUDGET, THRESHOLD = 20.0, 0.15  # each is fixed while the other one varies
 FIGURES = (
     "judged_pass_rate_under_budget",
     "pass_rate_under_budget",
@@ -44,19 +42,12 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a curve.
-
-    Attributes:
-        agent: name of the agent.
-        curve: "R", "tau" or "uses".
-        at: position on the curve.
-        experience: file of past uses that it plans from.
-    """
+    """A point of a curve."""
 
     agent: str
-    curve: str
-    at: float
-    experience: str
+    curve: str  # "R", "tau" or "uses"
+    at: float  # position on the curve
+    experience: str  # file of past uses that the agent plans from
 
 
 Played = dict[Point, list[EpisodeResult]]
@@ -67,22 +58,11 @@ def play_curves(
     protocol: Protocol,
     results: Mapping[str, Sequence[EpisodeResult]],
     experience: Path,
-    episodes: int,
-    seed: int,
-    jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    job: Job,
 ) -> Played:
-    """Play every point that follows from no other; return the episodes of all.
-
-    Points are kept in the folder `curves` beside the experience, and a later call plays only those that are missing.
-
-    Args:
-        protocol: limits of the search and settings of BTP.
-        results: episodes at R = 20 of the plain agents and of those with BTP.
-        experience: file of past tool uses, for BTP; the first of them are written beside it.
-        seed: seed of the worlds; must be the seed of `results`.
-        jobs: number of processes; the episodes do not depend on it.
-    """
+    """Play every point that follows from no other and is not in the folder `curves` beside the experience; return the episodes
+    of all. `results` are the job's episodes at R = 20 of the plain agents and of those with BTP. `experience` is the file of
+    past tool uses for BTP; the first of them are written beside it."""
     # Plain agents neither see the budget nor stop at it: their episodes at one R are regraded at every other R, not played.
     bases = [name for name in results if "+" not in name]
     whole = str(experience)
@@ -111,11 +91,11 @@ def play_curves(
     past = hashlib.blake2b(experience.read_bytes(), digest_size=16).hexdigest()
     manifest = {
         "scenario": scenario.digest, "search": protocol.search, "btp": protocol.btp, "model": protocol.model,
-        "experience": past, "episodes": episodes, "seed": seed,
+        "experience": past, "episodes": job.episodes, "seed": job.seed,
     }  # fmt: skip
-    shared = scenario.model_dump_json(), protocol, episodes, seed
+    shared = scenario.model_dump_json(), protocol, job.episodes, job.seed
     pieces = {f"{point.agent}-{point.curve}-{point.at:g}": point for point in points}
-    kept = play_kept(experience.parent / "curves", manifest, play_point, shared, pieces, jobs, progress)
+    kept = play_kept(experience.parent / "curves", manifest, play_point, shared, pieces, job.processes, job.progress)
     found |= {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in pieces.items()}
     wanted = {"R": set(BUDGETS), "tau": set(THRESHOLDS), "uses": set(cut)}
     return {point: played for point, played in found.items() if point.at in wanted[point.curve]}
@@ -123,11 +103,9 @@ def play_curves(
 
 def curve_rows(played: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> list[Row]:
     """Return one row per agent and point: `curve` ("R", "tau" or "uses"), `at`, and the metrics with their intervals."""
-    order = {name: place for place, name in enumerate(dict.fromkeys(point.agent for point in played))}
-    return [
-        _row(point, played[point], seed)
-        for point in sorted(played, key=lambda point: (point.curve, order[point.agent], point.at))
-    ]
+    order = list(dict.fromkeys(point.agent for point in played))
+    points = sorted(played, key=lambda point: (point.curve, order.index(point.agent), point.at))
+    return [_row(point, played[point], seed) for point in points]
 
 
 def _within(result: EpisodeResult, budget: float) -> EpisodeResult:
@@ -145,11 +123,7 @@ def _row(point: Point, results: Sequence[EpisodeResult], seed: int) -> Row:
 
 
 def play_point(shared: tuple[str, Protocol, int, int], point: Point) -> Iterator[str]:
-    """Play the episodes of a point; yield them as JSON text.
-
-    Args:
-        shared: scenario as JSON text, protocol, number of episodes and seed.
-    """
+    """Play the episodes of a point, in the scenario (JSON text), protocol, number and seed that all share; yield JSON text."""
     document, protocol, episodes, seed = shared
     settings = BtpSettings(**protocol.btp)
     if point.curve == "tau":
@@ -203,3 +177,32 @@ def steps_svg(rows: Sequence[Row]) -> str:
     ends = [rows[0]["at"], rows[-1]["at"]]
     lines.append(Series("the paper, at the end", ends, [30.0, 30.0], len(agents), dashed=True))
     return panels([[Panel("registered tools, % of those on offer, above 20", "replies", lines)]])
+
+
+_PLAN_CURVES = {"alpha": "weight of the score, alpha", "width": "width of the policy"}
+
+
+def plans_svg(rows: Sequence[Row]) -> str:
+    """Plot CATP-LLM's Figures 6 and 7 with our figures as an SVG: the Quality of Plan of each agent over the weight of the
+    score and over the policy's width, one picture for each curve and kind of tasks."""
+    agents = list(dict.fromkeys(str(row["agent"]) for row in rows if row["curve"] == "alpha"))
+    grid = []
+    for curve, label in _PLAN_CURVES.items():
+        own = [row for row in rows if row["curve"] == curve]
+        if own:
+            grid.append([Panel(f"Quality of Plan, {kind}", label, _plans(own, kind, agents)) for kind in KINDS])
+    return panels(grid)
+
+
+def _plans(rows: Sequence[Row], kind: str, agents: Sequence[str]) -> list[Series]:
+    if rows[0]["curve"] == "width":
+        return [_line("catp", [row for row in rows if row["tasks"] == kind], agents.index("catp"))]
+    return [
+        _line(agent, [row for row in rows if (row["tasks"], row["agent"]) == (kind, agent)], place)
+        for place, agent in enumerate(agents)
+    ]
+
+
+def _line(name: str, rows: Sequence[Row], colour: int) -> Series:
+    points = sorted((row["at"], row["quality_of_plan"]) for row in rows)
+    return Series(name, [at for at, _ in points], [value for _, value in points], colour, dashed=name != "catp")

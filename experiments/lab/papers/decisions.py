@@ -17,8 +17,7 @@ from ...play.decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, 
 from .common import Row, interval_ends
 
 FITTED_ON = 3000
-TRAINED = "zoo:deer"
-"""Scored beside the others where the extra `train` is installed."""
+TRAINED = "zoo:deer"  # scored beside the others where the extra `train` is installed
 _COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
     lambda record: record.kind == NO_SEARCH,
     lambda record: record.kind != NO_SEARCH,
@@ -37,16 +36,8 @@ def decision_row(agent: str, model: str | None, split: str, records: list[Decisi
     counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
     known = {name: value for name, value in found.items() if value is not None}
     ends = interval_ends(ACCURACIES, right * counted, counted, seed=seed)
-    ends = {name: ends[name] for name in known}
-    return {
-        "agent": agent,
-        "model": model,
-        "env": DECISION,
-        "split": split,
-        "episodes": len(records),
-        **known,
-        "ci95": {name: ends[name] for name in known},
-    }
+    about = {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records)}
+    return {**about, **known, "ci95": {name: ends[name] for name in known}}
 
 
 def _right(record: DecisionRecord, place: int) -> bool:
@@ -58,14 +49,9 @@ def _right(record: DecisionRecord, place: int) -> bool:
 def decision_rows(
     episodes: int | None = None, seed: int = 0, data: str | None = None, samples: dict[str, Any] | None = None
 ) -> list[Row]:
-    """Score the rule, the simulated deciders and the trained one on seen (`valid`) and unseen tools (`test`).
-
-    Args:
-        episodes: number of samples from the start of each split; None for all.
-        data: a ToolDEER folder, used instead of generated samples. If it has no training samples, the rule is fitted on one
-            half of the validation samples and scored on the other half.
-        samples: fields of `DecisionSettings`, for generated samples.
-    """
+    """Score the rule, the simulated deciders and the trained one on the first (None: all) samples with seen (`valid`) and
+    unseen tools (`test`): generated ones, by fields of `DecisionSettings`, or those of a ToolDEER folder. If that has no
+    training samples, the rule is fitted on one half of the validation samples and scored on the other half."""
     env = DecisionAwareEnv(data=data, split="valid", samples=samples)
     world = env.world
     splits = {"valid": examples(world, "valid", episodes), "test": examples(world, "test", episodes)}

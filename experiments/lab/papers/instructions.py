@@ -10,10 +10,9 @@ Source: ToolPlanner (arXiv 2409.14826), Section 5.2; ToolEval's rules.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,12 +37,11 @@ from ...play.experience import watch
 from ...play.metrics import summarise
 from ...play.results import EpisodeResult
 from ...play.rollout import play, result_of
-from .common import Row, interval_ends, text_env
-from .kept import play_kept
+from .common import Job, Row, interval_ends, play_kept, text_env
+from .protocols import Protocol
 
 AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
-TRAINED = "zoo:toolplanner"
-"""Played beside the simulated ones where the extra `train` is installed."""
+TRAINED = "zoo:toolplanner"  # played beside the simulated ones where the extra `train` is installed
 REFERENCE = "dfsdt"
 RETRIEVED = (1, 3, 5)
 STEPS = 400
@@ -51,21 +49,13 @@ STEPS = 400
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The measured result of an episode at an instruction level.
-
-    Attributes:
-        result: result of the episode.
-        matched: whether the calls follow the instruction.
-        meaningful: whether the episode ends in a meaningful answer.
-        answered: share of what the instruction asks for, as its reader understands it, that the answer states.
-        tags: extracted tags, if the agent extracts tags.
-    """
+    """The measured result of an episode at an instruction level."""
 
     result: EpisodeResult
-    matched: bool
-    meaningful: bool
-    answered: float
-    tags: Tags | None
+    matched: bool  # the calls follow the instruction
+    meaningful: bool  # it ends in a meaningful answer
+    answered: float  # share of what the instruction asks for, as its reader understands it, that the answer states
+    tags: Tags | None  # extracted tags, if the agent extracts tags
 
     def to_json(self) -> str:
         """Write one line of JSON."""
@@ -83,10 +73,8 @@ class Followed:
         return cls(result, said["matched"], said["meaningful"], said["answered"], tags)
 
 
-Run = tuple[str, str, int]
-"""Agent, level and luck, as `follow` takes them."""
-Kept = Mapping[Run, list[Followed]]
-"""Episodes that several tables share."""
+Run = tuple[str, str, int]  # agent, level and luck, as `follow` takes them
+Kept = Mapping[Run, list[Followed]]  # episodes that several tables share
 
 
 def follow(
@@ -100,15 +88,10 @@ def follow(
     search: Mapping[str, Any] | None = None,
     split: str = "test",
 ) -> list[Followed]:
-    """Play a split's tasks of group G3 at one instruction level, without a budget; all tasks where none is of G3.
-
-    Args:
-        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``)
-            uses its own model.
-        episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
-        luck: seed of the agent; another value gives another run of the agent in the same worlds.
-        search: limits of the search, as `SearchSettings.chosen` reads them.
-    """
+    """Play a split's tasks of group G3 (all where none is of G3) at one instruction level, without a budget, by a
+    language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``) uses its own model. Episodes cycle through
+    the tasks, each cycle with the next seed; another `luck` gives another run of the agent in the same worlds. `search` has the
+    limits that `SearchSettings.chosen` reads."""
     env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS, split=split))
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     if not isinstance(agent, LlmAgent):
@@ -149,32 +132,19 @@ def planners() -> list[str]:
     return [*AGENTS, *([TRAINED] if find_agent(TRAINED).playable else [])]
 
 
-def follow_all(
-    agents: Sequence[str],
-    episodes: int,
-    seed: int,
-    scenario: Scenario,
-    search: Mapping[str, Any],
-    model: str,
-    out: Path,
-    jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> Kept:
-    """Play agents at every level, and the reference of the win rate; a later call with the same folder plays what is missing.
-
-    Args:
-        jobs: number of processes; the episodes do not depend on it.
-    """
+def follow_all(agents: Sequence[str], scenario: Scenario, protocol: Protocol, job: Job) -> Kept:
+    """Play agents at every level, and the reference of the win rate; a later call with the same folder plays what is
+    missing."""
     runs: list[Run] = [
         (name, level, luck) for level in LEVELS for name, luck in ((REFERENCE, 1), *((name, 0) for name in agents))
     ]
     manifest = {
-        "scenario": scenario.digest, "search": search, "model": model, "weights": weights_of(agents), "episodes": episodes,
-        "seed": seed,
+        "scenario": scenario.digest, "search": protocol.search, "model": protocol.model, "weights": weights_of(agents),
+        "episodes": job.episodes, "seed": job.seed,
     }  # fmt: skip
-    shared = scenario.model_dump_json(), search, model, episodes, seed
+    shared = scenario.model_dump_json(), protocol.search, protocol.model, job.episodes, job.seed
     pieces = {f"{name}-{level}-{luck}": (name, level, luck) for name, level, luck in runs}
-    kept = play_kept(out, manifest, _follow, shared, pieces, jobs, progress)
+    kept = play_kept(job.out, manifest, _follow, shared, pieces, job.processes, job.progress)
     return {run: [Followed.from_json(line) for line in kept[name]] for name, run in pieces.items()}
 
 
@@ -222,11 +192,9 @@ def wins(ours: Followed, theirs: Followed) -> float:
 
 
 def instruction_rows(kept: Kept, seed: int = 0) -> list[Row]:
-    """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
-
-    The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
-    win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
-    """
+    """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals. The
+    reference of the win rate is another run of plain tree search in the same worlds, so plain tree search itself wins about one
+    half. Instructions of the level `statement` name no tools, so they have no match rate."""
     rows = []
     for (_, level, luck), found in kept.items():
         if not luck:
@@ -250,12 +218,8 @@ def flags_of(found: Sequence[Followed], reference: Sequence[Followed], level: st
 
 
 def difference_rows(kept: Kept, seed: int = 0) -> list[Row]:
-    """Compare every agent with plain tree search, and tags alone with paths alone, episode by episode.
-
-    Returns:
-        Rows by level with the differences of match, meaningful and win rate and of the two pass rates, from -1 to 1, with their
-        paired intervals.
-    """
+    """Compare every agent with plain tree search, and tags alone with paths alone, episode by episode; returns rows by level
+    with the differences of match, meaningful and win rate and of both pass rates, from -1 to 1, and their paired intervals."""
     agents = dict.fromkeys(agent for agent, _, _ in kept if agent != REFERENCE)
     pairs = [*((agent, REFERENCE) for agent in agents), ("toolplanner-no-path", "toolplanner-no-tags")]
     rows = []
@@ -278,12 +242,10 @@ def difference_rows(kept: Kept, seed: int = 0) -> list[Row]:
 
 
 def tag_rows(kept: Kept, scenario: Scenario, seed: int = 0) -> list[Row]:
-    """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
-
-    Tags are those of the simulated planner without path planning, which changes none. (The trained one chooses tags among
-    listed tools only.) F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names
-    no tools, at the granularity of categories.
-    """
+    """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level, at the
+    granularity of its instructions; `statement`, which names no tools, at that of categories. Tags are those of the simulated
+    planner without path planning, which changes none. (The trained one chooses tags among listed tools only.) F1 has
+    intervals."""
     rows = []
     for level in dict.fromkeys(level for _, level, _ in kept):
         granularity = REQUIRES[level] or "category"

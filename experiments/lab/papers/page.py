@@ -9,15 +9,14 @@ from pathlib import Path
 from ....simulators.version import __version__
 from ...pages.charts import Estimate, beside
 from ...play.files import write_atomically
-from .catp.pictures import curves_svg as plan_curves_svg
 from .claims import MARGIN, QUALITY_MARGIN, counted
 from .common import Row
-from .curves import curves_svg, steps_svg
+from .curves import curves_svg, plans_svg, steps_svg
 from .protocols import PUBLISHED
 from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
-_CURVES = {"btp": curves_svg, "ecoact": steps_svg, "catp": plan_curves_svg}
+_CURVES = {"btp": curves_svg, "ecoact": steps_svg, "catp": plans_svg}
 _HEADINGS = {
     "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
     "ecoact": {"curves": "Registered tools over the replies, above 20 tools (Figure 4)"},
@@ -27,13 +26,8 @@ _HEADINGS = {
 
 
 def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
-    """Write `NAME.md`, and for each protocol with curves an SVG.
-
-    Args:
-        found: result of `reproduce`.
-        folder: output folder; created if it does not exist.
-        command: command that produced the rows; the page states it with the date and the machine.
-    """
+    """Write what `reproduce` found into a folder as `NAME.md`, and for each protocol with curves an SVG; the page states the
+    command that produced the rows, the date and the machine."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     pictures = []

@@ -24,36 +24,23 @@ PUBLISHED, BOARD, NEAR = "published", "board", "near"
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The terms under which a paper's systems are played.
+    """The terms under which a paper's systems are played."""
 
-    Attributes:
-        name: "published" or "board"; "near" for DEER, which is on no board of papers.
-        summary: what is particular to it, in words.
-        candidates: tools on offer in a task by group of rows; None for as many as the world has.
-        search: fields of `SearchSettings`, by strategy or for all, as `SearchSettings.chosen` reads them.
-        btp: fields of `BtpSettings`.
-        experience: what BTP plans from; None for a paper without past uses.
-        grading: grading of the paper's own table.
-        source: further fields of the world's source, such as `needs`; `candidates` that are retrieved are as many as the group
-            has at most. For DEER, fields of `DecisionSettings`.
-        failures: how tools fail, by the name of a preset; "" for the world's own.
-        judge: fields of the judge that differ from the world's.
-        model: name of the simulated model, with rates of its own where the paper's setting gives them.
-        whose: where a variation of the published protocol comes from: "paper" or "ours".
-    """
-
-    name: str
-    summary: str
+    name: str  # "published" or "board"; "near" for DEER, which is on no board of papers
+    summary: str  # what is particular to it, in words
+    # tools on offer in a task by group of rows; None for as many as the world has
     candidates: Mapping[str, int | tuple[int, int] | None] = field(default_factory=lambda: {"": None})
-    search: Mapping[str, Any] = field(default_factory=dict)
-    btp: Mapping[str, Any] = field(default_factory=dict)
-    experience: ExperienceSettings | None = None
-    grading: str = "judge"
+    search: Mapping[str, Any] = field(default_factory=dict)  # as `SearchSettings.chosen` reads it
+    btp: Mapping[str, Any] = field(default_factory=dict)  # fields of `BtpSettings`
+    experience: ExperienceSettings | None = None  # what BTP plans from; None for a paper without past uses
+    grading: str = "judge"  # of the paper's own table
+    # further fields of the world's source, such as `needs` (for DEER, of `DecisionSettings`); `candidates` that are retrieved
+    # are as many as the group has at most
     source: Mapping[str, Any] = field(default_factory=dict)
-    failures: str = ""
-    judge: Mapping[str, float] = field(default_factory=dict)
-    model: str = "simulated"
-    whose: str = ""
+    failures: str = ""  # how tools fail, by the name of a preset; "" for the world's own
+    judge: Mapping[str, float] = field(default_factory=dict)  # fields of the judge that differ from the world's
+    model: str = "simulated"  # its name, with rates of its own where the paper's setting gives them
+    whose: str = ""  # where a variation of the published protocol comes from: "paper" or "ours"
 
     def scenario(self, base: Scenario, group: str = "") -> Scenario:
         """Return the base world with as many candidates as a group of rows has."""

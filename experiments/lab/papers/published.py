@@ -19,6 +19,17 @@ def _rows(source: str, keys: Sequence[str], table: Sequence[Sequence[Any]], **co
     return rows
 
 
+def _grid(source: str, keys: Sequence[str], columns: Sequence[str], table: str, **common: Any) -> list[Row]:
+    """Rows of a table in text: the first key before the first bar, the second by column, then the others; "-" is no figure."""
+    rows = []
+    for line in table.strip().splitlines():
+        name, *cells = (cell.strip() for cell in line.split("|"))
+        for column, cell in zip(columns, cells, strict=True):
+            rows.append((name, column, *(None if figure == "-" else float(figure) for figure in cell.split())))
+    return _rows(source, keys, rows, **common)
+
+
+_GPT_3_5: dict[str, Any] = {"model": "gpt-3.5-turbo-0125", "budget": {"price": 20.0}}
 _BTP = _rows(
     "BTP (arXiv 2402.15960), Tables 2 and 3: 6 ToolBench subsets, 5 candidate tools, costs 1 to 10, R = 20",
     ("agent", "judged_pass_rate_under_budget", "average_cost", "judged_pass_rate", "budget_failure_rate"),
@@ -33,62 +44,55 @@ _BTP = _rows(
         ("tot-dfs+prompt", 0.098, 49.7, 0.631, 0.867),
         ("tot-dfs+btp", 0.641, 10.8, 0.641, 0.0),
     ],
-    model="gpt-3.5-turbo-0125",
-    budget={"price": 20.0},
+    **_GPT_3_5,
 ) + _rows(
     "BTP, Table 4: subset I1-Inst, R = 20",
     ("agent", "average_cost", "uses"),
     [("plan", 13.9, 2.9), ("react+btp", 7.6, 1.5), ("dfsdt+btp", 9.6, 1.8), ("tot-dfs+btp", 11.7, 2.3)],
-    model="gpt-3.5-turbo-0125",
-    budget={"price": 20.0},
+    **_GPT_3_5,
     group="I1-Inst",
 )
 
+_GPT_4O: dict[str, Any] = {"model": "gpt-4o", "budget": {}}
+_PASSES = ("judged_pass_rate", "average_cost")
 _ECOACT = [
-    *_rows(
+    *_grid(
         "EcoAct, Table 1: ToolBench G1, G2, G3; US cents a query",
-        ("group", "agent", "judged_pass_rate", "average_cost"),
-        [
-            ("G1", "react", 0.198, 4.9),
-            ("G1", "react+ecoact", 0.201, 3.7),
-            ("G2", "react", 0.205, 6.7),
-            ("G2", "react+ecoact", 0.208, 4.8),
-            ("G3", "react", 0.184, 10.7),
-            ("G3", "react+ecoact", 0.211, 5.8),
-        ],
-        model="gpt-4o",
-        budget={},
+        ("group", "agent", *_PASSES),
+        ("react", "react+ecoact"),
+        """
+        G1 | 0.198 4.9  | 0.201 3.7
+        G2 | 0.205 6.7  | 0.208 4.8
+        G3 | 0.184 10.7 | 0.211 5.8
+        """,
+        **_GPT_4O,
     ),
-    *_rows(
+    *_grid(
         "EcoAct, Table 2: G2 and G3, instructions",
-        ("group", "agent", "judged_pass_rate", "average_cost"),
-        [
-            ("G2", "dfsdt", 0.318, 30.8),
-            ("G2", "dfsdt+ecoact", 0.318, 22.9),
-            ("G3", "dfsdt", 0.289, 44.3),
-            ("G3", "dfsdt+ecoact", 0.263, 21.8),
-        ],
-        model="gpt-4o",
-        budget={},
+        ("group", "agent", *_PASSES),
+        ("dfsdt", "dfsdt+ecoact"),
+        """
+        G2 | 0.318 30.8 | 0.318 22.9
+        G3 | 0.289 44.3 | 0.263 21.8
+        """,
+        **_GPT_4O,
     ),
-    *_rows(
+    *_grid(
         "EcoAct, Tables 3 and 4: G2 and G3, instructions",
-        ("group", "agent", "judged_pass_rate", "average_cost"),
-        [
-            ("G2", "react+ecoact-several", 0.149, 4.5),
-            ("G2", "react+ecoact-described", 0.214, 6.3),
-            ("G3", "react+ecoact-several", 0.132, 5.4),
-            ("G3", "react+ecoact-described", 0.184, 9.6),
-        ],
-        model="gpt-4o",
-        budget={},
+        ("group", "agent", *_PASSES),
+        ("react+ecoact-several", "react+ecoact-described"),
+        """
+        G2 | 0.149 4.5 | 0.214 6.3
+        G3 | 0.132 5.4 | 0.184 9.6
+        """,
+        **_GPT_4O,
     ),
-    *_rows(
+    *_grid(
         "EcoAct, Figure 3: change of cost by number of candidate tools; slightly dearer up to 10",
         ("group", "agent", "cost_change"),
-        [("more than 20", "react+ecoact", -0.54)],
-        model="gpt-4o",
-        budget={},
+        ("react+ecoact",),
+        "more than 20 | -0.54",
+        **_GPT_4O,
     ),
 ]
 
@@ -123,110 +127,80 @@ _DEER = [
 ]
 
 _LEVELS = ("statement", "category", "tool", "api", "hybrid")
-
-
-def _by_level(source: str, agent: str, match: Sequence[float], meaningful: Sequence[float], win: Sequence[float]) -> list[Row]:
-    """Build one row per level; `match` has no value for statements, which name no tools."""
-    rows = []
-    for index, level in enumerate(_LEVELS):
-        row: Row = {"agent": agent, "level": level, "meaningful_rate": meaningful[index], "win_rate": win[index]}
-        if level != "statement":
-            row["match_rate"] = match[index - 1]
-        rows.append({**row, "source": source, "ci95": {}})
-    return rows
-
-
-_T1 = "ToolPlanner (arXiv 2409.14826), Table 1; match at the level's own granularity"
-_T5 = "ToolPlanner, Table 5; match at the level's own granularity"
+_BY_LEVEL = ("agent", "level", "match_rate", "meaningful_rate", "win_rate")  # statements name no tools, so they have no match
 _TOOLPLANNER = [
-    *_by_level(_T1, "ToolLLaMA-Tree", (0.08, 0.22, 0.09, 0.13), (0.68, 0.60, 0.74, 0.66, 0.53), (0.73, 0.64, 0.77, 0.73, 0.69)),
-    *_by_level(_T1, "GPT4-Tree", (0.10, 0.38, 0.14, 0.24), (0.67, 0.63, 0.68, 0.64, 0.45), (0.74, 0.79, 0.66, 0.76, 0.63)),
-    *_by_level(_T1, "ToolPlanner", (0.59, 0.57, 0.52, 0.37), (0.88, 0.89, 0.84, 0.83, 0.78), (0.78, 0.79, 0.77, 0.80, 0.75)),
-    *_by_level(
-        _T5,
-        "ToolLLaMA-Tree, fine-tuned",
-        (0.37, 0.45, 0.35, 0.32),
-        (0.63, 0.52, 0.46, 0.32, 0.29),
-        (0.70, 0.48, 0.46, 0.38, 0.33),
+    *_grid(
+        "ToolPlanner (arXiv 2409.14826), Table 1; match at the level's own granularity",
+        _BY_LEVEL,
+        _LEVELS,
+        """
+        ToolLLaMA-Tree | - 0.68 0.73 | 0.08 0.6 0.64 | 0.22 0.74 0.77 | 0.09 0.66 0.73 | 0.13 0.53 0.69
+        GPT4-Tree      | - 0.67 0.74 | 0.1 0.63 0.79 | 0.38 0.68 0.66 | 0.14 0.64 0.76 | 0.24 0.45 0.63
+        ToolPlanner    | - 0.88 0.78 | 0.59 0.89 0.79 | 0.57 0.84 0.77 | 0.52 0.83 0.8 | 0.37 0.78 0.75
+        """,
     ),
-    *_by_level(
-        _T5, "without both feedbacks", (0.30, 0.50, 0.37, 0.31), (0.56, 0.50, 0.43, 0.33, 0.31), (0.59, 0.49, 0.44, 0.35, 0.37)
+    *_grid(
+        "ToolPlanner, Table 5; match at the level's own granularity",
+        _BY_LEVEL,
+        _LEVELS,
+        """
+        ToolLLaMA-Tree, fine-tuned | - 0.63 0.7 | 0.37 0.52 0.48 | 0.45 0.46 0.46 | 0.35 0.32 0.38 | 0.32 0.29 0.33
+        without both feedbacks     | - 0.56 0.59 | 0.3 0.5 0.49 | 0.5 0.43 0.44 | 0.37 0.33 0.35 | 0.31 0.31 0.37
+        without completion         | - 0.46 0.44 | 0.37 0.5 0.49 | 0.4 0.38 0.38 | 0.21 0.2 0.22 | 0.22 0.2 0.24
+        without following          | - 0.84 0.8 | 0.16 0.87 0.79 | 0.14 0.81 0.74 | 0.07 0.68 0.63 | 0.07 0.76 0.68
+        without tags and path      | - 0.88 0.81 | 0.05 0.71 0.67 | 0.25 0.84 0.76 | 0.14 0.72 0.69 | 0.11 0.66 0.64
+        without tags               | - 0.69 0.63 | 0.27 0.73 0.68 | 0.28 0.74 0.67 | 0.14 0.67 0.58 | 0.15 0.71 0.66
+        without path               | - 0.82 0.73 | 0.34 0.83 0.73 | 0.22 0.86 0.77 | 0.26 0.76 0.76 | 0.19 0.77 0.7
+        """,
     ),
-    *_by_level(
-        _T5, "without completion", (0.37, 0.40, 0.21, 0.22), (0.46, 0.50, 0.38, 0.20, 0.20), (0.44, 0.49, 0.38, 0.22, 0.24)
-    ),
-    *_by_level(
-        _T5, "without following", (0.16, 0.14, 0.07, 0.07), (0.84, 0.87, 0.81, 0.68, 0.76), (0.80, 0.79, 0.74, 0.63, 0.68)
-    ),
-    *_by_level(
-        _T5, "without tags and path", (0.05, 0.25, 0.14, 0.11), (0.88, 0.71, 0.84, 0.72, 0.66), (0.81, 0.67, 0.76, 0.69, 0.64)
-    ),
-    *_by_level(_T5, "without tags", (0.27, 0.28, 0.14, 0.15), (0.69, 0.73, 0.74, 0.67, 0.71), (0.63, 0.68, 0.67, 0.58, 0.66)),
-    *_by_level(_T5, "without path", (0.34, 0.22, 0.26, 0.19), (0.82, 0.83, 0.86, 0.76, 0.77), (0.73, 0.73, 0.77, 0.76, 0.70)),
-    *_rows(
+    *_grid(
         "ToolPlanner, Table 27: names of the level's own granularity",
-        ("agent", "level", "tag_precision", "tag_recall", "tag_f1"),
-        [
-            ("retriever@1", "category", 0.89, 0.4198, 0.5705),
-            ("retriever@3", "category", 0.8413, 0.75, 0.793),
-            ("retriever@5", "category", 0.7479, 0.8538, 0.7974),
-            ("tag extraction", "category", 0.9906, 0.9953, 0.9929),
-            ("retriever@1", "tool", 0.99, 0.4439, 0.613),
-            ("retriever@3", "tool", 0.9505, 0.7758, 0.8543),
-            ("retriever@5", "tool", 0.8472, 0.87, 0.8584),
-            ("tag extraction", "tool", 0.991, 0.9865, 0.9888),
-            ("retriever@1", "api", 0.94, 0.3333, 0.4921),
-            ("retriever@3", "api", 0.745, 0.7872, 0.7655),
-            ("retriever@5", "api", 0.537, 0.9255, 0.6797),
-            ("tag extraction", "api", 0.9752, 0.9752, 0.9752),
-            ("retriever@1", "hybrid", 0.86, 0.305, 0.4503),
-            ("retriever@3", "hybrid", 0.6734, 0.7092, 0.6908),
-            ("retriever@5", "hybrid", 0.4949, 0.8617, 0.6287),
-            ("tag extraction", "hybrid", 0.8486, 0.8546, 0.8516),
-        ],
+        ("level", "agent", "tag_precision", "tag_recall", "tag_f1"),
+        ("retriever@1", "retriever@3", "retriever@5", "tag extraction"),
+        """
+        category | 0.89 0.4198 0.5705 | 0.8413 0.75 0.793 | 0.7479 0.8538 0.7974 | 0.9906 0.9953 0.9929
+        tool     | 0.99 0.4439 0.613 | 0.9505 0.7758 0.8543 | 0.8472 0.87 0.8584 | 0.991 0.9865 0.9888
+        api      | 0.94 0.3333 0.4921 | 0.745 0.7872 0.7655 | 0.537 0.9255 0.6797 | 0.9752 0.9752 0.9752
+        hybrid   | 0.86 0.305 0.4503 | 0.6734 0.7092 0.6908 | 0.4949 0.8617 0.6287 | 0.8486 0.8546 0.8516
+        """,
     ),
 ]
 
 _SEQUENTIAL = """
-zero-shot  GPT-3.5    0.694 0.170 2.457 0.197 | 0.585 0.134 2.526 0.174 | 0.639 0.152 2.491 0.186
-few-shot   GPT-3.5    0.715 0.148 2.073 0.227 | 0.618 0.123 2.331 0.201 | 0.666 0.136 2.202 0.214
-hugginggpt GPT-3.5    0.674 0.127 1.782 0.226 | 0.617 0.087 1.656 0.231 | 0.645 0.107 1.714 0.228
-hydra      GPT-3.5    0.558 0.035 0.460 0.248 | 0.625 0.062 1.144 0.258 | 0.591 0.049 0.802 0.253
-zero-shot  GPT-4      0.699 0.163 2.260 0.206 | 0.616 0.150 2.844 0.176 | 0.658 0.156 2.552 0.190
-few-shot   GPT-4      0.714 0.148 2.098 0.225 | 0.616 0.133 2.509 0.190 | 0.665 0.141 2.304 0.208
-hugginggpt GPT-4      0.675 0.131 1.893 0.221 | 0.616 0.085 1.615 0.232 | 0.646 0.108 1.754 0.227
-hydra      GPT-4      0.597 0.050 0.615 0.253 | 0.623 0.058 1.079 0.259 | 0.610 0.054 0.847 0.256
-ift        Llama2-7B  0.616 0.245 4.441 0.092 | 0.651 0.176 2.619 0.170 | 0.634 0.210 3.530 0.131
-rltf       Llama2-7B  0.743 0.234 4.310 0.165 | 0.687 0.166 2.284 0.196 | 0.715 0.200 3.297 0.181
-catp       Llama2-7B  0.711 0.106 1.866 0.262 | 0.651 0.074 0.876 0.260 | 0.681 0.090 1.371 0.261
+zero-shot, GPT-3.5   | 0.694 0.170 2.457 0.197 | 0.585 0.134 2.526 0.174 | 0.639 0.152 2.491 0.186
+few-shot, GPT-3.5    | 0.715 0.148 2.073 0.227 | 0.618 0.123 2.331 0.201 | 0.666 0.136 2.202 0.214
+hugginggpt, GPT-3.5  | 0.674 0.127 1.782 0.226 | 0.617 0.087 1.656 0.231 | 0.645 0.107 1.714 0.228
+hydra, GPT-3.5       | 0.558 0.035 0.460 0.248 | 0.625 0.062 1.144 0.258 | 0.591 0.049 0.802 0.253
+zero-shot, GPT-4     | 0.699 0.163 2.260 0.206 | 0.616 0.150 2.844 0.176 | 0.658 0.156 2.552 0.190
+few-shot, GPT-4      | 0.714 0.148 2.098 0.225 | 0.616 0.133 2.509 0.190 | 0.665 0.141 2.304 0.208
+hugginggpt, GPT-4    | 0.675 0.131 1.893 0.221 | 0.616 0.085 1.615 0.232 | 0.646 0.108 1.754 0.227
+hydra, GPT-4         | 0.597 0.050 0.615 0.253 | 0.623 0.058 1.079 0.259 | 0.610 0.054 0.847 0.256
+ift, Llama2-7B       | 0.616 0.245 4.441 0.092 | 0.651 0.176 2.619 0.170 | 0.634 0.210 3.530 0.131
+rltf, Llama2-7B      | 0.743 0.234 4.310 0.165 | 0.687 0.166 2.284 0.196 | 0.715 0.200 3.297 0.181
+catp, Llama2-7B      | 0.711 0.106 1.866 0.262 | 0.651 0.074 0.876 0.260 | 0.681 0.090 1.371 0.261
 """
 _NONSEQUENTIAL = """
-zero-shot  GPT-3.5    0.506 0.178 2.632 0.095 | 0.150 0.121 1.938 -0.031 | 0.328 0.149 2.285 0.032
-few-shot   GPT-3.5    0.318 0.091 1.686 0.079 | 0.244 0.133 1.991 0.004 | 0.281 0.112 1.839 0.041
-hugginggpt GPT-3.5    0.349 0.164 2.108 0.029 | 0.267 0.086 1.049 0.057 | 0.308 0.125 1.579 0.043
-hydra      GPT-3.5    0.184 0.027 0.210 0.068 | 0.269 0.087 1.387 0.058 | 0.227 0.057 0.798 0.064
-zero-shot  GPT-4      0.654 0.252 3.619 0.105 | 0.315 0.206 3.169 -0.024 | 0.485 0.229 3.394 0.040
-few-shot   GPT-4      0.635 0.197 2.530 0.143 | 0.330 0.142 1.991 0.039 | 0.482 0.170 2.261 0.091
-hugginggpt GPT-4      0.624 0.199 2.670 0.136 | 0.326 0.138 1.938 0.040 | 0.475 0.168 2.304 0.088
-hydra      GPT-4      0.326 0.038 0.712 0.129 | 0.347 0.118 2.005 0.069 | 0.337 0.077 1.358 0.099
-ift        Llama2-7B  0.176 0.158 1.485 -0.051 | 0.516 0.215 2.676 0.068 | 0.346 0.186 2.080 0.008
-rltf       Llama2-7B  0.323 0.150 1.400 0.029 | 0.478 0.226 2.553 0.039 | 0.401 0.188 1.976 0.034
-catp       Llama2-7B  0.641 0.093 0.753 0.238 | 0.528 0.134 0.706 0.145 | 0.585 0.114 0.730 0.192
+zero-shot, GPT-3.5   | 0.506 0.178 2.632 0.095 | 0.150 0.121 1.938 -0.031 | 0.328 0.149 2.285 0.032
+few-shot, GPT-3.5    | 0.318 0.091 1.686 0.079 | 0.244 0.133 1.991 0.004 | 0.281 0.112 1.839 0.041
+hugginggpt, GPT-3.5  | 0.349 0.164 2.108 0.029 | 0.267 0.086 1.049 0.057 | 0.308 0.125 1.579 0.043
+hydra, GPT-3.5       | 0.184 0.027 0.210 0.068 | 0.269 0.087 1.387 0.058 | 0.227 0.057 0.798 0.064
+zero-shot, GPT-4     | 0.654 0.252 3.619 0.105 | 0.315 0.206 3.169 -0.024 | 0.485 0.229 3.394 0.040
+few-shot, GPT-4      | 0.635 0.197 2.530 0.143 | 0.330 0.142 1.991 0.039 | 0.482 0.170 2.261 0.091
+hugginggpt, GPT-4    | 0.624 0.199 2.670 0.136 | 0.326 0.138 1.938 0.040 | 0.475 0.168 2.304 0.088
+hydra, GPT-4         | 0.326 0.038 0.712 0.129 | 0.347 0.118 2.005 0.069 | 0.337 0.077 1.358 0.099
+ift, Llama2-7B       | 0.176 0.158 1.485 -0.051 | 0.516 0.215 2.676 0.068 | 0.346 0.186 2.080 0.008
+rltf, Llama2-7B      | 0.323 0.150 1.400 0.029 | 0.478 0.226 2.553 0.039 | 0.401 0.188 1.976 0.034
+catp, Llama2-7B      | 0.641 0.093 0.753 0.238 | 0.528 0.134 0.706 0.145 | 0.585 0.114 0.730 0.192
 """
 
 
 def _catp(source: str, tasks: str, groups: Sequence[str], table: str) -> list[Row]:
-    """Read a table: a line has an agent, its model, and score, price, seconds and quality for each group in turn."""
-    found: list[Row] = []
-    for line in table.strip().splitlines():
-        said, *others = line.split("|")
-        agent, model, *first = said.split()
-        common = {"tasks": tasks, "alpha": 0.5, "model": model}
-        shown = f"{agent}, {model}" if model.startswith("GPT") else agent
-        for group, figures in zip(groups, (first, *(part.split() for part in others)), strict=True):
-            row = (shown, *(float(figure) for figure in figures))
-            found += _rows(source, ("agent", *_CATP_KEYS), [row], group=group, **common)
-    return found
+    """Rows by agent and group of tasks; the prompted agents, which are there with two models, are named with theirs."""
+    rows = _grid(source, ("agent", "group", *_CATP_KEYS), groups, table, tasks=tasks, alpha=0.5)
+    for row in rows:
+        agent, row["model"] = row["agent"].split(", ")
+        row["agent"] = row["agent"] if row["model"].startswith("GPT") else agent
+    return rows
 
 
 _CATP_KEYS = ("score", "average_cost", "average_seconds", "quality_of_plan")

@@ -5,7 +5,7 @@ follow, not how good a real model is.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from ...play.rollout import play
 from ...train.run import check_steps
 from .catp.play import reproduce_catp
 from .claims import Results, btp_effects, deer_effects, ecoact_effects, toolplanner_effects
-from .common import RESAMPLES, Row, interval_ends, text_env
+from .common import RESAMPLES, Job, Progress, Row, interval_ends, text_env
 from .curves import BUDGET, Point, curve_rows, play_curves
 from .decisions import decision_rows
 from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
@@ -42,7 +42,6 @@ from .protocols import PUBLISHED, Protocol, protocols
 from .published import PUBLISHED as PUBLISHED_ROWS
 from .published import published
 
-Progress = Callable[[int, int], None]
 _BASES = ("react", "dfsdt", "tot-dfs")
 BTP_AGENTS = tuple(
     f"{base}{access}"
@@ -57,12 +56,9 @@ DIFFERENCES = (
     "judged_pass_rate_under_budget", "pass_rate_under_budget", "judged_pass_rate", "pass_rate", "average_cost",
     "budget_failure_rate",
 )  # fmt: skip
-COMPARED_BUDGETS = (10.0, 20.0, 40.0)
-"""Budgets at which BTP is compared with its plain baselines, pair by pair."""
-MEASURED = 200
-"""Most episodes on which registered tools and plans are measured, which no record of an episode holds."""
-ECOACT_REPLIES = 24
-"""Replies over which registrations are counted, as many as the paper's steps."""
+COMPARED_BUDGETS = (10.0, 20.0, 40.0)  # at which BTP is compared with its plain baselines, pair by pair
+MEASURED = 200  # most episodes on which registered tools and plans are measured, which no record of an episode holds
+ECOACT_REPLIES = 24  # over which registrations are counted, as many as the paper's steps
 UNITS_PER_CENT = 10_000
 """EcoAct's cost counts the model's tokens only, so prices are in units so small that tool fees of 1 to 10 are negligible."""
 GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
@@ -95,26 +91,18 @@ def reproduce(
     progress: Progress | None = None,
     steps: int | None = None,
 ) -> dict[str, list[Row]]:
-    """Compute our rows for a paper's table and return them with the published rows and the checked claims.
+    """Compute our rows for the table of "btp", "ecoact", "deer", "toolplanner" or "catp", under the paper's own protocol and
+    then that of the common board; see `protocols`. The same seed gives the same rows, whatever the number of jobs (processes).
 
-    The paper's own protocol is played first, then that of the common board; see `protocols`.
+    `episodes` counts those per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`. `out` is the
+    folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only;
+    `steps` are the optimiser steps of each trained policy, for "catp" only.
 
-    Args:
-        name: "btp", "ecoact", "deer", "toolplanner" or "catp".
-        seed: seed of the run; the same seed gives the same rows.
-        episodes: number of episodes per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`.
-        jobs: number of processes; the rows do not depend on it.
-        data: a ToolDEER folder; for "deer" only.
-        out: folder of the runs, which a later call continues; None for a temporary folder.
-        steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
-
-    Returns:
-        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an agent
-        less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
-        format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect
-        has `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`
-        and `source`.
-    """
+    Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
+    agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
+    format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect has
+    `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`,
+    `source`."""
     if name not in PUBLISHED_ROWS:
         raise UnknownName("paper", name, PUBLISHED_ROWS)
     if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
@@ -137,7 +125,7 @@ def reproduce(
             if name == "catp":
                 found = reproduce_catp(seed, count or None, jobs, Path(folder), steps, progress)
             else:
-                found = _played(name, seed, count, jobs, Path(folder), progress)
+                found = _played(name, Job(seed, count, jobs, Path(folder), progress))
     return {"paper": published(name), **found}
 
 
@@ -149,63 +137,38 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
     return scenario.model_copy(update={"source": source.model_copy(update={"test": tasks})})
 
 
-def _played(name: str, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+def _played(name: str, job: Job) -> dict[str, list[Row]]:
     """Play all protocols of a paper; each row says which it is of."""
     found: dict[str, list[Row]] = {}
     for protocol in protocols(name):
-        rows = play_protocol(name, protocol, seed, episodes, jobs, out / protocol.name, progress)
+        rows = play_protocol(name, protocol, job._replace(out=job.out / protocol.name))
         for side, own in rows.items():
             found.setdefault(side, []).extend({**row, "protocol": protocol.name} for row in own)
     return found
 
 
-def play_protocol(
-    name: str,
-    protocol: Protocol,
-    seed: int,
-    episodes: int,
-    jobs: int,
-    out: Path,
-    progress: Progress | None = None,
-    agents: Sequence[str] | None = None,
-) -> dict[str, list[Row]]:
-    """Play a paper's systems under one protocol, or a variation of it; return tables and checked claims as `reproduce` does.
-
-    Args:
-        name: "btp", "ecoact" or "toolplanner".
-        protocol: one of `protocols`, or one that differs in a setting.
-        agents: the systems to play, plain ones first, and without BTP's curves; None for all.
-    """
-    if name == "toolplanner":
-        return _toolplanner(protocol, seed, episodes, jobs, out, progress, agents or planners())
-    if name == "btp":
-        return _btp(protocol, seed, episodes, jobs, out, progress, agents)
-    return _ecoact(protocol, seed, episodes, jobs, out, progress, agents or ECOACT_AGENTS)
+def play_protocol(name: str, protocol: Protocol, job: Job, agents: Sequence[str] | None = None) -> dict[str, list[Row]]:
+    """Play the systems of "btp", "ecoact" or "toolplanner" under one protocol, or a variation of it; return tables and checked
+    claims as `reproduce` does. Chosen agents, plain ones first, are played without BTP's curves."""
+    return {"btp": _btp, "ecoact": _ecoact, "toolplanner": _toolplanner}[name](protocol, job, agents)
 
 
-def _btp(
-    protocol: Protocol,
-    seed: int,
-    episodes: int,
-    jobs: int,
-    out: Path,
-    progress: Progress | None,
-    agents: Sequence[str] | None,
-) -> dict[str, list[Row]]:
+def _btp(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> dict[str, list[Row]]:
     """Reproduce BTP with the judge grading, which the paper uses, and with the strict grading for comparison."""
-    scenario = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
-    text = past_uses(scenario, protocol.experience, Local(jobs), progress)
-    rows, results = _run(scenario, agents or BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress, protocol)
+    seed = job.seed
+    scenario = protocol.scenario(enlarged(load_scenario("marketplace"), job.episodes))
+    text = past_uses(scenario, protocol.experience, Local(job.processes), job.progress)
+    rows, results = _run(scenario, agents or BTP_AGENTS, "price=20", job._replace(out=job.out / "btp"), protocol)
     own = {agent: played for agent, played in results.items() if agent.removesuffix("+btp") in _BASES}
-    experience = out / "experience.jsonl"
+    experience = job.out / "experience.jsonl"
     write_atomically(experience, text)
     for row in rows:
         if row["agent"] in (f"{base}+btp" for base in _BASES):
-            plan = planned_uses(scenario, row["agent"], min(episodes, MEASURED), seed, protocol, str(experience))
+            plan = planned_uses(scenario, row["agent"], job, protocol, str(experience))
             row |= {**plan, "ci95": {**row["ci95"], **plan["ci95"]}}
     if agents is not None:
         return {"ours": rows, "effects": btp_effects(results, rows, (), seed)}
-    points = play_curves(scenario, protocol, own, experience, episodes, seed, jobs, progress)
+    points = play_curves(scenario, protocol, own, experience, job)
     curves = curve_rows(points, seed)
     return {
         "ours": rows,
@@ -232,22 +195,14 @@ def _differences(points: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> 
     return found
 
 
-def _ecoact(
-    protocol: Protocol,
-    seed: int,
-    episodes: int,
-    jobs: int,
-    out: Path,
-    progress: Progress | None,
-    agents: Sequence[str],
-) -> dict[str, list[Row]]:
+def _ecoact(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> dict[str, list[Row]]:
     rows: list[Row] = []
     curves: list[Row] = []
     scales: dict[str, Results] = {}
     for number, scale in enumerate(protocol.candidates):
-        scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), episodes)
-        place, budget = out / f"ecoact-{number}", f"price={1e9:.0f}"
-        found, scales[scale] = _run(scenario, agents, budget, seed, episodes, jobs, place, progress, protocol)
+        scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), job.episodes)
+        place, budget = job.out / f"ecoact-{number}", f"price={1e9:.0f}"
+        found, scales[scale] = _run(scenario, agents or ECOACT_AGENTS, budget, job._replace(out=place), protocol)
         plain_costs = {row["agent"]: row["average_cost"] for row in found}
         for row in found:
             base, _, access = row["agent"].partition("+")
@@ -258,9 +213,9 @@ def _ecoact(
                 row["ci95"]["average_cost"] = [end / UNITS_PER_CENT for end in row["ci95"]["average_cost"]]
             row["budget"] = {}
             if access:
-                shares = registered_shares(scenario, row["agent"], min(episodes, MEASURED), seed, protocol)
+                shares = registered_shares(scenario, row["agent"], job, protocol)
                 row["registered_share"] = float(shares[:, -1].mean())
-                row["ci95"] |= interval_ends(["registered_share"], shares[:, -1:], seed=seed)
+                row["ci95"] |= interval_ends(["registered_share"], shares[:, -1:], seed=job.seed)
                 if number == len(protocol.candidates) - 1:
                     common = {"curve": "step", "agent": row["agent"], "model": row["model"], "episodes": len(shares)}
                     curves += [
@@ -268,25 +223,17 @@ def _ecoact(
                         for at, share in enumerate(shares[:, :-1].mean(axis=0), 1)
                     ]
         rows += found
-    return {"ours": rows, "curves": curves, "effects": ecoact_effects(scales, rows, seed)}
+    return {"ours": rows, "curves": curves, "effects": ecoact_effects(scales, rows, job.seed)}
 
 
-def _toolplanner(
-    protocol: Protocol,
-    seed: int,
-    episodes: int,
-    jobs: int,
-    out: Path,
-    progress: Progress | None,
-    agents: Sequence[str],
-) -> dict[str, list[Row]]:
+def _toolplanner(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> dict[str, list[Row]]:
     # three tenths of the tasks are of group G3
-    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
-    kept = follow_all(agents, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
-    ours = instruction_rows(kept, seed)
+    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * job.episodes))
+    kept = follow_all(agents or planners(), world, protocol, job)
+    ours = instruction_rows(kept, job.seed)
     if protocol.name == PUBLISHED:
-        ours += tag_rows(kept, world, seed)
-    differences = difference_rows(kept, seed)
+        ours += tag_rows(kept, world, job.seed)
+    differences = difference_rows(kept, job.seed)
     return {"ours": ours, "differences": differences, "effects": toolplanner_effects(differences, ours)}
 
 
@@ -296,10 +243,10 @@ def ecoact_scenario() -> Scenario:
     return Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
 
 
-def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol) -> NDArray[np.float64]:
+def registered_shares(scenario: Scenario, agent: str, job: Job, protocol: Protocol) -> NDArray[np.float64]:
     """Measure the share of candidate tools registered after each reply, then at the end.  # (episodes, replies + 1)"""
     shares = []
-    for session, _ in _sessions(scenario, agent, episodes, seed, protocol):
+    for session, _ in _sessions(scenario, agent, job, protocol):
         access = next(part for part in session.access if isinstance(part, EcoAct))
         at = np.array(list(access.registered.values()))
         counts = [*((at <= reply).sum() for reply in range(1, ECOACT_REPLIES + 1)), len(at)]
@@ -307,62 +254,51 @@ def registered_shares(scenario: Scenario, agent: str, episodes: int, seed: int, 
     return np.array(shares)
 
 
-def planned_uses(scenario: Scenario, agent: str, episodes: int, seed: int, protocol: Protocol, past: str) -> Row:
+def planned_uses(scenario: Scenario, agent: str, job: Job, protocol: Protocol, past: str) -> Row:
     """Measure what BTP's plan allows beside what is used: mean uses and price of either, with their intervals."""
     figures = []
-    for session, episode in _sessions(scenario, agent, episodes, seed, protocol, past):
+    for session, episode in _sessions(scenario, agent, job, protocol, past):
         plan = next(part for part in session.access if isinstance(part, Btp)).plan
         quotes = session.quotes()
         price = sum(quotes[name] * uses for name, uses in plan.items() if uses)
         figures.append([sum(plan.values()), price, len(session.executed), episode.ledger.price])
     names, values = ("planned_uses", "planned_cost", "uses", "used_cost"), np.array(figures, np.float64)
     means = dict(zip(names, values.mean(axis=0).tolist(), strict=True))
-    return {**means, "ci95": interval_ends(names, values, seed=seed)}
+    return {**means, "ci95": interval_ends(names, values, seed=job.seed)}
 
 
 def _sessions(
-    scenario: Scenario, name: str, episodes: int, seed: int, protocol: Protocol, past: str | None = None
+    scenario: Scenario, name: str, job: Job, protocol: Protocol, past: str | None = None
 ) -> Iterator[tuple[LlmSession, Episode]]:
-    """Play a leaderboard's episodes; yield each one's session of the agent, and the episode."""
+    """Play a leaderboard's first episodes; yield each one's session of the agent, and the episode."""
     env = text_env(scenario, budget={} if past is None else {"price": BUDGET})
     search, btp = SearchSettings.chosen(protocol.search, name.partition("+")[0]), BtpSettings(**protocol.btp)
     agent = make_agent(name, model=protocol.model, experience=past, search=search, btp=btp)
     assert isinstance(agent, LlmAgent)
-    for index in range(episodes):
-        number, world_seed, _ = base_env(env).instance(index, seed)
+    for index in range(min(job.episodes, MEASURED)):
+        number, world_seed, _ = base_env(env).instance(index, job.seed)
         play(env, agent, number, world_seed)
         assert agent.session is not None
         yield agent.session, base_env(env).account()
 
 
-def _run(
-    scenario: Scenario,
-    agents: Sequence[str],
-    budgets: str,
-    seed: int,
-    episodes: int,
-    jobs: int,
-    out: Path,
-    progress: Progress | None,
-    protocol: Protocol,
-) -> tuple[list[Row], Results]:
+def _run(scenario: Scenario, agents: Sequence[str], budgets: str, job: Job, protocol: Protocol) -> tuple[list[Row], Results]:
     """Run a leaderboard; return its rows in the order of the agents, and its episodes by agent."""
     config = make_run_config(
         "btp",
         scenario=scenario,
         agents=agents,
         budgets=budgets,
-        episodes=episodes,
+        episodes=job.episodes,
         grading=protocol.grading,
-        seed=seed,
+        seed=job.seed,
         search=protocol.search,
         btp=protocol.btp,
         experience=protocol.experience,
         model=protocol.model,
     )
-    document = run_leaderboard(config, out, jobs, progress).document
-    order = {agent: place for place, agent in enumerate(agents)}
+    document = run_leaderboard(config, job.out, job.processes, job.progress).document
     results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
-    for result in read_episodes(out):
+    for result in read_episodes(job.out):
         results[result.agent].append(result)
-    return sorted((dict(row) for row in document["rows"]), key=lambda row: order[row["agent"]]), results
+    return sorted((dict(row) for row in document["rows"]), key=lambda row: agents.index(row["agent"])), results

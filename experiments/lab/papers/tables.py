@@ -37,13 +37,13 @@ _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("registered_share", "registered %", _SHARES),
         ("pass_rate", "PR strict %", _SHARES),
     ),
-    "deer": tuple(
-        (key, f"{title} %", _SHARES)
-        for key, title in zip(
-            ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc"),
-            ("NoSearch", "Search", "DS", "NoCall", "Call", "DC"),
-            strict=True,
-        )
+    "deer": (
+        ("p_no_search", "NoSearch %", _SHARES),
+        ("p_search", "Search %", _SHARES),
+        ("p_ds", "DS %", _SHARES),
+        ("p_no_call", "NoCall %", _SHARES),
+        ("p_call", "Call %", _SHARES),
+        ("p_dc", "DC %", _SHARES),
     ),
     "catp": (
         ("quality_of_plan", "QoP", "signed"),
@@ -114,14 +114,7 @@ def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, lis
 def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
     """Format effects as rows of text: protocol, claim, grading, measured value, and whether the claim holds."""
     return [
-        [
-            plain(row.get("protocol", "")),
-            plain(row["claim"]),
-            row["grading"] or "–",
-            plain(row["measured"]),
-            _beside(row),
-            _said(row),
-        ]
+        [*map(plain, (row.get("protocol", ""), row["claim"], row["grading"] or "–", row["measured"])), _beside(row), _said(row)]
         for row in effects
     ]
 
@@ -138,20 +131,16 @@ def _beside(row: Row) -> str:
 
 
 def _said(row: Row) -> str:
-    if row["by_construction"]:
-        return "by construction"
-    return "yes" if row["follows"] else "DOES NOT FOLLOW"
+    return "by construction" if row["by_construction"] else "yes" if row["follows"] else "DOES NOT FOLLOW"
 
 
 EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper and here (distance: two-sided)", "follows")
 
 
 def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
-    """Print the paper's table, our table with 95 % intervals, and whether each effect follows.
-
-    A table has one protocol and one kind of tasks. Where it is wider than the console, it is printed without intervals, and
-    where that is not enough, in parts.
-    """
+    """Print the paper's table, our table with 95 % intervals, and whether each effect follows. A table has one protocol and one
+    kind of tasks. Where it is wider than the console, it is printed without intervals, and where that is not enough, in
+    parts."""
     cut = False
     for title, headings, lines in tables(name, found):
         for part, own_headings, own in _split(title, headings, lines):
@@ -163,9 +152,7 @@ def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: C
             console.print("ours: simulated model; compare effects, not absolute values", style="dim", highlight=False)
     if found.get("effects"):
         for title, headings, lines in _split(f"{name}: effects", EFFECT_HEADINGS, effect_lines(found["effects"])):
-            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-            for heading in headings:
-                table.add_column(heading)
+            table = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
             for line in lines:
                 table.add_row(*line)
             console.print(table)
@@ -176,10 +163,8 @@ def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: C
 
 
 _NONE = "–"  # as `written` shows a figure that is not there
-_SPLIT = ("protocol", "tasks", "split", "curve")
-"""Columns by which a table is printed in parts."""
-_GAP, _NAME = 2, 14
-"""Characters between columns, and least of an agent's name."""
+_SPLIT = ("protocol", "tasks", "split", "curve")  # columns by which a table is printed in parts
+_GAP, _NAME = 2, 14  # characters between columns, and least of an agent's name
 
 
 def _split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -287,8 +272,5 @@ def _group(row: Row, key: str) -> str:
 
 
 def _cell(row: Row, metric: str, kind: str) -> str:
-    text = written(figure(row, metric), kind)
-    ends = interval(row, metric)
-    if ends is None:
-        return text
-    return f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"
+    text, ends = written(figure(row, metric), kind), interval(row, metric)
+    return text if ends is None else f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"

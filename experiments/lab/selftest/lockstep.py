@@ -43,21 +43,11 @@ def play(
         chosen = np.array(step)
         # the batch takes all episodes of a kind of action at once, the event-driven world one after the other
         told = np.zeros(count, np.int64)
-        for kind, where in (
-            ("wait", chosen == WAIT),
-            ("finish", chosen == FINISH),
-            ("cancel", chosen <= CANCEL),
-            ("submit", chosen > WAIT),
-        ):
-            here = alive & where
-            if kind == "wait":
-                told[here] = batch.wait(here)[here]
-            elif kind == "finish":
-                batch.finish(here)
-            elif kind == "cancel":
-                batch.cancel(CANCEL - chosen, here)
-            else:
-                told[here] = batch.submit(chosen, here)[here]
+        waits, submits = alive & (chosen == WAIT), alive & (chosen > WAIT)
+        told[waits] = batch.wait(waits)[waits]
+        batch.finish(alive & (chosen == FINISH))
+        batch.cancel(CANCEL - chosen, alive & (chosen <= CANCEL))
+        told[submits] = batch.submit(chosen, submits)[submits]
         for i in np.flatnonzero(alive).tolist():
             expected = _act(episodes[i], int(chosen[i]))
             if expected is not None:
@@ -122,13 +112,8 @@ def _batched_effects(batch: Batch, i: int) -> dict[int, tuple[Any, ...]]:
     }
 
 
-def _effects(episode: Episode) -> dict[Any, tuple[Any, ...]]:
-    records = {} if episode.store is None else episode.store.records
-    return {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()}
-
-
 def _state(episode: Episode) -> dict[str, Any]:
-    grade = episode.grade
+    grade, records = episode.grade, {} if episode.store is None else episode.store.records
     return {
         "now_s": episode.now_s,
         "price": episode.ledger.price,
@@ -137,7 +122,7 @@ def _state(episode: Episode) -> dict[str, Any]:
         "reserved": episode._reserved,
         "news": len(episode._done),
         "known": sum(1 << need for need, known in enumerate(episode.known) if known),
-        "effects": _effects(episode),
+        "effects": {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()},
         "counts": list(episode.counts),
         "over": episode.over,
         "exceeded": episode.exceeded,
@@ -212,7 +197,7 @@ def run_views(
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)
     expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
-    found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
+    found = difference(dict(enumerate(expected)), dict(enumerate(got)))
     if found is not None:
         raise Difference(f"reset{found}")
     observation, mask = got[0], native.action_masks()
@@ -220,7 +205,7 @@ def run_views(
     for step in range(steps):
         actions = choose(generator, observation, mask)
         results, answers = scalar.step(actions), native.step(actions)
-        found = difference(dict(enumerate_all(results)), dict(enumerate_all(answers)))
+        found = difference(dict(enumerate(results)), dict(enumerate(answers)))
         if found is not None:
             raise Difference(f"step {step}{found}")
         observation, _, terminated, truncated, info = answers
@@ -232,7 +217,7 @@ def run_views(
         ended = terminated | truncated
         if mode is AutoresetMode.DISABLED and ended.any():
             expected, got = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, native))
-            found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
+            found = difference(dict(enumerate(expected)), dict(enumerate(got)))
             if found is not None:
                 raise Difference(f"step {step}, reset{found}")
             observation = got[0]
@@ -261,7 +246,3 @@ class CompiledSessions(CompiledOnes):
     """The same with sessions."""
 
     env_type = MarketplaceSessionEnv
-
-
-def enumerate_all(values: Sequence[Any]) -> list[tuple[int, Any]]:
-    return list(enumerate(values))

@@ -20,8 +20,8 @@ from ....simulators.calls import Call, Usage, WorldEvent
 from ....simulators.episode import Episode
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario
+from ....simulators.sessions.draw import offered
 from ....simulators.sessions.rules import SessionRules
-from ....simulators.sessions.worlds import offered
 from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
@@ -272,9 +272,7 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     native: Any = random.choice((SessionVectorEnv, CompiledSessions))
     tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
     try:
-        run_views(
-            3, STEPS, seed, mode, None, MarketplaceSessionEnv, native, session_actions, threads, **settings
-        )  # fmt: skip
+        run_views(3, STEPS, seed, mode, None, MarketplaceSessionEnv, native, session_actions, threads, **settings)
     except Difference as difference:
         yield f"{mode.value}, {native.__name__}, {settings}: {difference}"
 

@@ -213,8 +213,7 @@ def _read(path: Path) -> tuple[str, int, Document]:
 def smaller(finding: Finding) -> Finding:
     """Return a finding of the same oracle in the smallest world that simple cuts lead to."""
     # greedy: the first cut that keeps the problem is taken, and the search starts over from the smaller world
-    tries = 0
-    shrunk = True
+    tries, shrunk = 0, True
     while shrunk and tries < SHRINKS:
         shrunk = False
         for document in cuts(finding.scenario):

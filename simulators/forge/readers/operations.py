@@ -1,12 +1,10 @@
 """Operations of an API as every reader gives them, whatever the format of the document."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-MAX_OPERATIONS = 5_000
-"""Most operations that are read from one document; the rest is counted as left out."""
-
+MAX_OPERATIONS = 5_000  # that are read from one document; the rest is counted as left out
 PLAIN = ("mcp", "functions", "python")
 """Kinds of documents that hardly ever say of which form a text is: an argument may be any short name there."""
 RESULT = ("result",)
@@ -15,15 +13,10 @@ RESULT = ("result",)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value in a response.
+    """A value in a response."""
 
-    Attributes:
-        path: Names that lead to it; "[]" for the items of a list.
-        schema: Its type, format, enumeration, example and description.
-    """
-
-    path: tuple[str, ...]
-    schema: Mapping[str, Any]
+    path: tuple[str, ...]  # names that lead to it; "[]" for the items of a list
+    schema: Mapping[str, Any]  # its type, format, enumeration, example and description
 
     @property
     def name(self) -> str:
@@ -37,47 +30,28 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of an operation.
-
-    Attributes:
-        name: Its name.
-        schema: Its JSON schema, references resolved.
-        required: A call must have it.
-        place: "path", "query", "header" or "body".
-        description: Its description.
-    """
+    """An argument of an operation."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any]  # JSON schema, references resolved
     required: bool = False
-    place: str = "query"
+    place: str = "query"  # "path", "query", "header" or "body"
     description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that an API can do.
+    """Something that an API can do."""
 
-    Attributes:
-        name: Its id in the document.
-        writes: It changes something.
-        path: URL path, where it has one.
-        summary, description: The document's words.
-        parameters: Arguments.
-        fields: Values in the response; none where the document does not describe it.
-        statuses: HTTP statuses of the errors that the document declares.
-        label: Its name without a prefix that all names of the document share, where there is one.
-    """
-
-    name: str
-    writes: bool
-    path: str = ""
+    name: str  # its id in the document
+    writes: bool  # it changes something
+    path: str = ""  # URL path, where it has one
     summary: str = ""
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
-    fields: tuple[Field, ...] = ()
-    statuses: tuple[int, ...] = ()
-    label: str = ""
+    fields: tuple[Field, ...] = ()  # of the response; none where the document does not describe it
+    statuses: tuple[int, ...] = ()  # HTTP statuses of the errors that the document declares
+    label: str = ""  # its name without a prefix that all names of the document share, where there is one
 
     @property
     def words(self) -> str:
@@ -95,24 +69,13 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A document that was read.
+    """A document that was read."""
 
-    Attributes:
-        name: Its path within its source.
-        kind: "openapi", "discovery", "botocore", "mcp", "functions" or "python".
-        title: The API's title.
-        provider: Who offers it, such as a domain.
-        category: Field of business.
-        digest: SHA-256 of the document, 16 hexadecimal digits.
-        operations: All operations.
-        skipped: Parts that could not be read.
-    """
-
-    name: str
-    kind: str
+    name: str  # its path within its source
+    kind: str  # "openapi", "discovery", "botocore", "mcp", "functions" or "python"
     title: str
-    provider: str
-    category: str
-    digest: str
+    provider: str  # who offers it, such as a domain
+    category: str  # field of business
+    digest: str  # SHA-256 of the document, 16 hexadecimal digits
     operations: tuple[Operation, ...]
-    skipped: tuple[Skipped, ...] = field(default=())
+    skipped: tuple[Skipped, ...] = ()  # parts that could not be read

@@ -5,31 +5,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import DataError
-from . import botocore, discovery, functions, openapi, python_functions
+from . import botocore, discovery, functions, openapi
 from .documents import Fetch, parse
 from .operations import MAX_OPERATIONS, Api, Operation, Skipped
 
-SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".py")
-"""Ends of the names of files that may be documents."""
-
-READERS: dict[str, Any] = {"openapi": openapi, "discovery": discovery, "botocore": botocore}
-"""Kinds of documents, in the order in which they are tried."""
+SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".py")  # of files that may be documents
+READERS: dict[str, Any] = {"openapi": openapi, "discovery": discovery, "botocore": botocore}  # tried in this order
 
 
 def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
-    """Read an API from a document.
-
-    Args:
-        content: Its bytes.
-        fetch: Reads another file of the source by its path; None where there are none.
-
-    Raises:
-        DataError: It cannot be read, or is of no known kind; says where and why.
-    """
+    """Read an API from a document; `fetch` reads another file of its source. Raises DataError where it cannot be read, or is of
+    no known kind; says where and why."""
     digest, file = hashlib.sha256(content).hexdigest()[:16], name.rsplit("/", 1)[-1]
     if name.endswith(".py"):
         title = file.removesuffix(".py")
-        return Api(name, "python", title, title, "functions", digest, *_parts(python_functions.operations(content, name), name))
+        return Api(name, "python", title, title, "functions", digest, *_parts(functions.python_operations(content, name), name))
     document = parse(content, name)
     for kind, reader in READERS.items():
         if isinstance(document, dict) and reader.matches(document):

@@ -7,31 +7,19 @@ from itertools import islice
 from typing import Any
 
 from ...errors import DataError
-from .documents import line, listing, mapping
+from .documents import References, line, listing, mapping
 from .operations import RESULT, Field
-from .references import References
 
-MAX_FIELDS = 60
-"""Most values that are read from one response."""
-MAX_LEVELS = 5
-"""Deepest value that is read from a response, and deepest schema of a parameter."""
-MAX_CHOICES = 60
-"""Most values of an enumeration that are kept."""
+MAX_FIELDS = 60  # values that are read from one response
+MAX_LEVELS = 5  # deepest value that is read from a response, and deepest schema of a parameter
+MAX_CHOICES = 60  # values of an enumeration that are kept
 _TEMPLATE = re.compile(r"[{}<>|\\]")
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
-_TOLD = ("format", "pattern")
-_NUMBERS = ("minimum", "maximum")
-_WIDEST = 2**53
-"""Largest bound of a number that JSON readers agree on."""
+_WIDEST = 2**53  # largest bound of a number that JSON readers agree on
 
 
 def plain(schema: Any, references: References, base: Any = None, level: int = 0) -> dict[str, Any]:
-    """A parameter's schema by itself: references resolved, and only what function calling uses.
-
-    Args:
-        references, base: Resolve its references; see `References.resolve`.
-        level: Number of schemas around it.
-    """
+    """A parameter's schema by itself, `level` others around it: references resolved, and only what function calling uses."""
     try:
         found, base = references.resolve(schema, base)
         found = merged(found, references, base)
@@ -42,17 +30,16 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
     choices = [each for each in listing(found.get("enum"))[:MAX_CHOICES] if _scalar(each)]
     if choices and len(choices) == len(listing(found.get("enum"))):
         made["enum"] = choices
-    for key in _TOLD:
+    for key in ("format", "pattern"):
         if isinstance(found.get(key), str) and len(found[key]) <= 100:
             made[key] = line(found[key])
-    for key in _NUMBERS:
+    for key in ("minimum", "maximum"):
         bound = found.get(key)
         if isinstance(bound, int | float) and not isinstance(bound, bool) and math.isfinite(bound) and abs(bound) <= _WIDEST:
             made[key] = bound
     if _scalar(found.get("default")):
         made["default"] = found["default"]
-    example = example_of(found)
-    if example is not None:
+    if (example := example_of(found)) is not None:
         made["example"] = example
     if kind == "array" and level < MAX_LEVELS:
         made["items"] = plain(found.get("items"), references, base, level + 1)
@@ -159,8 +146,7 @@ def _leaf(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
     choices = listing(schema.get("enum"))
     if choices and len(choices) <= MAX_CHOICES and all(map(_scalar, choices)):
         made["enum"] = choices
-    example = example_of(schema)
-    if example is not None:
+    if (example := example_of(schema)) is not None:
         made["example"] = example
     if told := line(schema.get("description"), 200):
         made["description"] = told

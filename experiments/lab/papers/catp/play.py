@@ -6,7 +6,7 @@ training. What does not depend on the protocol, such as the prompted planners, i
 Source: CATP-LLM (arXiv 2411.16313), Section 5 and Tables 2 to 4, Figures 6 and 7.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,49 +17,33 @@ from ....leaderboard import run as run_leaderboard
 from ....play.execution.engine import Local
 from ....play.results import EpisodeResult
 from ..claims import PROMPTED, catp_effects
-from ..common import Row
+from ..common import Progress, Row
 from ..protocols import BOARD, PROTOCOLS
 from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
 from .rows import Results, difference_row, plan_rows
 
 BOUNDS = ("oracle-informed", "oracle")
-BASES = (*PROMPTED, *METHODS)
-"""Agents that CATP is compared with, plan by plan."""
-Progress = Callable[[int, int], None]
-Played = dict[tuple[str, str, float], Results]
-"""Episodes by agent under a protocol, for a kind of tasks and a weight of the score."""
+BASES = (*PROMPTED, *METHODS)  # agents that CATP is compared with, plan by plan
+Played = dict[tuple[str, str, float], Results]  # episodes by agent, by protocol, kind of tasks and weight of the score
 
 
 def reproduce_catp(
     seed: int, episodes: int | None, jobs: int, out: Path, steps: int | None = None, progress: Progress | None = None
 ) -> dict[str, list[Row]]:
-    """Train, play and compare; see `reproduce`.
-
-    Args:
-        episodes: number of plans per agent, kind of tasks and weight of the score; None for every test task on every test
-            sample.
-        jobs: number of processes.
-        out: folder of the training runs and boards, which a later call continues.
-        steps: optimiser steps of a policy; None for `STEPS`.
-    """
+    """Train, play and compare; see `reproduce`. `episodes` counts the plans per agent, kind of tasks and weight of the score;
+    None for every test task on every test sample."""
     names = train_policies(out / "policies", seed, jobs, steps or STEPS, progress)
     played = play_policies(names, seed, episodes, jobs, out / "boards", progress)
     return tables_of(played, seed)
 
 
 class Board(NamedTuple):
-    """Agents that play the same plans.
-
-    Attributes:
-        folder: name of its folder.
-        tasks, alpha: kind of tasks, and weight of the score.
-        agents: what each agent of the tables is called in the registry.
-    """
+    """Agents that play the same plans."""
 
     folder: str
-    tasks: str
-    alpha: float
-    agents: dict[str, str]
+    tasks: str  # their kind
+    alpha: float  # weight of the score
+    agents: dict[str, str]  # what each agent of the tables is called in the registry
 
 
 def play_policies(

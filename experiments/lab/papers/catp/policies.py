@@ -17,8 +17,7 @@ from ..protocols import BOARD, PUBLISHED
 
 ALPHA, ALPHAS = 0.5, (0.3, 0.5, 0.7)
 KINDS = ("sequential", "nonsequential")
-STEPS = 800
-"""Optimiser steps of a policy that learns from both kinds of tasks."""
+STEPS = 800  # optimiser steps of a policy that learns from both kinds of tasks
 METHODS = ("ift", "rltf")
 ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "catp-no-context": {"context": False},
@@ -34,27 +33,19 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "catp+largest-return": {"centred": False},
 }
 """The settings of the published protocol, one at a time."""
+# a quarter and twice the default's weights, about
 SIZES: Mapping[str, Mapping[str, Any]] = {"catp-small": {"hidden_size": 32}, "catp-large": {"hidden_size": 96}}
-"""A quarter and twice the default's weights, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy to train.
+    """A policy to train."""
 
-    Attributes:
-        agent: its name in the tables.
-        protocol: protocol that it belongs to; "" for all.
-        tasks: tasks that it learns from and is measured on: "sequential", "nonsequential" or "all".
-        alpha: weight of the score in the Quality of Plan.
-        settings: fields of `CatpSettings` that differ from the default.
-    """
-
-    agent: str
-    protocol: str
-    tasks: str = "all"
-    alpha: float = ALPHA
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    agent: str  # its name in the tables
+    protocol: str  # that it belongs to; "" for all
+    tasks: str = "all"  # that it learns from and is measured on: "sequential", "nonsequential" or "all"
+    alpha: float = ALPHA  # weight of the score in the Quality of Plan
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # fields of `CatpSettings` unlike the default
 
     @property
     def folder(self) -> str:
@@ -67,12 +58,9 @@ class Policy:
 
 
 def policies() -> tuple[Policy, ...]:
-    """Return all policies of the reproduction; those that learn from the same plans are neighbours, as far as that keeps
-    the longest from being the last.
-    """
+    """All policies of the reproduction; those that learn from the same plans are neighbours, unless the longest came last."""
     other_alphas = [alpha for alpha in ALPHAS if alpha != ALPHA]
-    whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
-    own = {**whole, **ABLATIONS}
+    own: Mapping[str, Mapping[str, Any]] = {"catp": {}, **ABLATIONS}
     found = [Policy("catp", BOARD), *(Policy(method, "") for method in METHODS)]
     found += [Policy(agent, BOARD, settings=change) for agent, change in SIZES.items()]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
@@ -86,13 +74,9 @@ def policies() -> tuple[Policy, ...]:
 def train_policies(
     out: Path, seed: int, jobs: int, steps: int = STEPS, progress: Callable[[int, int], None] | None = None, **usual: Any
 ) -> dict[Policy, str]:
-    """Train all policies, or go on with those that are in the folder; return the agent's name of each.
-
-    Args:
-        jobs: number of processes.
-        steps: optimiser steps of a policy that learns from both kinds of tasks; half of them where it learns from one.
-        usual: fields of `CatpSettings` that all share, and further arguments of `train_catp`.
-    """
+    """Train all policies in so many processes, or go on with those that are in the folder; return the agent's name of each. A
+    policy takes so many optimiser steps, and half of them where it learns from one kind of tasks; `usual` are the fields of
+    `CatpSettings` that all share, and further arguments of `train_catp`."""
     require_modules("torch", "transformers", "safetensors")
     asked = policies()
     for done, _ in enumerate(Local(jobs).stream(_train, (str(out), seed, steps, usual), asked), 1):

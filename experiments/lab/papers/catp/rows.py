@@ -17,8 +17,7 @@ from ....play.results import EpisodeResult
 from ..common import Row, interval_ends
 from ..protocols import PUBLISHED
 
-Results = Mapping[str, Sequence[EpisodeResult]]
-"""Episodes by agent, in the order of the rows."""
+Results = Mapping[str, Sequence[EpisodeResult]]  # episodes by agent, in the order of the rows
 AVERAGE = "average"
 METRICS: Mapping[str, Callable[[EpisodeResult], float]] = {
     "quality_of_plan": lambda result: result.quality,
@@ -35,13 +34,8 @@ def group_of(asked: OpenCATPTask) -> str:
 
 
 def plan_rows(results: Results, protocol: str, seed: int = 0, average_only: bool = False, **common: Any) -> list[Row]:
-    """Return the rows of some agents over the same episodes: one for each group of tasks and one for their average.
-
-    Args:
-        protocol: under which invalid plans are left out or counted.
-        average_only: leave the groups out.
-        common: further entries of every row.
-    """
+    """Return the rows of some agents over the same episodes, one for each group of tasks (unless `average_only`) and one for
+    their average; the protocol decides whether invalid plans are left out, and `common` are further entries of every row."""
     rows = []
     for agent, played in results.items():
         groups = dict.fromkeys(_group(result) for result in played)
@@ -52,10 +46,8 @@ def plan_rows(results: Results, protocol: str, seed: int = 0, average_only: bool
 
 
 def difference_row(results: Results, ours: str, base: str, protocol: str, seed: int = 0, **common: Any) -> Row:
-    """Return an agent's averages less those of another over the same episodes, with paired intervals.
-
-    Without an episode that counts for both (the paper leaves out invalid plans), the row has no figures and an empty `ci95`.
-    """
+    """Return an agent's averages less those of another over the same episodes, with paired intervals; none without an episode
+    that counts for both (the paper leaves out invalid plans)."""
     left, right = ({result.episode: result for result in results[name]} for name in (ours, base))
     places = [
         place
