@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 from costgym.agents.sessions.network import LEFT, SessionNetwork
-from costgym.experiments.play.named.build import build, folder_of
-from costgym.experiments.play.named.build import load
+from costgym.experiments.play.named.build import build, folder_of, load
 from costgym.experiments.train.sessions.train import measure
 from costgym.simulators.errors import require
 
