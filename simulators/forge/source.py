@@ -202,11 +202,8 @@ class ForgedSource(StrictModel):
         return needs
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source.
-
-        Raises:
-            DataError: Two tools or capabilities share a name, a profile is wrong, or a part refers to one that is not there.
-        """
+        """The tools, tasks and answers of this source; raises DataError where two tools or capabilities share a name, a profile
+        is wrong, or a part refers to one that is not there."""
         from .answers import ForgedAnswers
         from .tasks import ForgedTaskWriter
 
@@ -254,21 +251,12 @@ class ForgedSource(StrictModel):
             if name not in known:
                 raise UnknownName(f"setting of {place}.profile", name, known)
         if limited:  # the documents say which tools have rate limits
-            share = 1.0 if 429 in tool.statuses else 0.0
-            failures = failures.model_copy(update={"rate_limited_share": share})
+            failures = failures.model_copy(update={"rate_limited_share": float(429 in tool.statuses)})
         drawn = draw_profile(seed, tool.name, failures, ProfileRules())
         try:
             profile = replace(drawn, **given)
         except (InvalidProfile, TypeError) as error:
             raise DataError("scenario", str(error), f"{place}.profile") from error
         parameters = tool.parameters or {"type": "object", "properties": {}, "required": []}
-        return Tool(
-            tool.name,
-            tool.description,
-            tool.category,
-            tool.provider,
-            tool.title or tool.name,
-            parameters,
-            profile,
-            tool.capability,
-        )
+        about = tool.name, tool.description, tool.category, tool.provider, tool.title or tool.name
+        return Tool(*about, parameters, profile, tool.capability)

@@ -63,16 +63,11 @@ class Offer:
 
 LIMIT_SHARE = 0.6  # limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit
 _RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
+_SESSION_RULES = ("do-nothing", "random", "greedy", "bayes-index", "paced", "optimistic")
 _PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
 OFFERS = {
     NUMERIC: Offer({name: name for name in _RULES}, 7.0),
-    SESSION: Offer(
-        {
-            **{name: name for name in ("do-nothing", "random", "greedy", "bayes-index", "paced", "optimistic")},
-            "oracle-informed": "informed-paced",
-        },
-        30.0,
-    ),
+    SESSION: Offer({name: name for name in _SESSION_RULES} | {"oracle-informed": "informed-paced"}, 30.0),
     DECISION: Offer({"do-nothing": "do-nothing", "random": "random", "greedy": "deer-rule", "oracle-informed": "oracle"}, 2.0),
     PLAN_CALLS: Offer(_PLANNERS, 0.07),
     PLANS: Offer(_PLANNERS, 0.07),

@@ -54,11 +54,7 @@ Played = dict[Point, list[EpisodeResult]]
 
 
 def play_curves(
-    scenario: Scenario,
-    protocol: Protocol,
-    results: Mapping[str, Sequence[EpisodeResult]],
-    experience: Path,
-    job: Job,
+    scenario: Scenario, protocol: Protocol, results: Mapping[str, Sequence[EpisodeResult]], experience: Path, job: Job
 ) -> Played:
     """Play every point that follows from no other and is not in the folder `curves` beside the experience; return the episodes
     of all. `results` are the job's episodes at R = 20 of the plain agents and of those with BTP. `experience` is the file of

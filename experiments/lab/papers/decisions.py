@@ -3,7 +3,6 @@
 Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separately).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,15 @@ from .common import Row, interval_ends
 
 FITTED_ON = 3000
 TRAINED = "zoo:deer"  # scored beside the others where the extra `train` is installed
-_COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
-    lambda record: record.kind == NO_SEARCH,
-    lambda record: record.kind != NO_SEARCH,
-    lambda record: True,
-    lambda record: record.kind == NO_CALL,
-    lambda record: record.kind == CALL,
-    lambda record: record.kind != NO_SEARCH,
-)
-"""Kinds of samples that each accuracy covers, in the order of `ACCURACIES`."""
+# kinds of samples that each accuracy covers, in the order of `ACCURACIES`
+_COVERED = ((NO_SEARCH,), (NO_CALL, CALL), (NO_SEARCH, NO_CALL, CALL), (NO_CALL,), (CALL,), (NO_CALL, CALL))
 
 
 def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
     """Return a decider's six accuracies on a split with their intervals; None for an accuracy without samples."""
     found = dict(zip(ACCURACIES, accuracies(records), strict=True))
     right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
-    counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
+    counted = np.array([[record.kind in kinds for kinds in _COVERED] for record in records], np.float64)
     known = {name: value for name, value in found.items() if value is not None}
     ends = interval_ends(ACCURACIES, right * counted, counted, seed=seed)
     about = {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records)}

@@ -57,10 +57,6 @@ class Protocol:
         return parse_scenario({**document, **({"failures": self.failures} if self.failures else {})})
 
 
-def _searched(**strategies: SearchSettings) -> dict[str, Any]:
-    return {name.replace("_", "-"): asdict(settings) for name, settings in strategies.items()}
-
-
 CHATGPT = "simulated:thought=0.13"
 """Models with function calling seldom write a thought beside a call, and depths that count nodes depend on it.
 
@@ -77,9 +73,7 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
             "5 candidates; depth counted in nodes (12 of them, ToT-DFS 8), with thoughts as seldom as ChatGPT's; 200 replies "
             "(ToT-DFS 30); the published code's smoothing and rounding; past uses on the answered paths of DFSDT",
             {"": 5},
-            _searched(
-                react=SearchSettings.btp(), dfsdt=SearchSettings.btp(), tot_dfs=SearchSettings.btp(tree_of_thoughts=True)
-            ),
+            {name: asdict(SearchSettings.btp(tree_of_thoughts=name == "tot-dfs")) for name in ("react", "dfsdt", "tot-dfs")},
             asdict(BtpSettings.published()),
             _EXPLORED,
             model=CHATGPT,
