@@ -39,7 +39,7 @@ class Optimum:
 
     plan: tuple[int, ...]  #: slots in the order of their calls, repeats for the tries that are bound to fail
     actions: tuple[float, ...]  #: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass
-    #: price, seconds: what the plan costs
+    #: what the plan costs
     price: float
     seconds: float
     feasible: bool  #: every need is met within the budget
