@@ -18,7 +18,11 @@ def texts(cell: Any) -> list[tuple[str, str]]:
     shown = []
     for output in cell.get("outputs", ()):
         kinds = {"stream": output["text"]} if output.output_type == "stream" else dict(output.get("data", {}))
-        shown += [(kind, text) for kind, text in sorted(kinds.items()) if kind in ("stream", "text/plain", "text/html")]
+        for kind, text in sorted(kinds.items()):
+            if kind == "stream" and shown and shown[-1][0] == "stream":
+                shown[-1] = kind, shown[-1][1] + text  # a slow machine reads what a command prints in pieces
+            elif kind in ("stream", "text/plain", "text/html"):
+                shown.append((kind, text))
     return shown
 
 
