@@ -283,8 +283,13 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode)
-        info |= {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        info |= {"status": int(self._status), "tool": self._features.reported, "action_mask": self._possible(episode)}
+        info |= {
+            "status": int(self._status),
+            "query": episode.query,
+            "value": episode.value,
+            "value_share": episode.value_share,
+        }
+        info |= {"tool": self._features.reported, "action_mask": self._possible(episode)}
         return info
 
     def action_masks(self) -> NDArray[np.bool_]:
