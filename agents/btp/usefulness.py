@@ -239,7 +239,7 @@ class LearntUsefulness:
 
 
 def load_usefulness(path: str | Path) -> LearntUsefulness:
-    """The classifier of a `costgym train btp` run, its folder or file; raises DataError where it is no such file."""
+    """The classifier of a `costgym train btp` run, its folder or file; raises DataError if it is no such file."""
     place = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         if place.stat().st_size > LARGEST_FILE:

@@ -27,7 +27,7 @@ class SessionConfig(PolicyConfig):
 
 
 class SessionAgent(Agent):
-    """Takes the best allowed action of the network in folder `path`; raises DataError where there is no such checkpoint. A tool
+    """Takes the best allowed action of the network in folder `path`; raises DataError if there is no such checkpoint. A tool
     that has refused a call is not called again for the same query, see `network.Watching`."""
 
     env_id = SESSION

@@ -240,7 +240,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
 
 
 def load_planner(run: str | Path, name: str | None = None) -> LearntPlanner:
-    """The language model of a run under its agent's name; raises DataError where there is no such checkpoint."""
+    """The language model of a run under its agent's name; raises DataError if there is no such checkpoint."""
     folder = Path(run)
     settings = read_config(folder, PlannerConfig).settings
     for module in ("torch", "transformers", "safetensors"):

@@ -55,17 +55,22 @@ class Concurrent:
                         threads[-1].start()
                 if given == taken:
                     return
-                while given not in early:
-                    place, items = done.get()
-                    if isinstance(items, BaseException):
-                        raise items
-                    early[place] = items
-                yield from early.pop(given)
+                yield from _next(done, early, given)
                 given += 1
         finally:
             stopped.set()
             for _ in threads:
                 waiting.put(None)
+
+
+def _next(done: "queue.SimpleQueue[tuple[int, Any]]", early: dict[int, list[Any]], place: int) -> list[Any]:
+    """The items of the task at a place; those of others that come before it are kept in `early`."""
+    while place not in early:
+        found, items = done.get()
+        if isinstance(items, BaseException):
+            raise items
+        early[found] = items
+    return early.pop(place)
 
 
 def for_replays(engine: Engine) -> Engine:
@@ -119,12 +124,7 @@ class Batched:
         try:
             early: dict[int, list[Item]] = {}
             for place in range(len(supply)):
-                while place not in early:
-                    found, items = done.get()
-                    if isinstance(items, BaseException):
-                        raise items
-                    early[found] = items
-                yield from early.pop(place)
+                yield from _next(done, early, place)
         finally:
             batch.close()
             for thread in threads:
