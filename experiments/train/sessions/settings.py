@@ -25,6 +25,10 @@ class SessionSettings(TrainerSettings):
     gae_lambda: Share = Field(default=0.97, description="Lambda of generalised advantage estimation.")
     clip_range: Share = Field(default=0.2, description="Clip range of the probability ratio.")
     ent_coef: Amount = Field(default=0.01, description="Weight of the entropy bonus.")
+    lagrangian: bool = Field(
+        default=False, description="Spend past the budget while learning; two multipliers hold mean money and time to it."
+    )
+    multiplier_rate: Amount = Field(default=0.2, description="What a multiplier rises by, an update, when a budget is spent twice or more.")
     reward_scale: Amount = Field(default=1 / 50, description="Rewards are multiplied by it.")
     valid: Count = Field(default=100, description="Sessions of valid that choose the weights that are kept.")
     updates_per_measurement: Count = Field(default=10, description="Updates between two measurements on valid.")

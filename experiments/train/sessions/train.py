@@ -26,6 +26,8 @@ from .settings import SessionSettings
 
 SCORE = "value_share"
 _LATEST = "latest/"
+_SPENDING = (("cost_price", "budget_remaining_price", "cost_sum"), ("cost_seconds", "budget_remaining_seconds", "at_s"))
+"""Of money and of time the keys of `info` with what a step used, what is left, and what is spent."""
 Kept = dict[str, Tensor]
 """What a rollout keeps of each step, (S, N, ...) each."""
 
@@ -58,10 +60,12 @@ class _Run:
         self.optimizer = torch.optim.Adam(self.policy.parameters(), settings.learning_rate, eps=1e-5)
         self.steps = self.segments = 0
         self.found = {SCORE: -1.0, "at": 0.0}
+        self.multipliers = [0.0] * len(_SPENDING)
         self.weights = dict(self.policy.named_parameters())
         if run.checkpoint is not None:
             state, kept = read_state(run.checkpoint), read_tensors(run.checkpoint / OPTIMIZER)
             self.steps, self.segments, self.found = state["step"], state["segments"], state["found"]
+            self.multipliers = state["multipliers"]
             load_weights(run.checkpoint, self.best.state_dict())
             for name, weight in self.weights.items():
                 weight.data.copy_(kept.pop(_LATEST + name))
@@ -73,10 +77,10 @@ class _Run:
         while self.steps < chosen.steps:
             seed = stable_integer(chosen.seed, "segment", self.segments) >> 1
             with own_chance(seed):
-                stopped = self._segment(Rollout(chosen, seed))
+                stopped = self._segment(Rollout(chosen, seed, self.multipliers))
             self.segments += 1
             latest = {_LATEST + name: weight for name, weight in self.weights.items()}
-            state = {"segments": self.segments, "found": self.found}
+            state = {"segments": self.segments, "found": self.found, "multipliers": self.multipliers}
             self.run.save(self.steps, self.best.state_dict(), {**latest, **moments(self.weights, self.optimizer)}, state)
             if stopped and self.steps < chosen.steps:
                 return TrainingResult(self.run.folder, self.steps, {}, finished=False)
@@ -89,6 +93,8 @@ class _Run:
             done = min(1.0, self.steps / chosen.steps)
             self.optimizer.param_groups[0]["lr"] = chosen.learning_rate * (1.0 - (1.0 - chosen.final_lr_fraction) * done)
             line = {"loss": update(self.policy, self.optimizer, rollout.play(self.policy), chosen)}
+            if chosen.lagrangian:
+                line |= {"money": round(self.multipliers[0], 4), "time": round(self.multipliers[1], 4)}
             self.steps += chosen.n_envs * chosen.n_steps
             check_finite(self.weights, self.steps, self.run.checkpoint)
             over = self.steps >= chosen.steps
@@ -105,11 +111,14 @@ class _Run:
 
 
 class Rollout:
-    """Sessions of `train` that are played for ever, by a policy that is given at each call."""
+    """Sessions of `train` that are played for ever, by a policy that is given at each call. The `multipliers`, which it moves
+    where the settings ask for them, are what all the money and all the time of a session cost, in scaled rewards."""
 
-    def __init__(self, settings: SessionSettings, seed: int) -> None:
-        self.settings = settings
+    def __init__(self, settings: SessionSettings, seed: int, multipliers: list[float]) -> None:
+        self.settings, self.multipliers = settings, multipliers
         options = {"autoreset_mode": "SameStep", "split": "train", "memory": settings.memory}
+        if settings.lagrangian:
+            options["enforcement"] = "record"
         self.env = make_on_device(SESSION, settings.n_envs, "cpu", **options)
         self.seen, self.info = self.env.reset(seed=seed)
         self.watching: Watching | None = None
@@ -120,7 +129,7 @@ class Rollout:
         if self.watching is None:
             self.shown, self.watching = watching.see(self.seen, self.info), watching
         kept: dict[str, list[Tensor]] = {}
-        first = watching.memory
+        first, over = watching.memory, list[Tensor]()
         for _ in range(self.settings.n_steps):
             left, mask = self.shown
             with torch.no_grad():
@@ -134,12 +143,33 @@ class Rollout:
             self.seen, reward, terminated, truncated, self.info = self.env.step(action)
             self.shown = watching.see(self.seen, self.info)
             now |= {"reward": self.settings.reward_scale * reward.float(), "end": terminated | truncated}
+            if self.settings.lagrangian:
+                used, spent = self._spending(now["end"])
+                now["reward"] -= used @ torch.tensor(self.multipliers)
+                over.append((spent[now["end"]] - 1.0).clamp_max(1.0))
             for name, part in now.items():
                 kept.setdefault(name, []).append(part)
         with torch.no_grad():
             last = policy(self.seen, *self.shown, watching.memory)[1]
         extra = {} if first is None else {"first": first}
+        if over and len(ended := torch.cat(over)):
+            for which, excess in enumerate(ended.mean(0).tolist()):
+                moved = self.multipliers[which] + self.settings.multiplier_rate * excess
+                self.multipliers[which] = max(0.0, moved)
         return {**{name: torch.stack(parts) for name, parts in kept.items()}, "last": last, **extra}
+
+    def _spending(self, ended: Tensor) -> tuple[Tensor, Tensor]:
+        """What the last step used of the session's money and time, and what has been spent so far, as shares, (N, 2) each."""
+        shares = []
+        for names in _SPENDING:
+            parts = [torch.as_tensor(self.info[name]) for name in names]
+            if "final_info" in self.info:
+                last = (torch.as_tensor(self.info["final_info"][name]) for name in names)
+                parts = [torch.where(ended, *each) for each in zip(last, parts, strict=True)]
+            used, left, spent = parts
+            shares.append(torch.stack([used, spent]) / (left + spent))
+        used, spent = torch.stack(shares, -1).float()
+        return used, spent
 
 
 def advantages(kept: Kept, gae_lambda: float) -> Tensor:
