@@ -28,7 +28,9 @@ class SessionSettings(TrainerSettings):
     lagrangian: bool = Field(
         default=False, description="Spend past the budget while learning; two multipliers hold mean money and time to it."
     )
-    multiplier_rate: Amount = Field(default=0.2, description="What a multiplier rises by, an update, when a budget is spent twice or more.")
+    multiplier_rate: Amount = Field(
+        default=0.2, description="Rise of a multiplier in an update where twice the budget was spent."
+    )
     reward_scale: Amount = Field(default=1 / 50, description="Rewards are multiplied by it.")
     valid: Count = Field(default=100, description="Sessions of valid that choose the weights that are kept.")
     updates_per_measurement: Count = Field(default=10, description="Updates between two measurements on valid.")

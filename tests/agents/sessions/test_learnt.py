@@ -34,6 +34,28 @@ def test_an_agent_plays_as_its_network_is_measured(memory: str, tmp_path: Path) 
         assert alone == measure(network, "valid", 4).tolist()
 
 
+@pytest.mark.native
+def test_multipliers_price_the_shares_of_money_and_time_that_are_spent() -> None:
+    from costgym.agents.sessions.network import SessionNetwork
+    from costgym.experiments.train.sessions.settings import SessionSettings
+    from costgym.experiments.train.sessions.train import Rollout
+
+    def rewards(multipliers: list[float], rate: float) -> tuple[torch.Tensor, torch.Tensor]:
+        settings = SessionSettings(n_envs=2, n_steps=400, lagrangian=True, multiplier_rate=rate)
+        torch.manual_seed(0)
+        kept = Rollout(settings, 0, multipliers).play(SessionNetwork())
+        return kept["reward"], kept["end"]
+
+    with one_thread():
+        free, end = rewards([0.0, 0.0], rate=0.0)
+        priced, _ = rewards([1.0, 0.0], rate=0.0)
+        rewards(moved := [0.0, 0.0], rate=0.3)
+    first = int(end[:, 0].nonzero()[0])  # the untrained policy spends several times the money of its first session
+    assert float((free - priced)[: first + 1, 0].sum()) > 2.0
+    assert moved[0] == pytest.approx(0.3)  # and an excess counts once at most
+    assert 0.0 < moved[1] <= moved[0]
+
+
 def test_a_recurrent_policy_wants_raw_observations(tmp_path: Path) -> None:
     from costgym.agents.checkpoints import save_checkpoint
     from costgym.agents.sessions.learnt import SessionConfig
