@@ -29,7 +29,7 @@ class SessionSettings(TrainerSettings):
         default=False, description="Spend past the budget while learning; two multipliers hold mean money and time to it."
     )
     multiplier_rate: Amount = Field(
-        default=0.2, description="Rise of a multiplier in an update where twice the budget was spent."
+        default=0.05, description="Rise of a multiplier in an update where twice the budget was spent."
     )
     reward_scale: Amount = Field(default=1 / 50, description="Rewards are multiplied by it.")
     valid: Count = Field(default=100, description="Sessions of valid that choose the weights that are kept.")
