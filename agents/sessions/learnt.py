@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...envs.sessions.features import COUNTED
+from ...envs.sessions.features import COUNTED, without_counts
 from ...envs.sessions.session import SessionSeat
 from ...simulators.errors import ConfigError, DataError, require
 from ..base import SESSION, Agent
@@ -28,7 +28,8 @@ class SessionConfig(PolicyConfig):
 
 class SessionAgent(Agent):
     """Takes the best allowed action of the network in folder `path`; raises DataError if there is no such checkpoint. A tool
-    that has refused a call is not called again for the same query, see `network.Watching`."""
+    that has refused a call is not called again for the same query, see `network.Watching`. A recurrent policy does not look at
+    the counts, where observations have them."""
 
     env_id = SESSION
 
@@ -48,7 +49,7 @@ class SessionAgent(Agent):
         from .network import Watching
 
         kinds, most, tools, memory = self._network.kinds, self._network.most, seat.rules.tools, self._network.memory
-        if seat.memory != memory or seat.rules.capabilities != kinds or not most <= tools <= kinds * most:
+        if memory not in ("raw", seat.memory) or seat.rules.capabilities != kinds or not most <= tools <= kinds * most:
             raise ConfigError(
                 f"agent {self.name}",
                 f'expected memory="{memory}", {kinds} capabilities and {most} to {kinds * most} tools, as in training, got '
@@ -57,9 +58,12 @@ class SessionAgent(Agent):
         if seat.wait_action is not None:
             raise ConfigError(f"agent {self.name}", "expected calls one at a time, as in training, got concurrent=True")
         self._watching = Watching(self._network, 1, tools)
+        self._hidden = seat.rules if memory != seat.memory else None  # the rules, where the network must not see the counts
 
     def act(self, observation: dict[str, Any], info: dict[str, Any]) -> int:
         torch = self._torch
+        if self._hidden is not None:
+            observation = {**observation, "tools": without_counts(self._hidden, observation["tools"], int(info["tool"]))}
         with torch.inference_mode():
             seen = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
             left, mask = self._watching.see(seen, {name: np.array(info[name])[None] for name in READ})

@@ -43,6 +43,17 @@ def column_names(rules: SessionRules, memory: str, concurrent: bool = False) -> 
     return {"tools": tools, "query": query_features(rules), "resources": RESOURCE_FEATURES}
 
 
+def without_counts(rules: SessionRules, tools: NDArray[np.float32], reported: int) -> NDArray[np.float32]:
+    """The rows of `tools` as the memory ``raw`` shows them, from those of ``counts``; `reported` is `info["tool"]`."""
+    first = len(STATIC) + rules.capabilities
+    raw = np.delete(tools, np.s_[first : first + len(COUNTED)], 1)
+    ended = raw[reported, first : first + len(LAST)].copy()
+    raw[:, first : first + len(LAST)] = 0.0
+    if reported >= 0:
+        raw[reported, first : first + len(LAST)] = ended
+    return raw
+
+
 def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
     rows, names = {"tools": (rules.tools,)}, column_names(rules, memory, concurrent)

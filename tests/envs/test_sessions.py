@@ -11,7 +11,7 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.envs.sessions.features import query_features, tool_features
+from costgym.envs.sessions.features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.rollout import play
 from costgym.experiments.play.trajectories.record import record
@@ -59,6 +59,14 @@ def test_every_observation_lies_within_the_space(settings: dict[str, Any]) -> No
 def test_raw_memory_shows_the_last_call_alone() -> None:
     for observation, _, _ in walk(MarketplaceSessionEnv(memory="raw", mask="legal"), 3):
         assert observation["tools"][:, -2:].sum() <= 1.0
+
+
+@pytest.mark.parametrize("settings", [{}, SIDE])
+def test_without_the_counts_an_observation_is_the_raw_one(settings: dict[str, Any]) -> None:
+    walks = [walk(MarketplaceSessionEnv(**settings, memory=memory, mask="legal"), 3) for memory in ("counts", "raw")]
+    for (counted, _, info), (raw, _, _) in zip(*walks, strict=True):
+        kept = without_counts(MarketplaceSessionEnv(**settings).rules, counted["tools"], info["tool"])
+        assert (kept == raw["tools"]).all()
 
 
 def test_counts_are_the_agents_own() -> None:

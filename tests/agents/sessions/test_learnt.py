@@ -56,17 +56,37 @@ def test_multipliers_price_the_shares_of_money_and_time_that_are_spent() -> None
     assert 0.0 < moved[1] <= moved[0]
 
 
-def test_a_recurrent_policy_wants_raw_observations(tmp_path: Path) -> None:
+def test_a_policy_on_counts_wants_counts(tmp_path: Path) -> None:
     from costgym.agents.checkpoints import save_checkpoint
     from costgym.agents.sessions.learnt import SessionConfig
     from costgym.agents.sessions.network import SessionNetwork
 
-    network = SessionNetwork("raw")
+    network = SessionNetwork("counts")
     save_checkpoint(tmp_path, 1, network.state_dict(), {}, {})
     (tmp_path / "config.json").write_text(SessionConfig(settings={}, network=network.describe()).model_dump_json())
-    env = costgym.make(SESSION, split="valid")
-    with pytest.raises(costgym.ConfigError, match='expected memory="raw"'):
+    env = costgym.make(SESSION, split="valid", memory="raw")
+    with pytest.raises(costgym.ConfigError, match='expected memory="counts"'):
         play(env, make_agent(f"sessions:{tmp_path}", SESSION), 100_000, 0)
+
+
+def test_a_recurrent_policy_plays_alike_beside_counts_which_it_does_not_see(tmp_path: Path) -> None:
+    from costgym.agents.checkpoints import save_checkpoint
+    from costgym.agents.sessions.learnt import SessionConfig
+    from costgym.agents.sessions.network import SessionNetwork
+
+    with one_thread():
+        torch.manual_seed(0)
+        network = SessionNetwork("raw")
+        torch.nn.init.constant_(network.others.bias, -5.0)  # rather calls than leaves a query
+        save_checkpoint(tmp_path, 1, network.state_dict(), {}, {})
+        (tmp_path / "config.json").write_text(SessionConfig(settings={}, network=network.describe()).model_dump_json())
+        agent = make_agent(f"sessions:{tmp_path}", SESSION)
+        logs = [
+            play(costgym.make(SESSION, split="valid", memory=memory, queries=20), agent, 100_000, 0).log
+            for memory in ("raw", "counts")
+        ]
+    assert len(logs[0]) > 20
+    assert logs[0] == logs[1]
 
 
 @pytest.mark.parametrize(("name", "env_id"), [("zoo:sessions", SESSION), ("zoo:lagrangian", "costgym/Marketplace-v0")])
