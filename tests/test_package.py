@@ -94,6 +94,12 @@ def test_files_are_short() -> None:
     assert long == []
 
 
+def test_folders_are_small() -> None:
+    folders = {path.parent for folder in (*FLOORS, "costgym") for path in (ROOT / folder).rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > 16} == {}
+
+
 def test_every_file_that_names_the_version_names_the_same() -> None:
     """The citation names the last release; between releases the version is a development one with a section of its own."""
     version = costgym.__version__

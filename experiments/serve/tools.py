@@ -22,9 +22,9 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ...envs.actions import RESERVED
+from ...simulators import __version__
 from ...simulators.bounds import unreadable
 from ...simulators.status import LOOKS_OK
-from ...simulators.version import __version__
 from ..play.text_episode import tool_name
 from .connections import replayed
 from .limits import Limits, Refused
