@@ -30,7 +30,7 @@ class OracleAgent(Agent):
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         view = env_of(seat, self.name, MarketplaceEnv, NUMERIC)
-        episode = view._playing()
+        episode = view.account()
         self.optimum = optimum(
             view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False,
             concurrent=view.concurrent,
@@ -63,13 +63,13 @@ class ExpectedOptimumAgent(Agent):
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = env_of(seat, self.name, MarketplaceEnv, NUMERIC)
-        self._episode = self._view._playing()
+        self._episode = self._view.account()
         self._policy: ExpectedOptimumPolicy = ExpectedOptimumPolicy(self._view.world, self._episode.number, self.multiplier)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view
         wait = view.wait_action
-        if wait is not None and (episode.in_flight or (episode._done and info["action_mask"][wait])):
+        if wait is not None and (episode.in_flight or (episode.unread and info["action_mask"][wait])):
             return wait
         self._policy.learn(episode)
         chosen = self._policy.choose(episode)

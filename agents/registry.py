@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium as gym
 
 from ..simulators.errors import ConfigError, UnknownName
-from .access import EcoAct, Prompt, Search, Summary
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
@@ -22,7 +21,9 @@ from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
 from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
 from .index import BayesIndexAgent
+from .llm.access import EcoAct, Prompt, Search, Summary
 from .llm.session import LlmAgent
+from .llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
@@ -41,7 +42,6 @@ from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
 from .sessions.speaking import SessionReact, SimulatedSessionModel
 from .sessions.table import session_entries
-from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
 from .writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent

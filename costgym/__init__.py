@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from .simulators import __version__
 from .simulators.errors import (
     BudgetExceeded,
     ConfigError,
@@ -21,7 +22,6 @@ from .simulators.errors import (
     MissingExtra,
     UnknownName,
 )
-from .simulators.version import __version__
 
 if TYPE_CHECKING:
     from .envs.registration import make, make_vec

@@ -332,7 +332,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         if action == self.finish_action:
             episode.finish()
         elif action == self.wait_action:
-            if episode.in_flight or episode._done:
+            if episode.can_wait:
                 self._receive(episode, episode.wait())
             else:
                 self._last_status = episode.submit(-1, None, Status.FORBIDDEN).status
@@ -359,7 +359,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def _settle(self, episode: Episode) -> None:
         """Wait until nothing is on its way and every event so far was seen."""
-        while (episode.in_flight or episode._done) and not episode.over:
+        while episode.can_wait and not episode.over:
             self._receive(episode, episode.wait())
 
     def _receive(self, episode: Episode, news: Call | WorldEvent | None) -> None:
@@ -375,7 +375,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
             self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
-            self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode._versions)))
+            self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode.versions)))
 
     def _take_notice(self, episode: Episode, notice: WorldEvent) -> None:
         for slot in notice.slots:
@@ -445,7 +445,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
                     mask[row] = spent + episode.quote(self._slots[row]) <= limit
         if episode.banned:
             mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
-        if self.wait_action is not None and (episode.in_flight or episode._done):
+        if self.wait_action is not None and episode.can_wait:
             mask[self.wait_action] = True
         return mask
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from openenv import GenericEnvClient
 
-from costgym.agents.models.base import Function
+from costgym.agents.models.base import FINISH, Function
 from costgym.experiments.play.text_episode import ToolFailure
-from costgym.experiments.serve.adapters.trl import Begin, TrlWorld
+from costgym.experiments.serve.adapters.trl import TaskEnvironment, TrlWorld, environment_class
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.status import LOOKS_OK, Status
 
@@ -26,7 +26,7 @@ from costgym.simulators.status import LOOKS_OK, Status
 class RemoteEpisode:
     """An episode on a server; attributes as those of `ToolEpisode`."""
 
-    def __init__(self, client: Any, task: str, seed: int) -> None:
+    def __init__(self, client: Any, task: str, seed: int, **_: Any) -> None:
         self._client = client
         self.over, self.passed, self.price, self.reward = False, False, 0.0, 0.0
         self.opening = client.reset(seed=seed, task=task).observation
@@ -71,13 +71,15 @@ class RemoteWorld(TrlWorld):
                     raise ConfigError("url", "the server does not play the text view; serve costgym/MarketplaceChat-v0")
                 functions = [Function(**document["function"]) for document in opening["functions"]]
                 self.tasks[task] = opening["text"]
-                self._add(task, functions, opening["prices"], currency, partial(_begin, url))
+                kind = environment_class(task, [*functions, FINISH], opening["prices"], currency)
+                self.environment_factory[task] = partial(_environment, kind, url)
         finally:
             client.close()
 
 
-def _begin(url: str) -> Begin:
-    return partial(RemoteEpisode, _connect(url))
+def _environment(kind: type[TaskEnvironment], url: str) -> TaskEnvironment:
+    """An environment with a connection of its own."""
+    return kind(partial(RemoteEpisode, _connect(url)))
 
 
 def _connect(url: str) -> Any:

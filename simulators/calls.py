@@ -137,9 +137,9 @@ def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
         return Status.OVER_BUDGET
     # last, since a call that is let through takes a place in the window
     if profile.rate_limit:
-        window = episode._windows[slot]
+        window = episode.windows[slot]
         if window is None:
-            window = episode._windows[slot] = deque()
+            window = episode.windows[slot] = deque()
         while window and window[0] <= now - profile.window_s:
             window.popleft()
         if len(window) >= profile.rate_limit:
@@ -166,14 +166,14 @@ def has_room(episode: Episode, spec: Candidate) -> bool:
     """Return whether the machine has a slot and GPU memory for a call now, after the calls that wait."""
     slots, capacity = episode.world.slots, episode.world.gpu_capacity_mb
     # a call that waits for memory holds its slot, so slots are handed out in the order of submission
-    if slots is not None and sum(episode._busy) + len(episode._queue) >= slots:
+    if slots is not None and sum(episode.running) + len(episode._queue) >= slots:
         return False
     if capacity is None or not spec.gpu_mb:
         return True
     # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
     for waiting in episode._queue:
         other = episode.candidates[waiting.slot]
-        if other.gpu_mb and not (other.profile.concurrency and episode._busy[other.index] >= other.profile.concurrency):
+        if other.gpu_mb and not (other.profile.concurrency and episode.running[other.index] >= other.profile.concurrency):
             return False
     # a tool that needs more than there is runs alone rather than never
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
@@ -194,7 +194,7 @@ def happen(episode: Episode, notice: WorldEvent) -> bool:
             return False
         episode.needs[notice.need] = alternative
         episode.known[notice.need] = False
-        episode._versions[notice.need] += 1
+        episode.versions[notice.need] += 1
     return True
 
 
@@ -246,12 +246,12 @@ def free(episode: Episode, call: Call, loaded: bool) -> None:
     """Give back what a call held: its slot, its memory, its part of the budget, and its instance, where that has loaded."""
     slot = call.slot
     if call.started_s >= 0:
-        episode._busy[slot] -= 1
+        episode.running[slot] -= 1
         if gpu_mb := episode.candidates[slot].gpu_mb:
             # the same as below for memory: a remainder could keep a call waiting for ever
-            running = any(busy and other.gpu_mb for busy, other in zip(episode._busy, episode.candidates, strict=True))
+            running = any(busy and other.gpu_mb for busy, other in zip(episode.running, episode.candidates, strict=True))
             episode._gpu_used = episode._gpu_used - gpu_mb if running else 0.0
-        if loaded and (idle := episode._idle[slot]) is not None:
+        if loaded and (idle := episode.idle[slot]) is not None:
             idle.append(episode.now_s)
     episode.in_flight -= 1
     # sums of floats leave a remainder; with nothing in flight nothing is reserved, exactly

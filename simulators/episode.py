@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .world import World
 
 # an enum's members are looked up through its class on every use; these are used on every call
-_OK, _TIMEOUT, _CONNECTION_ERROR, _OVER_BUDGET = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR, Status.OVER_BUDGET
+_OK, _TIMEOUT, _CONNECTION_ERROR = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR
 
 
 class Clock(simpy.Environment):  # type: ignore[misc]
@@ -67,16 +67,20 @@ class Episode:
         budget: What may be spent.
         enforcement: What passing a limit does; see rule 11 of `world`.
 
+    Attributes:
+        unread: Ended calls and visible events that no `wait` has returned yet.
+        running, versions: How many calls of each candidate load or run, and how often each need has changed.
+
     Raises:
         EpisodeOver: An action came after the end.
     """
 
     # fmt: off
     __slots__ = (
-        "_busy", "_chains", "_deadline", "_done", "_draws", "_gpu_used", "_idle", "_queue", "_reserved", "_versions",
-        "_windows", "banned", "budget", "bursts", "calls", "candidates", "clock", "counts", "enforcement", "exceeded",
-        "factors", "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "store", "successes",
-        "task", "void", "world",
+        "_chains", "_deadline", "_draws", "_gpu_used", "_queue", "_reserved", "banned", "budget", "bursts", "calls",
+        "candidates", "clock", "counts", "enforcement", "exceeded", "factors", "grade", "idle", "in_flight", "known", "ledger",
+        "log", "needs", "number", "over", "running", "seed", "store", "successes", "task", "unread", "versions", "void",
+        "windows", "world",
     )
     # fmt: on
 
@@ -102,15 +106,15 @@ class Episode:
         self.grade: Grade | None = None
         self.store = Store(self.needs) if world.writes else None
         # a wish may change while a call for it is on its way: its answer then counts for the old version only
-        self._versions = [0] * len(self.needs)
+        self.versions = [0] * len(self.needs)
         self._draws = Draws(world._source, seed, number, size)
         # made at a tool's first call: most candidates of a task are never called
         self._chains: list[Chain | None] = [None] * size
-        self._busy = [0] * size
-        self._idle: list[list[float] | None] = [None] * size
-        self._windows: list[deque[float] | None] = [None] * size
+        self.running = [0] * size
+        self.idle: list[list[float] | None] = [None] * size
+        self.windows: list[deque[float] | None] = [None] * size
         self._queue: deque[Call] = deque()
-        self._done: deque[Call | WorldEvent] = deque()
+        self.unread: deque[Call | WorldEvent] = deque()
         self._reserved = self._gpu_used = 0.0
         # seconds cannot be refused in advance, so a limit on them ends the episode under every enforcement but `record`
         self._deadline = budget.seconds if enforcement != "record" else None
@@ -192,12 +196,12 @@ class Episode:
         self.counts[slot] = call.k = self.counts[slot] + 1
         if spec.need >= 0:
             call.aim = spec.need if len(spec.needs) == 1 else aim(self, spec)
-            call.version = self._versions[call.aim]
+            call.version = self.versions[call.aim]
         call.quote = self.quote(slot)
         self.in_flight += 1
         # `refuse` may not admit two calls that the budget covers only one by one
         self._reserved += call.quote
-        if (spec.profile.concurrency and self._busy[slot] >= spec.profile.concurrency) or not has_room(self, spec):
+        if (spec.profile.concurrency and self.running[slot] >= spec.profile.concurrency) or not has_room(self, spec):
             self._queue.append(call)
         else:
             self._start(call, spec)
@@ -224,7 +228,7 @@ class Episode:
         return ledger.price + self._reserved, limit
 
     def _start(self, call: Call, spec: Candidate) -> None:
-        self._busy[spec.index] += 1
+        self.running[spec.index] += 1
         self._gpu_used += spec.gpu_mb
         self._schedule(self._run(call, spec), self._complete, call)
 
@@ -239,9 +243,9 @@ class Episode:
         delay = 0.0
         profile = spec.profile
         if profile.cold_start_s:
-            idle = self._idle[slot]
+            idle = self.idle[slot]
             if idle is None:
-                idle = self._idle[slot] = []
+                idle = self.idle[slot] = []
             # the last to finish is the most recently used
             if idle and now - idle[-1] <= profile.keep_alive_s:
                 idle.pop()
@@ -276,17 +280,10 @@ class Episode:
         return delay + duration
 
     def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        chain = self._chains[spec.index]
+        slot, world, chain = spec.index, self.world, self._chains[spec.index]
         if chain is None:
-            world = self.world
-            chain = self._chains[spec.index] = start_chain(
-                self.draws_of(spec.index),
-                spec.index,
-                spec.profile.reliability,
-                world.failures,
-                world.kinds,
-                spec.slip,
-                spec.persistence,
+            chain = self._chains[slot] = start_chain(
+                self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
             )
         # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
@@ -305,13 +302,13 @@ class Episode:
                 return _OK
         else:
             # the user may have changed their mind since the call was made; the answer is to what was asked then
-            call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
+            call.answer = world.answers.answer(world.catalog[spec.number], call.arguments, self.task)
             if call.answer is not None:
                 for number in spec.needs:
                     if arguments_match(call.arguments, self.needs[number].arguments):
                         call.need = number
                         if number != need:
-                            call.aim, call.version = number, self._versions[number]
+                            call.aim, call.version = number, self.versions[number]
                         break
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
@@ -322,10 +319,10 @@ class Episode:
         call.finished_s = self.now_s
         free(self, call, True)
         # before the budget is looked at: a completion that ends the episode is still reported
-        self._done.append(call)
+        self.unread.append(call)
         if spec.effect is not None and self.store is not None:
             self.store.settle(self, call, spec)
-        if call.need >= 0 and call.version == self._versions[call.need]:
+        if call.need >= 0 and call.version == self.versions[call.need]:
             self.known[call.need] = True
         if call.status is _OK:
             self.successes[slot] += 1
@@ -345,7 +342,7 @@ class Episode:
         for call in waiting:
             spec = self.candidates[call.slot]
             most = spec.profile.concurrency
-            blocked = most and (self._busy[call.slot] >= most or any(other.slot == call.slot for other in self._queue))
+            blocked = most and (self.running[call.slot] >= most or any(other.slot == call.slot for other in self._queue))
             if blocked or not has_room(self, spec):
                 self._queue.append(call)
             else:
@@ -355,24 +352,26 @@ class Episode:
         """Go to the next completion or visible event. Returns None if nothing is in flight or the episode ends before."""
         self._alive()
         self.log.append(("wait",))
-        return self._wait()
-
-    def _wait(self) -> Call | WorldEvent | None:
-        done, clock, deadline = self._done, self.clock, self._deadline
-        if not done and not self.in_flight:
+        unread, clock, deadline = self.unread, self.clock, self._deadline
+        if not self.can_wait:
             return None
-        while not done:
+        while not unread:
             if deadline is not None and clock.peek() > deadline:
                 self._reach(deadline)
                 self._end("seconds")
                 return None
             clock.step()
-        return done.popleft()
+        return unread.popleft()
+
+    @property
+    def can_wait(self) -> bool:
+        """A call is in flight, or something that has happened is unread, so that `wait` goes somewhere."""
+        return self.in_flight > 0 or bool(self.unread)
 
     def notices(self) -> list[WorldEvent]:
         """Visible events that no `wait` has returned yet. Completed calls stay for later waits."""
-        if found := [news for news in self._done if isinstance(news, WorldEvent)]:
-            self._done = deque(news for news in self._done if not isinstance(news, WorldEvent))
+        if found := [news for news in self.unread if isinstance(news, WorldEvent)]:
+            self.unread = deque(news for news in self.unread if not isinstance(news, WorldEvent))
             self.log.append(("notices",))
         return found
 
@@ -389,7 +388,7 @@ class Episode:
 
     def settle(self, call: Call) -> Call:
         """Wait until a submitted call has ended."""
-        if not self.over and (call.finished_s < 0 or call in self._done):
+        if not self.over and (call.finished_s < 0 or call in self.unread):
             self.log.append(("settle", len(self.calls) - 1 if self.calls[-1] is call else self.calls.index(call)))
             deadline, clock = self._deadline, self.clock
             while call.finished_s < 0 and not self.over:
@@ -398,15 +397,15 @@ class Episode:
                     self._end("seconds")
                 else:
                     clock.step()
-        if call in self._done:
-            self._done.remove(call)
+        if call in self.unread:
+            self.unread.remove(call)
         return call
 
     # -- events ----------------------------------------------------------------------------------------------------------
 
     def _happen(self, event: Any) -> None:
         if happen(self, event.value):
-            self._done.append(event.value)
+            self.unread.append(event.value)
 
     # -- thinking and the end ---------------------------------------------------------------------------------------------
 

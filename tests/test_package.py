@@ -87,11 +87,17 @@ def test_no_global_randomness_and_no_wall_clock_below_experiments() -> None:
 def test_files_are_short() -> None:
     long = [
         (str(path.relative_to(ROOT)), count)
-        for folder in (*FLOORS, "costgym")
+        for folder in (*FLOORS, "costgym", "tests", "benchmarks", "examples")
         for path in sorted((ROOT / folder).rglob("*.py"))
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
     ]
     assert long == []
+
+
+def test_folders_are_small() -> None:
+    folders = {path.parent for folder in (*FLOORS, "costgym") for path in (ROOT / folder).rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > 16} == {}
 
 
 def test_every_file_that_names_the_version_names_the_same() -> None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ...simulators import __version__
 from ...simulators.errors import DataError
 from ...simulators.tasks import normalise
-from ...simulators.version import __version__
 
 
 class Usefulness(Protocol):

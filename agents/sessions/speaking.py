@@ -11,9 +11,9 @@ from ...simulators.draws import stable_uniforms
 from ...simulators.status import Status
 from ..base import SESSION_CHAT, Agent
 from ..llm.session import LlmAgent
+from ..llm.strategies import ReAct, SearchSettings
 from ..models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.simulated import SIMULATED, SimulatedRates
-from ..strategies import ReAct, SearchSettings
 
 MOST_CALLS = 3  # calls for one query, after which `SpokenCheapest` leaves it
 

@@ -14,9 +14,9 @@ from ...simulators.errors import ConfigError
 from ...simulators.tools import ToolText
 from .. import prompts
 from ..llm.session import LlmSession
+from ..llm.strategies import describe, read_plan
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
-from ..strategies import describe, read_plan
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round
 

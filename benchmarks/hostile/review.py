@@ -265,7 +265,8 @@ def infrastructure(tree: Tree) -> str:
 
 def sandbox(tree: Tree) -> str:
     """C4: the process of a rerun: every probe that does no harm."""
-    shutil.copy(ROOT / "tests/adversaries/inside.py", tree.folder / "code/inside.py")
+    for name in ("inside.py", "attempts.py"):
+        shutil.copy(ROOT / "tests/adversaries" / name, tree.folder / "code" / name)
     place = {name: str(tree.folder / "judge" / name) for name in ("secret", "helper")}
     (tree.folder / "judge/secret").write_text("s" * 40)
     told = {**place, "home": str(tree.folder), "package": str(tree.root / "costgym"), "key": "sk-none", "port": 9,

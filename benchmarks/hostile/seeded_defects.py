@@ -36,7 +36,7 @@ DEFECTS: tuple[tuple[str, str, str, str], ...] = (
     ("thinking forgets the first token", "simulators/world.py", "self.ttft_s + usage.output_tokens", "usage.output_tokens"),
     ("the batch's outages are 0.01 % longer", BATCH,
      "kept.begin - rules.burst_lasts_s", "kept.begin - 1.0001 * rules.burst_lasts_s"),
-    ("verification accepts everything", "experiments/trajectories/verify.py", "    def check(self,",
+    ("verification accepts everything", "experiments/play/trajectories/verify.py", "    def check(self,",
      "    def check(self, *_):\n        return '', None\n\n    def unused(self,"),
 )  # fmt: skip
 SEARCH = """

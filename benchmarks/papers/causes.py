@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.registry import make_agent
-from costgym.agents.strategies import SearchSettings
 from costgym.experiments.lab.papers.claims import counted
 from costgym.experiments.lab.papers.common import Job
 from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols

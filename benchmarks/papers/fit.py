@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from costgym.agents.base import TEXT
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import SimulatedRates, read_rates
 from costgym.agents.registry import make_agent
-from costgym.agents.strategies import SearchSettings
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.experiments.lab.papers.common import text_env
 from costgym.experiments.lab.papers.protocols import Protocol, protocols

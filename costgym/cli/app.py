@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ..simulators import __version__
 from ..simulators.errors import CostGymError, SpendLimitReached
-from ..simulators.version import __version__
 from .bridge import Verbs
 from .data.calibrate import calibrate
 from .data.datasets import datasets

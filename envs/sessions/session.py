@@ -269,8 +269,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     def _ends(self, episode: SessionEpisode, action: int) -> bool:
         """Return whether an action goes to the end of a call, or of one that was not reported yet."""
         if action == self.pause_action:
-            return bool(episode._done) or (episode.in_flight > 0 and episode.clock.peek() <= episode.now_s + PAUSE_S)
-        return action == self.wait_action and (bool(episode._done) or episode.in_flight > 0)
+            return bool(episode.unread) or (episode.in_flight > 0 and episode.clock.peek() <= episode.now_s + PAUSE_S)
+        return action == self.wait_action and episode.can_wait
 
     def _running(self, episode: SessionEpisode, action: int) -> Call | None:
         """The call that an action cancels: the oldest in flight of its tool."""
@@ -310,9 +310,9 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         mask[: len(offers)] = tools
         mask[self.recall_action] = episode.remembered_s is not None
         if self.concurrent:
-            mask[self.wait_action] = episode.in_flight or episode._done
+            mask[self.wait_action] = episode.can_wait
             mask[self.pause_action] = True
-            for slot, busy in enumerate(episode._busy, self._actions - self.rules.tools):
+            for slot, busy in enumerate(episode.running, self._actions - self.rules.tools):
                 mask[slot] = busy > 0
         return mask
 

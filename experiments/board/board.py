@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.custom import is_custom
+from ...agents.llm.strategies import SearchSettings
 from ...agents.models.base import LanguageModel
 from ...agents.models.cached import Cached
 from ...agents.models.named import CACHE_VARIABLE
 from ...agents.registry import make_agent, make_model
-from ...agents.strategies import SearchSettings
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario

@@ -16,10 +16,10 @@ from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
 from ...envs.base import FILE_PLACES, base_env
 from ...envs.registration import class_of, make
+from ...simulators import __version__
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
-from ...simulators.version import __version__
 from ..play.experience import ExperienceSettings
 from ..play.files import json_text
 from .conditions import PASS_RATE, Condition, ordered

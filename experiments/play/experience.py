@@ -18,20 +18,20 @@ from ...agents.base import Agent
 from ...agents.btp.experience import Experience, PastQuery
 from ...agents.btp.usefulness import RuleBased, Usefulness
 from ...agents.llm.session import LlmAgent
+from ...agents.llm.strategies import SearchSettings
 from ...agents.llm.types import CallResult
 from ...agents.models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply
 from ...agents.models.simulated import SimulatedRates
 from ...agents.registry import make_agent, read_agent_name
-from ...agents.strategies import SearchSettings
 from ...agents.world_side import ModelHandle, model_of, wrap_model
 from ...envs.chat import MarketplaceChatEnv
+from ...simulators import __version__
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError
 from ...simulators.marketplace.sources import MarketplaceSource
 from ...simulators.marketplace.tasks import LARGE_SPLIT
 from ...simulators.scenario import Scenario, worlds_of
 from ...simulators.tasks import Judge
-from ...simulators.version import __version__
 from .execution.engine import Engine, Local
 from .files import write_atomically
 from .rollout import chunks, play

@@ -1,7 +1,7 @@
 """An episode of the text view played by function calls, as evaluators and trainers of language models want it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ...simulators.draws import stable_integer
 from ...simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario, worlds_of
+from .files import write_atomically
 from .rollout import AgentInfo, play, result_of
 
 Row = dict[str, Any]
@@ -249,6 +250,7 @@ class TextWorld:
         budget: resource limits; None for the scenario's.
         max_steps: number of calls after which an episode is truncated.
         documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
+        settings: further arguments of `ToolEpisode`, such as `grading`.
 
     Attributes:
         tasks: query of each task, by id.
@@ -265,13 +267,16 @@ class TextWorld:
         seed: int = 0,
         max_steps: int = 32,
         documents: str = "short",
+        **settings: Any,
     ) -> None:
         for name, value in (("tasks", tasks), ("most_needs", most_needs), ("rounds", rounds)):
             if (value is not None or name == "rounds") and (type(value) is not int or value < 1):
                 raise ConfigError(name, f"expected a positive whole number, got {value!r}")
         self.scenario = _read_scenario(scenario)
-        self.split, self.rounds, self.seed, self.documents, self.max_steps = split, rounds, seed, documents, max_steps
+        self.split, self.rounds, self.seed, self.documents = split, rounds, seed, documents
         self.budget = None if budget is None else Budget.one(budget).as_dict()
+        self.columns: Row = {"split": split, "documents": documents, "max_steps": max_steps, **settings}  # of every row
+        self._source = scenario
         rows = [row for row in task_rows(self.scenario, split) if most_needs is None or row["needs"] <= most_needs]
         if not rows:
             raise ConfigError("most_needs", f"no task of the split {split} asks for at most {most_needs} facts")
@@ -292,10 +297,28 @@ class TextWorld:
         """The rows as a `datasets.Dataset`."""
         return require("datasets", "train").Dataset.from_list(self.rows())
 
-    def begin(self, task: str, seed: int) -> ToolEpisode:
-        """Begin the episode of a row."""
-        settings: dict[str, Any] = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
-        return ToolEpisode(self.numbers[task], seed, self.scenario, self.budget, **settings)
+    def write(self, path: str | Path, columns: Callable[[ToolEpisode], Row]) -> Path:
+        """Write the rows to a file, with all that `ToolEpisode.of_row` takes: Parquet if its name ends in `.parquet`, else JSON
+        lines. `columns` makes a framework's own columns, such as the prompt, from the episode of a row as it begins.
+
+        Raises:
+            ConfigError: the scenario has neither a name nor a file.
+        """
+        if isinstance(self._source, Scenario):
+            raise ConfigError("scenario", "expected a name or a YAML file, which the rows can hold; got a Scenario")
+        shared = {"scenario": str(self._source), **self.columns} | ({} if self.budget is None else {"budget": self.budget})
+        rows = [{**shared, **row, **columns(self.begin(**row))} for row in self.rows()]
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".parquet":
+            require("datasets", "train").Dataset.from_list(rows).to_parquet(str(target))
+        else:
+            write_atomically(target, "".join(f"{json.dumps(row)}\n" for row in rows))
+        return target
+
+    def begin(self, **row: Any) -> ToolEpisode:
+        """Begin the episode of a row, as `ToolEpisode.of_row` does."""
+        return ToolEpisode.of_row(row, scenario=self.scenario, budget=self.budget, **self.columns)
 
 
 def tool_name(name: object) -> str:

@@ -18,8 +18,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...envs.base import base_env
+from ...simulators import __version__
 from ...simulators.bounds import unreadable
-from ...simulators.version import __version__
 from .limits import Refused
 from .sessions import Session, Sessions
 from .wire import openapi, schemas

@@ -22,9 +22,9 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ...envs.actions import RESERVED
+from ...simulators import __version__
 from ...simulators.bounds import unreadable
 from ...simulators.status import LOOKS_OK
-from ...simulators.version import __version__
 from ..play.text_episode import tool_name
 from .connections import replayed
 from .limits import Limits, Refused
@@ -219,10 +219,10 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
     whole = name.removeprefix(PREFIX)
     asked = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
     # a step may play several calls and pass time: the cost of this one is what log, ledger and clock gain
-    before = len(env._playing().calls)
-    price, at_s = env._playing().ledger.price, env._playing().now_s
+    before = len(env.account().calls)
+    price, at_s = env.account().ledger.price, env.account().now_s
     answer = session.act(json.dumps({"name": asked, "arguments": dict(arguments)}))
-    episode = env._playing()
+    episode = env.account()
     figures: dict[str, Any] = {"price": episode.ledger.price - price, "seconds": episode.now_s - at_s}
     text = answer["observation"]["text"]
     calls = episode.calls[before:]
@@ -251,7 +251,7 @@ def _result(session: Session, text: str, figures: Mapping[str, Any], failed: boo
 
 def _standing(session: Session) -> dict[str, Any]:
     env = _chat(session)
-    episode = env._playing()
+    episode = env.account()
     left = {f"left_{name}": value for name, value in episode.remaining().items()}
     return {
         "at_s": float(episode.now_s),

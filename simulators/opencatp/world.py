@@ -152,7 +152,7 @@ class PlanEpisode(Episode):
         while (found := self.wait()) is not None:
             assert isinstance(found, Call)
             ended.append(found)
-            if not self._done and self.clock.peek() > self.now_s:
+            if not self.unread and self.clock.peek() > self.now_s:
                 break
         return ended
 

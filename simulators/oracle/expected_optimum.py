@@ -106,7 +106,7 @@ class ExpectedOptimumPolicy:
 
     def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
         belief, world = self.beliefs[spec.index], self._world
-        idle = episode._idle[spec.index]
+        idle = episode.idle[spec.index]
         loads = bool(spec.profile.cold_start_s) and not (idle and episode.now_s - idle[-1] <= spec.profile.keep_alive_s)
         load_s = spec.profile.cold_start_s if loads else 0.0
         chance = belief.chance
@@ -121,5 +121,5 @@ def admits(episode: Episode, spec: Candidate) -> bool:
     """Return whether a call would pass the gateway now: no ban, and room in its quota and its rate limit's window."""
     if spec.index in episode.banned or (spec.profile.quota and episode.counts[spec.index] >= spec.profile.quota):
         return False
-    window = episode._windows[spec.index] if spec.profile.rate_limit else None
+    window = episode.windows[spec.index] if spec.profile.rate_limit else None
     return window is None or sum(at > episode.now_s - spec.profile.window_s for at in window) < spec.profile.rate_limit

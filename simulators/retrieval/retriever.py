@@ -51,11 +51,11 @@ class OpenEpisode(Episode):
         # by the tool and not by the slot: the order of searches must not change a tool's luck
         self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
         self.candidates = (*self.candidates, found)
-        for counts in (self.counts, self.successes, self._busy):
+        for counts in (self.counts, self.successes, self.running):
             counts.append(0)
         self._chains.append(None)
-        self._idle.append(None)
-        self._windows.append(None)
+        self.idle.append(None)
+        self.windows.append(None)
         self.factors.append(1.0)
         if world.events is not None:
             self._announce(found)

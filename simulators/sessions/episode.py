@@ -132,7 +132,7 @@ class SessionEpisode(Episode):
             chain.state = state
         self.factors = session.factors[self.query].tolist()
         self.known = [False] * session.rules.capabilities
-        self._versions = [self.query] * session.rules.capabilities  # so a call's version is the query that it was made for
+        self.versions = [self.query] * session.rules.capabilities  # so a call's version is the query that it was made for
 
     @property
     def capability(self) -> int:

@@ -19,7 +19,7 @@ from costgym.agents.base import NUMERIC
 from costgym.experiments.board.reruns import process_agent, sandbox
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.play.trajectories.record import AgentCrash
-from tests.adversaries import inside
+from tests.adversaries import attempts, inside
 
 KEY = "sk-secret-of-the-judge"
 LEFT_OUT = ("starts thousands of threads",)
@@ -34,7 +34,8 @@ def scene(folder: Path, confined: bool) -> Iterator[Path]:
         each.mkdir(parents=True, exist_ok=True)
     for path in (folder / "secret", folder / "entry/other/own.py", home / ".ssh/id"):
         path.write_text("s" * 40)
-    shutil.copy(inside.__file__, code / "inside.py")
+    for each in (inside, attempts):
+        shutil.copy(each.__file__, code)
     kept = {name: os.environ.get(name) for name in ("COSTGYM_ADVERSARY_KEY",)}
     os.environ["COSTGYM_ADVERSARY_KEY"] = KEY
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from costgym.agents.llm.session import LlmAgent
-from costgym.agents.strategies import CotAtN, Dfsdt, SearchSettings, TotDfs
+from costgym.agents.llm.strategies import CotAtN, Dfsdt, SearchSettings, TotDfs
 from tests.helpers.recorded import Recorder
 from tests.helpers.shared_data import shared_lines
 from tests.helpers.worlds import small_world, tool

@@ -6,9 +6,9 @@ published code executes it), and a second registration of the same function (it 
 
 from __future__ import annotations
 
-from costgym.agents.access import EcoAct
+from costgym.agents.llm.access import EcoAct
 from costgym.agents.llm.session import LlmAgent
-from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
+from costgym.agents.llm.strategies import Dfsdt, ReAct, SearchSettings
 from tests.helpers.recorded import Recorder
 from tests.helpers.shared_data import shared_lines
 from tests.helpers.worlds import small_world, tool

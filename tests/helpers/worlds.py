@@ -146,7 +146,7 @@ def state(episode: Episode) -> dict[str, Any]:
         "exceeded": episode.exceeded,
         "grade": episode.grade,
         "log": list(episode.log),
-        "pending": list(episode._done),
+        "pending": list(episode.unread),
         "queue": list(episode._queue),
     }
 

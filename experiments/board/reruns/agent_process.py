@@ -13,10 +13,10 @@ from typing import IO, Any
 from ....agents import world_side
 from ....agents.btp.experience import Experience
 from ....agents.btp.plan import BtpSettings
+from ....agents.llm.strategies import SearchSettings
 from ....agents.models.base import ACT
 from ....agents.models.simulated import SIMULATED
 from ....agents.registry import make_agent
-from ....agents.strategies import SearchSettings
 from .wire import encoded, message_document, receive, send
 
 

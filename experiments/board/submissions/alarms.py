@@ -103,7 +103,7 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
     choices = 0
     met: set[str] = set()
     serving: dict[int, list[float]] = {}
-    for candidate in world._playing().candidates:
+    for candidate in world.account().candidates:
         serving.setdefault(candidate.need, []).append(candidate.profile.reliability)
     for call in episode.calls:
         if not call.status.executed or call.status in _UNDECIDED or call.tool in met:
@@ -113,7 +113,7 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
         worked += call.status in _WORKED
         expected += reliability
         variance += reliability * (1.0 - reliability)
-        need = world._playing().candidates[call.slot].need if call.slot >= 0 else -1
+        need = world.account().candidates[call.slot].need if call.slot >= 0 else -1
         others = len(serving[need]) - 1 if need >= 0 else 0
         if others:
             choices += 1
@@ -128,7 +128,7 @@ def _unseen_facts(world: Any, actions: list[Any]) -> int:
     answer = read_action(actions[-1]).answer or "" if actions else ""
     if not answer:
         return 0
-    episode = world._playing()
+    episode = world.account()
     read = "\n".join([world.query, *(episode.content(call) for call in episode.calls)])
     return sum(states(need, answer) and not states(need, read) for need in episode.needs)
 

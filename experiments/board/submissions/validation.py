@@ -13,8 +13,8 @@ from ....agents.custom import is_custom
 from ....agents.registry import find_agent
 from ....envs.base import base_env
 from ....envs.registration import class_of
+from ....simulators import __version__
 from ....simulators.errors import ConfigError, CostGymError, UnknownName
-from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import json_text, reading
 from ...play.judging.verdicts import Verdicts

@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from ....simulators import __version__
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, CostGymError, DataError
 from ....simulators.forge.compose import api_document, world_document
@@ -20,7 +21,6 @@ from ....simulators.forge.readers.operations import Skipped
 from ....simulators.marketplace.schema import check_arguments
 from ....simulators.scenario import parse_scenario
 from ....simulators.tasks import fact_in, normalise
-from ....simulators.version import __version__
 from ...play.execution.engine import Engine
 from ...play.files import make_folder, write_atomically
 from ..calibration.calibrate import calibrate

@@ -9,8 +9,8 @@ from typing import Any
 from ....agents.base import NUMERIC, Agent
 from ....agents.registry import make_agent
 from ....envs.registration import class_of, parameters_of
+from ....simulators import __version__
 from ....simulators.errors import ConfigError, DataError, UnknownName
-from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
 from ...play.files import make_folder, write_atomically
 from ...train.run import require_modules

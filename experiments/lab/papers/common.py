@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ....agents.base import TEXT
 from ....envs.registration import make
+from ....simulators import __version__
 from ....simulators.scenario import Scenario
-from ....simulators.version import __version__
 from ...board.board import check_owner
 from ...board.suites import STEP_LIMIT
 from ...play.execution.engine import Local, Work

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ....agents.base import TEXT
 from ....agents.btp.plan import BtpSettings
+from ....agents.llm.strategies import SearchSettings
 from ....agents.registry import make_agent
-from ....agents.strategies import SearchSettings
 from ....simulators.scenario import Scenario
 from ...pages.charts import Panel, Series, panels
 from ...play.experience import first_uses

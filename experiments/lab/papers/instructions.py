@@ -19,8 +19,8 @@ import numpy as np
 
 from ....agents.base import TEXT
 from ....agents.llm.session import LlmAgent
+from ....agents.llm.strategies import SearchSettings
 from ....agents.registry import find_agent, make_agent
-from ....agents.strategies import SearchSettings
 from ....agents.toolplanner.agent import ToolPlanner
 from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
 from ....agents.toolplanner.tree import REQUIRES, match, names, passed

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ....simulators.version import __version__
+from ....simulators import __version__
 from ...pages.charts import Estimate, beside
 from ...play.files import write_atomically
 from .claims import MARGIN, QUALITY_MARGIN, counted

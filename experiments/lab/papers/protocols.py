@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ....agents.btp.plan import BtpSettings
-from ....agents.strategies import SearchSettings
+from ....agents.llm.strategies import SearchSettings
 from ....simulators.decision.toolsets import NEAREST
 from ....simulators.errors import UnknownName
 from ....simulators.marketplace.sources import MarketplaceSource

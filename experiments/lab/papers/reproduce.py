@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ....agents.access import EcoAct
 from ....agents.btp.access import Btp
 from ....agents.btp.plan import BtpSettings
+from ....agents.llm.access import EcoAct
 from ....agents.llm.session import LlmAgent, LlmSession
+from ....agents.llm.strategies import SearchSettings
 from ....agents.registry import make_agent
-from ....agents.strategies import SearchSettings
 from ....envs.base import base_env
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.scenario import Scenario, load_scenario

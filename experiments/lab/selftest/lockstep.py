@@ -120,7 +120,7 @@ def _state(episode: Episode) -> dict[str, Any]:
         "calls": episode.ledger.calls,
         "in_flight": episode.in_flight,
         "reserved": episode._reserved,
-        "news": len(episode._done),
+        "news": len(episode.unread),
         "known": sum(1 << need for need, known in enumerate(episode.known) if known),
         "effects": {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()},
         "counts": list(episode.counts),

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
+from ....simulators import __version__
 from ....simulators.errors import ConfigError, InfrastructureError, require
-from ....simulators.version import __version__
 
 LOSSES = 5  # number of times that a task is repeated after its worker or node was lost
 TASKS_PER_PROCESSOR = 4  # in flight: enough that none waits for the order of results, few enough to bound memory

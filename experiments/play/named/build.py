@@ -13,9 +13,9 @@ import numpy as np
 from ....agents.base import Agent
 from ....envs.base import base_env
 from ....envs.registration import make
+from ....simulators import __version__
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, DataError, require
-from ....simulators.version import __version__
 from ..execution.engine import Engine
 from ..export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from ..trajectories.collect import collect

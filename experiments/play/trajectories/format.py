@@ -18,8 +18,8 @@ import gymnasium as gym
 from ....agents.models.base import REPLIES
 from ....envs.base import WITHOUT_INFLUENCE, base_env
 from ....envs.registration import class_of
+from ....simulators import __version__
 from ....simulators.errors import CostGymError, DataError
-from ....simulators.version import __version__
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/2"

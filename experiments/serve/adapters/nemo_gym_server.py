@@ -8,7 +8,6 @@ The data set's rows hold the tools of their tasks, with the task and the seed be
 Source: NeMo Gym 0.7, `resources_servers.gymnasium`. It needs Python 3.13.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from nemo_gym.openai_utils import NeMoGymResponse
 from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from ....agents.models.base import FunctionCall
-from ...play.files import write_atomically
-from ...play.text_episode import TextWorld, ToolEpisode
+from ...play.text_episode import Row, TextWorld, ToolEpisode
 
 
 class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
@@ -47,24 +45,20 @@ class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
         return None, episode.step_reward(), False, False, {"tool_outputs": outputs}
 
 
-def write_rows(
-    path: str | Path, agent: str = "costgym_agent", tasks: int | None = None, rounds: int = 1, seed: int = 0, **settings: Any
-) -> Path:
-    """Write a data set as NeMo Gym reads it, one JSON object per line, for the agent server of that name; rows as for
-    `TextWorld`, with arguments of `ToolEpisode` such as `split="train"` and `budget="price=20"`."""
-    world = TextWorld(settings.get("scenario", "marketplace"), settings.get("split", "train"), tasks, rounds=rounds, seed=seed)
-    lines = []
-    for row in world.rows():
-        episode = ToolEpisode(**row, **settings)
+def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, **settings: Any) -> Path:
+    """Write a data set as NeMo Gym reads it, one JSON object per line, for the agent server of that name; settings as for
+    `TextWorld`, such as `tasks=100` and `budget="price=20"`."""
+
+    def columns(episode: ToolEpisode) -> Row:
         tools = [{"type": "function", "strict": False, **each.document()["function"]} for each in episode.functions]
-        asked, reference = {"input": episode.prompt(), "tools": tools}, {"type": "responses_api_agents", "name": agent}
-        lines.append(json.dumps({"responses_create_params": asked, **row, **settings, "agent_ref": reference}))
-    write_atomically(Path(path), "".join(f"{line}\n" for line in lines))
-    return Path(path)
+        asked = {"input": episode.prompt(), "tools": tools}
+        return {"responses_create_params": asked, "agent_ref": {"type": "responses_api_agents", "name": agent}}
+
+    return TextWorld(rounds=rounds, **settings).write(path, columns)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["rows"]:
-        print(write_rows(sys.argv[2], budget="price=20", split="train"))
+        print(write_rows(sys.argv[2], budget="price=20"))
     else:
         MarketplaceServer.run_webserver()

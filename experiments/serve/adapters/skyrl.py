@@ -60,20 +60,17 @@ def _wrap(message: Mapping[str, Any]) -> str:
 
 
 def write_data(
-    folder: str | Path, tasks: int | None = None, rounds: int = 4, validation: int = 100, seed: int = 0, **settings: Any
-) -> tuple[Path, Path]:
-    """Write the data set as SkyRL reads it: `train.parquet`, with rows as for `TextWorld`, and `validation.parquet`, so many
-    tasks of the test split; settings are arguments of `ToolEpisode` that go into the rows."""
-    import datasets
-
-    train, held_out = Path(folder) / "train.parquet", Path(folder) / "validation.parquet"
-    train.parent.mkdir(parents=True, exist_ok=True)
-    for path, split, count, turns in ((train, "train", tasks, rounds), (held_out, "test", validation, 1)):
-        world = TextWorld(settings.get("scenario", "marketplace"), split, count, rounds=turns, seed=seed)
-        about = {"env_class": ID, "split": split, **settings}
-        rows = [{"prompt": [{"role": "user", "content": world.tasks[row["task"]]}], **row, **about} for row in world.rows()]
-        datasets.Dataset.from_list(rows).to_parquet(str(path))
-    return train, held_out
+    folder: str | Path, tasks: int | None = None, rounds: int = 4, validation: int = 100, **settings: Any
+) -> list[Path]:
+    """Write the data set as SkyRL reads it: `train.parquet`, and `validation.parquet` with so many tasks of the test split;
+    settings as for `TextWorld`."""
+    sizes = {"train": ("train", tasks, rounds), "validation": ("test", validation, 1)}
+    return [
+        TextWorld(split=split, tasks=count, rounds=turns, **settings).write(
+            Path(folder) / f"{name}.parquet", lambda episode: {"prompt": text_prompt(episode), "env_class": ID}
+        )
+        for name, (split, count, turns) in sizes.items()
+    ]
 
 
 if ID not in registry:

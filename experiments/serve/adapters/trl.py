@@ -9,52 +9,33 @@ Each task has its own environment class, built from the tools that the task offe
 Source: TRL 1.16, environments.
 """
 
-import inspect
-import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from ....agents.models.base import Function
 from ....agents.prompts import INSTRUCTIONS
-from ....envs.actions import FINISH
-from ....simulators.errors import ConfigError, EpisodeOver
+from ....simulators.errors import EpisodeOver
 from ....simulators.scenario import Scenario
+from ...play.python_tools import python_tool
 from ...play.text_episode import Row, TextWorld
 
-_TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool, "array": list, "object": dict}
-_SECTION = re.compile(r"\b(Args|Arguments|Returns|Raises):")
-_RESERVED = ("reset", "get_reward", FINISH, "self")
-
-
-Begin = Callable[[str, int], Any]  # begins the episode of a task and a seed: a `ToolEpisode`, or the like on a server
+Begin = Callable[..., Any]  # begins the episode of a row's columns: a `ToolEpisode`, or the like on a server
 
 
 class TaskEnvironment:
     """An episode as TRL uses it; each task has a subclass that adds the task's tools as methods. It is not a Gymnasium
     environment, because TRL treats every public method as a tool."""
 
-    _connect: Callable[[], Begin]
-
-    def __init__(self) -> None:
-        self._begin = type(self)._connect()
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
         self._episode: Any = None
 
     def reset(self, **row: Any) -> None:
-        """Start the episode of a dataset row, given its `task` and `seed`; the row's prompt already contains the query."""
-        if "task" not in row or "seed" not in row:
-            raise ConfigError("dataset row", f"expected the columns task and seed, got {', '.join(sorted(row)) or 'none'}")
-        self._episode = self._begin(row["task"], int(row["seed"]))
-
-    def finish(self, answer: str, give_up: bool | None = None) -> str:
-        """End the task. Give the complete answer to the user, or set give_up if the task cannot be solved.
-
-        Args:
-            answer: The final answer, with every fact the user asked for.
-            give_up: True to give up instead.
-        """
-        return self._call(FINISH, {"answer": answer, "give_up": give_up is True})
+        """Start the episode of a dataset row; the row's prompt already contains the query."""
+        self._episode = self._begin(**row)
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         if self._episode is None:
@@ -83,19 +64,12 @@ class TrlWorld(TextWorld):
 
     def __init__(self, scenario: str | Path | Scenario = "marketplace", documents: str = "full", **settings: Any) -> None:
         super().__init__(scenario, documents=documents, **settings)
-        self.environment_factory: dict[str, type[TaskEnvironment]] = {}
+        self.environment_factory: dict[str, Callable[[], TaskEnvironment]] = {}
         for task in self.tasks:
-            episode = self.begin(task, 0)
+            episode = self.begin(task=task, seed=0)
             quotes = episode.env.quotes() if documents == "full" else {}  # short documents contain the price
-            self._add(task, episode.functions[:-1], quotes, self.scenario.currency, lambda: self.begin)
-
-    def _add(
-        self, task: str, functions: Sequence[Function], quotes: Mapping[str, float], currency: str, connect: Callable[[], Begin]
-    ) -> None:
-        """Make the environment class of a task; `connect` is called once for each environment."""
-        methods = {each.name: tool_method(each, quotes.get(each.name), currency) for each in functions}
-        space = {**methods, "_connect": staticmethod(connect), "__doc__": f"Task {task}."}
-        self.environment_factory[task] = type("Task_" + re.sub(r"\W", "_", task), (TaskEnvironment,), space)
+            kind = environment_class(task, episode.functions, quotes, self.scenario.currency)
+            self.environment_factory[task] = partial(kind, self.begin)
 
     def rows(self) -> list[Row]:
         """Return the dataset's rows with `prompt`, `environment`, `task` and `seed`, in the order of `TextWorld.rows`."""
@@ -106,43 +80,17 @@ class TrlWorld(TextWorld):
         return [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": self.tasks[task]}]
 
 
-def tools_of(environment: TaskEnvironment) -> list[Callable[..., str]]:
-    """Return the methods that TRL treats as tools, in TRL's order."""
-    members = inspect.getmembers(type(environment), predicate=inspect.isfunction)
-    return [getattr(environment, name) for name, _ in members if not name.startswith("_") and name != "reset"]
+def environment_class(
+    task: str, functions: Sequence[Function], quotes: Mapping[str, float], currency: str
+) -> type[TaskEnvironment]:
+    """Make the environment class of a task, whose methods are the functions; `quotes` are prices that their documents lack."""
 
+    def method(function: Function) -> Callable[..., str]:
+        def call(self: TaskEnvironment, **arguments: Any) -> str:
+            return self._call(function.name, arguments)
 
-def tool_method(tool: Function, quote: float | None, currency: str) -> Callable[..., str]:
-    """Convert a tool to a method whose signature, annotations and docstring give the tool's schema, and the price if any."""
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    required = tool.parameters.get("required", ())
-    for name in (tool.name, *properties):
-        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in _RESERVED:
-            raise ConfigError(f"tool {tool.name}", f"{name!r} is not a valid name of a Python method or argument")
+        note = f"One call costs {quotes[function.name]:g} {currency}." if function.name in quotes else ""
+        return python_tool(function, call, note, ("reset", "get_reward", "self"))
 
-    def call(self: TaskEnvironment, **arguments: Any) -> str:
-        return self._call(tool.name, arguments)
-
-    described, annotations, parameters = [], {}, [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    for name, schema in sorted(properties.items(), key=lambda each: each[0] not in required):
-        choices = schema.get("enum")
-        form: Any = Literal[tuple(choices)] if choices else _TYPES.get(schema.get("type", "string"), str)
-        default: Any = inspect.Parameter.empty
-        if name not in required:
-            form, default = form | None, None
-        annotations[name] = form
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form))
-        described.append(f"    {name}: {_line(schema.get('description')) or name}")
-    head = _line(tool.description) or tool.name
-    if quote is not None:
-        head = f"{head} One call costs {quote:g} {currency}."
-    call.__doc__ = "\n".join([head, "", "Args:", *described]) if described else head
-    call.__name__ = call.__qualname__ = tool.name
-    call.__annotations__ = {**annotations, "return": str}
-    call.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
-    return call
-
-
-def _line(text: Any) -> str:
-    """Return a description on one line, without text that would be parsed as a docstring section."""
-    return _SECTION.sub(r"\1 -", " ".join(str(text or "").split()))
+    methods = {each.name: method(each) for each in functions}
+    return type("Task_" + re.sub(r"\W", "_", task), (TaskEnvironment,), {**methods, "__doc__": f"Task {task}."})

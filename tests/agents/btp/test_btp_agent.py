@@ -10,9 +10,9 @@ from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt, ReAct
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
 from costgym.agents.registry import make_agent, needs_experience
-from costgym.agents.strategies import Dfsdt, ReAct
 from costgym.simulators.errors import UnknownName
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted

@@ -8,10 +8,10 @@ import pickle
 import pytest
 
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.local import LocalModel
-from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import chat, play
 from tests.helpers.worlds import small_world, tool

@@ -21,10 +21,10 @@ import pytest
 import yaml
 
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
 from costgym.agents.registry import make_agent, make_model
-from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.experiments.board.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import ReAct
 from costgym.agents.models.base import FINISH, SYSTEM, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.reading import _KNOWN, Reader
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.registry import make_agent
-from costgym.agents.strategies import ReAct
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import SMALL, calls, chat, play
 from tests.helpers.worlds import BROKEN, small_world, tool

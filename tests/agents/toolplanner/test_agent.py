@@ -10,9 +10,9 @@ import pytest
 
 from costgym import ConfigError
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt
 from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Reply, reply
 from costgym.agents.models.simulated import Simulated, SimulatedRates
-from costgym.agents.strategies import Dfsdt
 from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, read_tag_lines, tag_lines
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score, tags_of, write_tags

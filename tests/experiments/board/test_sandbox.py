@@ -43,7 +43,7 @@ def test_an_honest_agent_reads_its_files_and_writes_to_its_home(tmp_path: Path) 
     with probes.scene(tmp_path, True) as code, probes.confined("Honest", code) as agent:
         agent.reset(None, {}, {}, 0)
         assert agent.act({}, {}) == 0
-        assert sorted(path.name for path in code.iterdir()) == ["inside.py", "told.json"]
+        assert sorted(path.name for path in code.iterdir()) == ["attempts.py", "inside.py", "told.json"]
 
 
 @needs_sandbox

@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.papers.fit import CEILINGS, FREE, PRIOR, TARGETS, Target, fit, fitted_rates, measure, sweep
 from costgym.agents.base import TEXT
+from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, make_model
-from costgym.agents.strategies import SearchSettings
 from costgym.envs.registration import make
 from costgym.experiments.lab.papers.protocols import protocols
 from costgym.experiments.play.rollout import play_many

@@ -13,8 +13,8 @@ from rich.console import Console
 from costgym import ConfigError, UnknownName
 from costgym.agents import registry
 from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import read_rates
-from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
 from costgym.experiments.lab.papers.claims import (
     QUALITY_MARGIN,

@@ -63,10 +63,10 @@ def nothing_wrong(*_: Any) -> tuple[str, None]:
     return "", None
 
 
-def never_banned(of: Episode, spec: Any, call: Any) -> Any:
+def never_banned(of: Episode, call: Any) -> Any:
     kept, of.banned = of.banned, set()
     try:
-        return refusal_at_gateway(of, spec, call)
+        return refusal_at_gateway(of, call)
     finally:
         of.banned = kept
 
@@ -77,18 +77,18 @@ def any_answer(*_: Any) -> str:
 
 def the_last_news(of: Episode) -> Any:
     found = wait(of)
-    while of._done and found is not None:
-        found = of._done.popleft()
+    while of.unread and found is not None:
+        found = of.unread.popleft()
     return found
 
 
-wait = Episode._wait
+wait = Episode.wait
 DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "a ledger that does not add up": (Ledger, "charge", wrong_sum),
     "a budget that can be overdrawn": (Episode, "affordable", always),
     "memory that is shared without end": (episode, "has_room", always),
     "a ban that holds nobody": (episode, "refusal_at_gateway", never_banned),
-    "a wait that forgets what came first": (Episode, "_wait", the_last_news),
+    "a wait that forgets what came first": (Episode, "wait", the_last_news),
     "wrong arguments that give the fact": (episode, "arguments_match", always),
     "a verification that looks at nothing": (verify.Checker, "check", nothing_wrong),
 }

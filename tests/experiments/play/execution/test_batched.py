@@ -8,8 +8,8 @@ import pytest
 
 import costgym
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import ReAct
 from costgym.agents.models.base import FunctionCall, Message, reply
-from costgym.agents.strategies import ReAct
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
 from costgym.experiments.play.execution.concurrent import Batched

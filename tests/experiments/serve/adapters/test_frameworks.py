@@ -17,6 +17,7 @@ from costgym.agents.models.base import FunctionCall
 from costgym.experiments.play.text_episode import ENV_ID, ToolEpisode, task_rows
 from tests.helpers.served import served
 from tests.helpers.solving import next_call, tagged
+from tests.helpers.trl_tools import tools_of
 
 WORLD = """\
 name: small
@@ -177,8 +178,6 @@ def server(scenario):
 
 def test_trl_plays_a_servers_tasks_through_openenv(scenario, server):
     pytest.importorskip("openenv", reason="OpenEnv's client is not installed")
-    from costgym.experiments.serve.adapters.trl import tools_of
-
     world = runpy.run_path(str(Path(__file__).parents[4] / "examples" / "trl_openenv.py"))["RemoteWorld"](
         server, tasks=2, rounds=2
     )

@@ -10,10 +10,11 @@ import gymnasium as gym
 import pytest
 
 from costgym.experiments.play.text_episode import ToolFailure
-from costgym.experiments.serve.adapters.trl import TaskEnvironment, TrlWorld, episode_return, tools_of
+from costgym.experiments.serve.adapters.trl import TaskEnvironment, TrlWorld, episode_return
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.simulators.scenario import Scenario, parse_scenario
 from tests.helpers.tiny_model import save_tiny_model
+from tests.helpers.trl_tools import tools_of
 
 
 def scenario(failures: str = "reliable", **settings: Any) -> Scenario:
@@ -34,7 +35,7 @@ def solve(environment: TaskEnvironment) -> None:
         for tool in need.tools:
             if not episode.known[index] and hasattr(environment, tool):
                 getattr(environment, tool)(**need.arguments)
-    environment.finish("; ".join(str(need.fact) for need in episode.needs))
+    environment.finish(answer="; ".join(str(need.fact) for need in episode.needs))
 
 
 def test_the_tools_of_a_task_are_its_candidates_and_finish_and_nothing_of_gymnasium() -> None:
@@ -123,9 +124,9 @@ def test_a_failing_tool_raises_what_it_says_and_is_paid() -> None:
 
 def test_nothing_can_be_called_after_the_end() -> None:
     environment = begin(TrlWorld(scenario(), tasks=1))
-    assert environment.finish("no idea") == "The task has ended."
+    assert environment.finish(answer="no idea") == "The task has ended."
     with pytest.raises(EpisodeOver, match="nothing more can be called"):
-        environment.finish("again")
+        environment.finish(answer="again")
 
 
 def test_a_spent_budget_ends_the_task_in_words() -> None:
@@ -137,7 +138,7 @@ def test_a_spent_budget_ends_the_task_in_words() -> None:
     with pytest.raises(BudgetExceeded, match="calls: spent 2 of a budget of 1"):
         getattr(environment, tool)(**need.arguments)
     with pytest.raises(EpisodeOver):
-        environment.finish("too late")
+        environment.finish(answer="too late")
 
 
 def test_rows_carry_what_a_reset_needs() -> None:

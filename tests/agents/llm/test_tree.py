@@ -6,8 +6,8 @@ import pytest
 
 from costgym.agents import prompts
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt, SearchSettings, TotDfs
 from costgym.agents.models.base import VOTE
-from costgym.agents.strategies import Dfsdt, SearchSettings, TotDfs
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted

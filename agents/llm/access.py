@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from ..envs.actions import SEARCH
-from ..simulators.status import Status
-from . import prompts
-from .llm.session import LlmSession
-from .llm.types import Refusal, ToolAccess
-from .models.base import Function, FunctionCall
+from ...envs.actions import SEARCH
+from ...simulators.status import Status
+from .. import prompts
+from ..models.base import Function, FunctionCall
+from .session import LlmSession
+from .types import Refusal, ToolAccess
 
 __all__ = ["EcoAct", "Prompt", "Refusal", "Search", "Summary", "ToolAccess"]
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from costgym.agents import prompts
-from costgym.agents.access import EcoAct
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
+from costgym.agents.llm.access import EcoAct
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import Dfsdt, ReAct
 from costgym.agents.models.base import MESSAGE_TOKENS, TOOL, FunctionCall, Message, context_tokens
-from costgym.agents.strategies import Dfsdt, ReAct
 from tests.helpers.playing import SMALL, calls, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import CotAtN, PlanThenAct, ReAct, SearchSettings, read_plan
 from costgym.agents.models.base import FINISH, SUMMARISE, TOOL, FunctionCall, Message
-from costgym.agents.strategies import CotAtN, PlanThenAct, ReAct, SearchSettings, read_plan
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import BROKEN, small_world, tool

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..simulators.errors import ConfigError
-from . import prompts
-from .llm.session import LlmSession
-from .llm.types import Play, SearchResult, Turn
-from .models.base import FINISH, PLAN, USER, VOTE, Message, to_json
+from ...simulators.errors import ConfigError
+from .. import prompts
+from ..models.base import FINISH, PLAN, USER, VOTE, Message, to_json
+from .session import LlmSession
+from .types import Play, SearchResult, Turn
 
 __all__ = ["CotAtN", "Dfsdt", "PlanThenAct", "ReAct", "SearchSettings", "TotDfs"]
 
