@@ -40,7 +40,8 @@ from .opencatp.rules import (
 )
 from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
-from .sessions.speaking import SessionReact, SimulatedSessionModel
+from .sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
+from .sessions.speaking import SimulatedSessionModel
 from .sessions.table import session_entries
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
@@ -76,6 +77,7 @@ class AgentEntry:
     privileged: bool = False  # it reads what no competitor can know, such as the luck of the episode: a bound, never ranked
     modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
     simulated: bool = False  # only the simulated model can be behind it
+    composes: bool = False  # a strategy, to which tool accesses can be added
 
     @property
     def playable(self) -> bool:
@@ -96,15 +98,17 @@ def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NU
     return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
 
 
-def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy]) -> AgentEntry:
+def _strategy(
+    name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy], env_id: str = TEXT
+) -> AgentEntry:
     """Return a strategy, to be composed with a language model and the tool accesses that its name adds."""
 
     def make(request: AgentRequest) -> Agent:
         _, suffixes = read_agent_name(request.name)
         access = [_ACCESS[suffix][1](request) for suffix in sorted(suffixes, key=list(_ACCESS).index)]
-        return LlmAgent(_model(request), make_strategy(request.search), access, request.name)
+        return LlmAgent(_model(request), make_strategy(request.search), access, request.name, env_id)
 
-    return AgentEntry(name, summary, (TEXT,), make)
+    return AgentEntry(name, summary, (env_id,), make, composes=True)
 
 
 def _planner(
@@ -121,18 +125,17 @@ def _planner(
 
 
 def _model(request: AgentRequest) -> LanguageModel:
-    return make_model(request.model) if isinstance(request.model, str) else request.model
+    if not isinstance(request.model, str):
+        return request.model
+    if request.env_id == SESSION_CHAT and is_simulated(request.model):
+        return SimulatedSessionModel(read_rates(request.model))
+    return make_model(request.model)
 
 
 def _prompted(request: AgentRequest) -> Planner:
     if is_simulated(request.model):
         return PromptPlanner(request.name, SimulatedPlanner())
     return PromptPlanner(request.name, _model(request))
-
-
-def _session_react(request: AgentRequest) -> Agent:
-    simulated = isinstance(request.model, str) and is_simulated(request.model)
-    return SessionReact(SimulatedSessionModel(read_rates(str(request.model))) if simulated else _model(request), request.search)
 
 
 def _simulated_deer(request: AgentRequest) -> Agent:
@@ -153,6 +156,8 @@ def _trained_by(module: str, maker: str, takes_model: bool = False) -> Callable[
 
 
 def _btp(request: AgentRequest, **without: Any) -> Btp:
+    if request.env_id == SESSION_CHAT:
+        return SessionBtp(replace(request.btp or BtpSettings(), **without))
     past, judge = request.experience, request.usefulness
     if isinstance(past, str | Path):
         # the stamp keeps a file that was written again from being taken for the one that was read
@@ -201,9 +206,10 @@ _AGENTS = (
     _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
     _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
     _strategy("react", "reason and act, one chain", ReAct),
-    AgentEntry("react", "reason and act, one chain to the session's end", (SESSION_CHAT,), _session_react),
+    _strategy("react", "reason and act, one chain to the session's end", SessionReact, SESSION_CHAT),
     _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
     _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),
+    _strategy("dfsdt", "a depth-first search for each query, of which nothing can be undone", SessionDfsdt, SESSION_CHAT),
     _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
     _strategy("plan-act", "one plan, then its steps", PlanThenAct),
     _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
@@ -292,7 +298,7 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
     found = [entry for entry in _AGENTS if entry.name == base]
-    composes = any(TEXT in entry.env_ids for entry in found)
+    composes = any(entry.composes for entry in found)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
     twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
     if not found or (suffixes and not composes) or not known or twice:
@@ -314,7 +320,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     trained = _trained(name)
     known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
-        if (env_id is None or env_id in entry.env_ids) and (not suffixes or TEXT in entry.env_ids):
+        fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
+        if fits and (env_id is None or env_id in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
 
@@ -324,18 +331,13 @@ def run_folder(name: str) -> Path:
     return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
 
 
-def needs_experience(name: str) -> bool:
-    """Return whether the agent plans from past uses of tools."""
-    return not _BTP.isdisjoint(read_agent_name(name)[1])
-
-
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     found = []
     for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
         if env_id is None or env_id in entry.env_ids:
             found.append(entry)
-            if entry in _AGENTS and TEXT in entry.env_ids:
+            if entry.composes:
                 found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
     return found
 
@@ -398,7 +400,10 @@ def make_planner(name: str) -> Planner:
     return agent.planner
 
 
-def _unknown(name: str, env_id: str | None) -> UnknownName:
+def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
+    if env_id == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, name.split("+")), None)):
+        known = ", ".join(entry.name for entry in agents(env_id))
+        return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
     return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
 
 
@@ -416,7 +421,8 @@ def _trained(name: str) -> AgentEntry | None:
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
     words = "; ".join(_ACCESS[suffix][0] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
-    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=not _BTP.isdisjoint(suffixes))
+    plans = TEXT in entry.env_ids and not _BTP.isdisjoint(suffixes)  # in a session its own calls are the experience
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=plans)
 
 
 Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action

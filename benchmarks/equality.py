@@ -4,8 +4,8 @@
     python benchmarks/equality.py --scenarios silent
     python benchmarks/equality.py --env compiled --forms default,legal,concurrent
 
-    python benchmarks/equality.py --env session --threads 1,2
-    python benchmarks/equality.py --env session-compiled
+    python benchmarks/equality.py --env session --forms default,concurrent --threads 1,2
+    python benchmarks/equality.py --env session-compiled --forms default,concurrent
 
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place.
 
@@ -13,7 +13,7 @@ A comparison is of one form of an environment on one number of threads; its step
 enforcement modes and budgets. Compared after every step: observations, rewards, ends, masks and all of `info` (costs, statuses,
 clocks, what is left of each budget), dtypes included. The first difference ends the run with its place. `--json` holds one
 report for each comparison; a new one replaces that of the same comparison. `--part 1/6` runs a sixth of the cases, and adds
-its counts to those of other parts.
+its counts to those of other parts. Where calls of sessions run side by side, a report counts what actions were taken.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import json
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
 }
 SCENARIOS["session"] = list(SESSIONS)
 BUDGETS["session"] = [None, {}, {"price": 60.0, "calls": 30}]
+SESSION_FORMS: dict[str, dict[str, Any]] = {"default": {}, "concurrent": {"concurrent": True}}
 for _cases in (SCENARIOS, BUDGETS):
     _cases["compiled"], _cases["session-compiled"] = _cases["marketplace"], _cases["session"]
 VIEWS: dict[str, dict[str, Any]] = {
@@ -82,7 +84,7 @@ for _view in ("session", "session-compiled"):
     VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnv, "choose": session_actions}
 
 
-RESULTS = Path(__file__).parent / "results" / "equality.json"
+RESULTS = Path(__file__).parent / "results"
 KEY = ("env", "form", "threads", "scenarios", "envs", "seed")
 """Fields of a report that say which comparison it is of."""
 Report = dict[str, Any]
@@ -91,20 +93,37 @@ Report = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", choices=list(VIEWS), default="marketplace")
-    parser.add_argument("--forms", default="default", help=f"of the marketplace, with commas between them: {', '.join(FORMS)}")
+    known = f"with commas between them: {', '.join(FORMS)}; of sessions: {', '.join(SESSION_FORMS)}"
+    parser.add_argument("--forms", default="default", help=known)
     parser.add_argument("--threads", default="1", help="numbers of threads of the native environment, with commas between them")
     parser.add_argument("--steps", type=int, default=1_000_000, help="of each comparison")
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scenarios", help="names, with commas between them; by default all that are compared")
     parser.add_argument("--part", default="1/1", help="K/N: every N-th case, from the K-th on")
-    parser.add_argument("--json", type=Path, default=RESULTS)
+    parser.add_argument("--json", type=Path, help="by default a file of results/, one for sessions and one for the others")
     options = parser.parse_args()
-    forms = options.forms.split(",")
-    if not set(forms) <= set(FORMS):
-        parser.error(f"--forms: expected some of {', '.join(FORMS)}, got {options.forms}")
+    forms, sessions = options.forms.split(","), options.env.startswith("session")
+    of_env = SESSION_FORMS if sessions else FORMS
+    if not set(forms) <= set(of_env):
+        parser.error(f"--forms: expected some of {', '.join(of_env)}, got {options.forms}")
+    path = options.json or RESULTS / ("equality_sessions.json" if sessions else "equality.json")
     for form, threads in itertools.product(forms, map(int, options.threads.split(","))):
-        keep(compare(options, form, threads), options.json)
+        keep(compare(options, form, threads), path)
+
+
+def counted(taken: Counter[str], generator: Any, observation: Any, mask: Any) -> Any:
+    """`session_actions`, with a count of what is done where calls run side by side; a call beside another one is hedged."""
+    actions, tools = session_actions(generator, observation, mask), observation["tools"].shape[1]
+    kinds = ("recall", "next", "wait", "pause")
+    for allowed, action in zip(mask, actions.tolist(), strict=True):
+        if not allowed[action]:
+            taken["masked"] += 1
+        elif action < tools:
+            taken["hedged call" if allowed[tools + 2] else "call"] += 1
+        else:
+            taken[kinds[action - tools] if action < tools + 4 else "cancel"] += 1
+    return actions
 
 
 def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
@@ -112,7 +131,7 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
 
     Args:
         options: of the command line.
-        form: of the marketplace.
+        form: of the environment.
         threads: of the native environment.
 
     Raises:
@@ -123,8 +142,11 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
     cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
     sessions = options.env.startswith("session")
-    view = VIEWS[options.env] if sessions else {**VIEWS[options.env], **FORMS[form]}
+    view = {**VIEWS[options.env], **(SESSION_FORMS if sessions else FORMS)[form]}
     met: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    if sessions and form == "concurrent":
+        view["choose"] = partial(counted, taken)
     begin = time.process_time()
     for number in range(part - 1, len(cases), parts):
         scenario, mode, enforcement, budget = cases[number]
@@ -154,6 +176,7 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
         "cases": compared,
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
         "last_statuses": statuses,
+        **({"actions": dict(sorted(taken.items()))} if taken else {}),
         "cpu_seconds": round(time.process_time() - begin, 1),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
@@ -182,7 +205,7 @@ def added(before: Report, now: Report) -> Report:
     if set(before["parts"].values()) != set(now["parts"].values()):
         raise SystemExit(f"expected parts of one division, found {before['parts']} and {now['parts']}")
     counts = {key: round(before[key] + now[key], 1) for key in ("steps", "cases", "cpu_seconds")}
-    sums = {key: dict(Counter(before[key]) + Counter(now[key])) for key in ("ends", "last_statuses")}
+    sums = {key: dict(Counter(before[key]) + Counter(now[key])) for key in ("ends", "last_statuses", "actions") if key in now}
     return {**now, **counts, **sums, "parts": {**before["parts"], **now["parts"]}}
 
 

@@ -114,6 +114,7 @@ class TalkEnv(BaseEnv[str, str]):
             tools=self._cards if self._short is None else tuple(self._short),
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
+            more=self.more_functions,
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class TextSeat(Seat):
     token_pricing: "TokenPricing | None" = None  #: what the model's tokens cost; None where they are free
     #: categories of the catalogue that more tools can be searched in; () where all tools are on offer
     categories: tuple[str, ...] = ()
+    more: tuple[ToolCard, ...] = ()  #: functions besides the tools, which cost nothing, such as the next query of a session
 
     def documentation(self) -> list[dict[str, Any]]:
         """The tools' function schemas, as chat models take them."""

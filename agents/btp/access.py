@@ -50,11 +50,14 @@ class Btp(ToolAccess):
 
     def reset(self, session: LlmSession) -> None:
         self._session = session
-        names = [function.name for function in session.candidates]
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
         self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
-        quotes = session.quotes()
-        estimates = self.experience.estimates(session.query, names, self.settings)
+        self.make_plan(session.query, [function.name for function in session.candidates])
+
+    def make_plan(self, query: str, names: Sequence[str]) -> None:
+        """Plan how often to use tools for a query; nothing is forbidden yet."""
+        quotes = self._session.quotes()
+        estimates = self.experience.estimates(query, names, self.settings)
         costs = [quotes[name] + self._reply for name in names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
         self.values = {name: value for name, (value, _) in zip(names, estimates, strict=True)}

@@ -75,6 +75,7 @@ class LlmSession:
         self._system = _PLAIN
         self.request = Message(USER, query)
         self.tools = seat.tools
+        self._more = _functions(Same(seat.more))
         for part in access:
             part.reset(self)
 
@@ -116,7 +117,7 @@ class LlmSession:
         functions: Sequence[Function] = self.candidates
         for part in self.access:
             functions = part.functions(functions)
-        return [*functions, FINISH]
+        return [*functions, *self._more, FINISH]
 
     def exhausted(self) -> bool:
         """Return whether no call is left."""
@@ -314,6 +315,7 @@ class LlmAgent(Agent):
         strategy: Makes a search of what it says.
         access: Tool accesses; those that filter tools stand before those that present them.
         name: Its name in results; by default the strategy's name and the accesses' suffixes.
+        env_id: The environment that it plays in, whose actions are words.
 
     >>> from costgym.agents.btp.access import Btp
     >>> agent = LlmAgent(Simulated(), ReAct(), access=[Btp(experience)])  # doctest: +SKIP
@@ -322,8 +324,14 @@ class LlmAgent(Agent):
     env_id = TEXT
 
     def __init__(
-        self, model: LanguageModel, strategy: Strategy, access: Sequence[ToolAccess] = (), name: str | None = None
+        self,
+        model: LanguageModel,
+        strategy: Strategy,
+        access: Sequence[ToolAccess] = (),
+        name: str | None = None,
+        env_id: str = TEXT,
     ) -> None:
+        self.env_id = env_id
         self._model, self.handles = wrap_model(model)
         self._strategy, self._access = strategy, tuple(access)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])

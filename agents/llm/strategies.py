@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...simulators.errors import ConfigError
 from .. import prompts
-from ..models.base import FINISH, PLAN, USER, VOTE, Message, to_json
+from ..models.base import FINISH, PLAN, USER, VOTE, Message, Reply, to_json
 from .session import LlmSession
 from .types import Play, SearchResult, Turn
 
@@ -131,7 +131,7 @@ class Dfsdt(LimitedSearch):
     name = "dfsdt"
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
-        search = _Search(session, self.settings)
+        search = TreeSearch(session, self.settings)
         yield from search.preorder([session.request], 0, self.settings.width)
         return search.ending
 
@@ -143,12 +143,12 @@ class TotDfs(LimitedSearch):
     usual = SearchSettings(depth=8, queries=30)  # 30 replies, as in BTP
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
-        search = _Search(session, self.settings)
+        search = TreeSearch(session, self.settings)
         yield from search.best_first([session.request], 0, self.settings.width)
         return search.ending
 
 
-class _Search:
+class TreeSearch:
     """A tree search under way; its methods return how many levels to go back."""
 
     def __init__(self, session: LlmSession, settings: SearchSettings) -> None:
@@ -196,10 +196,12 @@ class _Search:
         """Take one more step from here, with those before it in the context, and add it to them."""
         session = self.session
         asked = [*history, Message(USER, prompts.TRIED + " ".join(map(describe, tried)))] if tried else history
-        said = yield from session.ask(asked)
-        turn = yield from session.perform(said)
+        turn = yield from self._perform((yield from session.ask(asked)))
         tried.append(turn)
         return turn
+
+    def _perform(self, said: Reply) -> Play[Turn]:
+        return self.session.perform(said)
 
     def _ranked(self, history: list[Message], turns: list[Turn]) -> Play[list[Turn]]:
         """Best first, by votes over each pair in both orders; equals keep their order."""

@@ -1,18 +1,19 @@
 """Sessions in words: a rule that reads what a language model reads, and a language model without weights."""
 
-import re
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import encode_action
 from ...envs.seats import TextSeat
-from ...envs.sessions.chat import NEXT, RECALL
+from ...envs.sessions.base import NEXT, OTHERS, RECALL, WAIT
+from ...envs.sessions.chat import ASKED, ENDED, IN_FLIGHT, OFFERS
 from ...simulators.draws import stable_uniforms
 from ...simulators.status import Status
+from .. import prompts
 from ..base import SESSION_CHAT, Agent
-from ..llm.session import LlmAgent
-from ..llm.strategies import ReAct, SearchSettings
-from ..models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply, reply
+from ..llm.access import REGISTER
+from ..models.base import ACT, FINISH, Function, FunctionCall, Message, Reply, reply
 from ..models.simulated import SIMULATED, SimulatedRates
 
 MOST_CALLS = 3  # calls for one query, after which `SpokenCheapest` leaves it
@@ -25,22 +26,19 @@ class SpokenCheapest(Agent):
     env_id = SESSION_CHAT
 
     def reset(self, seat: TextSeat, observation: str, info: dict[str, Any], seed: int) -> None:
-        self._kinds = {tool.name: tool.category for tool in seat.tools}
         self._query, self._tried = -1, set[str]()
 
     def act(self, observation: str, info: dict[str, Any]) -> str:
         if info["query"] != self._query:
             self._query, self._tried = info["query"], set()
-        asked = observation.splitlines()[-1]
-        if "The fact is in memory" in asked:
+        if is_waiting(observation):
+            return encode_action(WAIT)  # one call at a time
+        asked = ASKED.search(observation)
+        if asked is not None and asked["known"]:
             return encode_action(RECALL)
-        kind = re.search(r"a fact of (kind \d+)", asked)
         left, quotes = info["budget_remaining_price"], info["quotes"]
-        serve = [
-            name
-            for name, price in quotes.items()
-            if kind and self._kinds[name] == kind[1] and name not in self._tried and price <= left
-        ]
+        offers = [name for name, _ in OFFERS.findall(asked["offers"])] if asked else []
+        serve = [name for name in offers if name not in self._tried and quotes[name] <= left]
         if not serve or len(self._tried) == MOST_CALLS:
             return encode_action(NEXT)
         chosen = min(serve, key=quotes.__getitem__)
@@ -48,10 +46,13 @@ class SpokenCheapest(Agent):
         return encode_action(chosen)
 
 
-_ASKED = re.compile(r"Query (\d+) of \d+, worth .*: a fact of kind \d+\.(.*) Tools and their prices: (.*)\.$")
+def is_waiting(observation: str) -> bool:
+    """Return whether calls are in flight, or have ended without a report."""
+    return any(line.startswith((IN_FLIGHT, ENDED)) for line in observation.splitlines())
+
+
 _OVER_BUDGET = f'"{Status.OVER_BUDGET.label}"'
-# a session ends by itself, so neither a long chain nor a thought ends it
-_UNTIL_THE_END = SearchSettings(depth=100_000, text_is_answer=False)
+_NO_TOOLS = (*OTHERS, REGISTER, FINISH.name)
 
 
 class SimulatedSessionModel:
@@ -59,8 +60,8 @@ class SimulatedSessionModel:
 
     It answers from memory where a fact is there, else calls any of the tools that serve and did not fail for this query, or the
     cheapest where it attends to prices. It leaves a query when every tool has failed, or when it tires. It keeps no notes from
-    query to query, as a model that is not asked to does not. Of the rates it has `attend_costs`, `wrong_tool`, `stubborn`,
-    `tire`.
+    query to query, as a model that is not asked to does not. A tool that it has to register it registers first. Of the rates
+    it has `attend_costs`, `wrong_tool`, `stubborn`, `tire`.
     """
 
     name = SIMULATED
@@ -70,42 +71,60 @@ class SimulatedSessionModel:
 
     def reset(self, seed: int) -> None:
         self._seed, self._count = seed, 0
-        self._query, self._failed = "", list[str]()
+        self._query, self._failed, self._meant = "", list[str](), ""  # the tool that it means to call, once it is registered
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        asked = _ASKED.search(messages[-1].content)
-        name = NEXT
-        if asked is not None and _OVER_BUDGET not in messages[-1].content:
-            name = self._choose(asked[1], asked[2], asked[3], [each.name for each in functions])
-        return reply(f"I call {name}.", [FunctionCall(name, "{}")], messages, functions)
+        name, arguments = self._next(messages, {function.name: function for function in functions})
+        return reply(f"I call {name}.", [FunctionCall(name, arguments)], messages, functions)
 
-    def _choose(self, query: str, known: str, offers: str, names: list[str]) -> str:
+    def _next(self, messages: Sequence[Message], shown: Mapping[str, Function]) -> tuple[str, str]:
+        """The function that it calls next, and its arguments."""
+        if is_waiting(messages[-1].content):
+            return WAIT, "{}"
+        asked = next((found for said in reversed(messages) if (found := ASKED.search(said.content))), None)
+        if asked is None or _OVER_BUDGET in messages[-1].content:
+            return NEXT, "{}"
+        if asked["number"] != self._query:
+            self._query, self._failed, self._meant = asked["number"], [], ""
+        if self._meant not in shown:
+            names = [name for name in shown if name not in _NO_TOOLS]
+            names += registrable(messages[0].content) if REGISTER in shown else []
+            told = messages[-1].content.startswith(prompts.TRIED)
+            self._meant = self._choose(bool(asked["known"]), asked["offers"], names, told)
+        name = self._meant
+        if REGISTER in shown and name not in (*shown, *_NO_TOOLS):
+            several = "names" in shown[REGISTER].parameters["properties"]
+            return REGISTER, json.dumps({"names": [name]} if several else {"name": name})
+        self._meant = ""
+        if name not in (*self._failed, *_NO_TOOLS):
+            self._failed.append(name)  # if it works, the next query comes
+        return name, "{}"
+
+    def _choose(self, known: bool, offers: str, names: Sequence[str], told: bool) -> str:
+        """A tool for the query, of those named, or another way to go on; `told` that another step is wanted than before."""
         price, wrong, stubborn, tires, place = stable_uniforms(5, 8 * self._count, self._seed, "simulated session")
         self._count += 1
-        if query != self._query:
-            self._query, self._failed = query, []
         if known:
             return RECALL
         rates = self.rates
-        prices: dict[str, float] = {name: float(at) for name, at in re.findall(r"(\S+) \(([\d.]+)\)", offers)}
+        prices: dict[str, float] = {name: float(at) for name, at in OFFERS.findall(offers) if name in names}
         fresh = [name for name in prices if name not in self._failed]
         if not fresh or (self._failed and tires < rates.tire * len(self._failed)):
             return NEXT
-        if self._failed and stubborn < rates.stubborn:
+        if not told and stubborn < rates.stubborn and self._failed and self._failed[-1] in names:
             return self._failed[-1]
         if wrong < rates.wrong_tool:
-            fresh = [name for name in names if name not in prices and name not in (RECALL, NEXT, "finish")] or fresh
+            fresh = [name for name in names if name not in prices] or fresh
         chosen = fresh[int(place * len(fresh))]
-        if price < rates.attend_costs and chosen in prices:
-            chosen = min(fresh, key=prices.__getitem__)
-        self._failed.append(chosen)  # if it works, the next query comes
-        return chosen
+        return min(fresh, key=prices.__getitem__) if price < rates.attend_costs and chosen in prices else chosen
 
 
-class SessionReact(LlmAgent):
-    """ReAct in a session, as one chain to its end."""
-
-    env_id = SESSION_CHAT
-
-    def __init__(self, model: LanguageModel, search: SearchSettings | None = None) -> None:
-        super().__init__(model, ReAct(search or _UNTIL_THE_END))
+def registrable(system: str) -> list[str]:
+    """The tools that a system message says may be registered."""
+    found: list[str] = []
+    for line in system.splitlines():
+        if line.startswith(prompts.NAMES):
+            found += line.removeprefix(prompts.NAMES).split(", ")
+        elif line.startswith("- "):
+            found.append(line[2:].partition(":")[0])
+    return found

@@ -39,10 +39,10 @@ def make_player(
     entry = find_agent(agent, env_id)
     env_id = env_id or entry.env_id
     if usefulness is not None and not entry.needs_experience:
-        raise ConfigError("--usefulness", f"{agent} does not judge results; only agents with +btp do")
+        raise ConfigError("--usefulness", f"{agent} does not judge results; only agents with +btp do, outside sessions")
     arguments = options.arguments(env_id, model, prices)
     if experience is not None and not entry.needs_experience:
-        raise ConfigError("--experience", f"{agent} does not plan from past uses; only agents with +btp do")
+        raise ConfigError("--experience", f"{agent} does not plan from past uses; only agents with +btp do, outside sessions")
     past: Experience | None = None
     judge = None if usefulness is None else load_usefulness(usefulness)
     if entry.needs_experience and experience is not None and Path(experience).is_file():

@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Generic
 
 import gymnasium as gym
 
 from ...simulators.bounds import refuse
+from ...simulators.calls import Call
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.ledger import Budget, Enforcement
 from ...simulators.oracle.optimum import Optimum
@@ -15,6 +17,7 @@ from ...simulators.sessions.episode import SessionEpisode, session_world
 from ...simulators.sessions.informed import value_bound
 from ...simulators.sessions.redraw import redraw_session
 from ...simulators.sessions.rules import FAILURES, SessionRules
+from ...simulators.status import Status
 from ...simulators.tasks import Task
 from ..base import ActType, BaseEnv, ObsType, no_episode
 from ..tool_world import Named, named_scenario
@@ -22,6 +25,14 @@ from ..tool_world import Named, named_scenario
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
 """Numbers of the sessions of each split."""
+PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
+RECALL, NEXT, WAIT, PAUSE, CANCEL = OTHERS = ("recall", "next_query", "wait", "pause", "cancel")
+"""Actions that are not calls; the last three where calls run side by side."""
+_REFUSED = {
+    RECALL: "nothing is remembered for this query",
+    WAIT: "no call is in flight",
+    CANCEL: "no call of this tool is in flight",
+}
 
 
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -51,6 +62,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `success_share` | Share of the value from which a session counts as a success. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. `None`: 10 for each query. |
+    | `concurrent` | A call only starts a tool; `wait`, `pause` and `cancel` are actions. Else a step is a call and its end. |
     | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
@@ -79,7 +91,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     world_kind = "sessions"
     computes_limits = True
-    concurrent = False  # calls run side by side
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
 
     def __init__(
@@ -104,6 +115,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         success_share: float = 0.5,
         cost: str = "price",
         max_steps: int | None = None,
+        concurrent: bool = False,
         render_mode: str | None = None,
     ) -> None:
         given: dict[str, Any] = {
@@ -125,6 +137,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
                 raise UnknownName(what, str(name), known)
         if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
             raise ConfigError("max_steps", f"expected a positive whole number or None, got {max_steps!r}")
+        if not isinstance(concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
+        self.concurrent = concurrent  # calls run side by side
         self._given_budget = None if budget is None else Budget.one(budget, "budget")
         self._set_up(split, self._given_budget or Budget(), cost, render_mode)
         self.numbers = SPLITS[split]
@@ -167,6 +182,22 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise no_episode()
         return episode
 
+    def _do(self, episode: SessionEpisode, what: str, slot: int = -1) -> Call | None:
+        """Play an action that is not a call: one of `OTHERS`, of which `CANCEL` is about the tool in a slot. Returns the call
+        that ended, was cut off, or stands in the log for a refusal; None where there is no such call."""
+        if what == NEXT:
+            episode.skip()
+        elif what == RECALL and episode.remembered_s is not None:
+            episode.recall()
+        elif what == PAUSE or (what == WAIT and episode.can_wait):
+            return episode.pause(PAUSE_S if what == PAUSE else inf)
+        elif what == CANCEL and (call := episode.oldest(slot)) is not None:
+            episode.cancel(call)
+            return call
+        else:
+            return episode.submit(-1, None, Status.FORBIDDEN, _REFUSED[what])
+        return None
+
     def _reward(self, episode: SessionEpisode, value: float, price: float) -> float:
         """What came since the session had brought this value and cost this price."""
         reward = episode.value - value - (episode.ledger.price - price if self.reward == "value-minus-price" else 0.0)
@@ -202,9 +233,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         `simulators.sessions.informed.value_bound`."""
         episode = self._playing()
         limits = episode.budget if budget is None else budget
-        price, seconds = (float("inf") if limit is None else float(limit) for limit in (limits.price, limits.seconds))
+        price, seconds = (inf if limit is None else float(limit) for limit in (limits.price, limits.seconds))
         if self.concurrent:
-            seconds = float("inf")  # step 4 of the bound's proof is about calls that follow one another
+            seconds = inf  # step 4 of the bound's proof is about calls that follow one another
         return Optimum((), (), 0.0, 0.0, False, False, value_bound(episode.session, price, seconds), 0.0)
 
     # -- records -------------------------------------------------------------------------------------------------------------
@@ -215,9 +246,10 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def world_settings(self) -> dict[str, Any]:
         limits = {} if self._given_budget is None else {"budget": self._given_budget.as_dict()}
+        form = {"concurrent": True} if self.concurrent else {}
         return {
             **limits, "split": self.split, "reward": self.reward, "enforcement": self.enforcement,
-            "max_steps": self._given_steps,
+            "max_steps": self._given_steps, **form,
         }  # fmt: skip
 
     @classmethod

@@ -1,26 +1,49 @@
 """A session as text: `costgym/MarketplaceSessionChat-v0`."""
 
+import re
 from typing import Any
 
+from ...simulators.calls import Call, in_flight
 from ...simulators.episode import Episode
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.status import Status
 from ...simulators.tools import ToolCard
 from ..actions import Action, ToolCall
 from ..chat import TalkEnv
-from .base import SessionBase
+from .base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase
 
-RECALL, NEXT = "recall", "next_query"
 _ABOUT = {
     RECALL: "Answer the present query from memory, for nothing. An answer that is out of date loses the query.",
     NEXT: "Leave the present query, whose value is lost, and go to the next one.",
+    WAIT: "Go to the end of the next call.",
+    PAUSE: "Go to the end of the next call, but for a second at most.",
+    CANCEL: "Cut off the oldest call of a tool that is in flight; it bills what it has used.",
 }
-_NO_ARGUMENTS = {"type": "object", "properties": {}}
+_NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+_TOOL = {"type": "object", "properties": {"tool": {"type": "string", "description": "name of the tool"}}, "required": ["tool"]}
+_FUNCTIONS = tuple(
+    ToolCard(name, about, "", "", name, _TOOL if name == CANCEL else _NO_ARGUMENTS) for name, about in _ABOUT.items()
+)
 INTRODUCTION = (
     "Answer {queries} queries, one after the other, with one budget of {price:g} credits and {seconds:g} s for all of them. "
     "Call a tool for the kind that a query asks for; a right answer passes the query, and the next one comes. "
     "`recall` answers from memory, `next_query` leaves a query, `finish` ends the session."
 )
+SIDE_BY_SIDE = (
+    " A call only starts its tool, and runs on when its query is over. `wait` goes to the next end of a call, `pause` does so "
+    "for a second at most, `cancel` cuts a call off."
+)
+ASKED = re.compile(
+    r"Query (?P<number>\d+) of (?P<queries>\d+), worth (?P<value>[\d.]+): a fact of (?P<kind>kind \d+)\.(?P<known>.*)"
+    r" Tools and their prices: (?P<offers>.*)\.$"
+)
+"""The line that asks a query, as `SessionChatEnv` writes it."""
+OFFERS = re.compile(r"(\S+) \(([\d.]+)\)")
+"""A tool and its price in that line."""
+PASSED = "The query passed."
+_PASSED = ("The query did not pass.", PASSED)
+IN_FLIGHT, ENDED = "In flight: ", "Calls that have ended without a report: "
+"""How the lines about calls side by side begin."""
 
 
 class SessionChatEnv(SessionBase[str, str], TalkEnv):
@@ -46,9 +69,21 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
 
     A call of a tool that does not serve the present query is refused, as is `recall` where nothing is remembered.
 
+    With `concurrent=True` a call only starts the tool and takes no simulated time, as in `MarketplaceSession-v0`, and there are
+    more actions. A call runs on when its query is over: its price is due when it ends, and what it brings is remembered.
+
+    | action | effect |
+    | --- | --- |
+    | `{"name": "wait"}` | Go to the end of the next call; refused while there is none to come. |
+    | `{"name": "pause"}` | The same, but for a second at most. |
+    | `{"name": "cancel", "arguments": {"tool": "tool_07"}}` | Cut off a tool's oldest call, which bills what it has used. |
+
     ## Observation space
 
     A string: how the calls ended, and the present query with its kind, its value, the tools that serve it and their prices.
+    With `concurrent=True` a line before the query says which tools have calls in flight: how many, how long the oldest has
+    been, and how many are for another fact than the present query's; another line counts the calls that have ended and that
+    no `wait` has told of.
 
     ## Rewards
 
@@ -71,11 +106,11 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
     """
 
     episode_state = ("episode",)
-    more_functions = tuple(ToolCard(name, about, "", "", name, _NO_ARGUMENTS) for name, about in _ABOUT.items())
     currency = "credits"
 
     def __init__(self, max_observation: int = 2048, **settings: Any) -> None:
         super().__init__(**settings)
+        self.more_functions = _FUNCTIONS if self.concurrent else _FUNCTIONS[:2]
         self._listen(max_observation)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -91,6 +126,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         episode = self._playing()
         price, seconds = (float("inf") if limit is None else limit for limit in (episode.budget.price, episode.budget.seconds))
         rules = INTRODUCTION.format(queries=self.rules.queries, price=price, seconds=seconds)
+        rules += SIDE_BY_SIDE if self.concurrent else ""
         return self._asked(episode) if episode.calls or episode.query else f"{rules}\n{self._asked(episode)}"
 
     def _asked(self, episode: SessionEpisode) -> str:
@@ -104,37 +140,82 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
             if session.offers[slot.index] == episode.capability
         )
         place = f"Query {query + 1} of {self.rules.queries}, worth {session.value[query]:g}"
-        return f"{place}: a fact of kind {episode.capability + 1}.{known} Tools and their prices: {offers}."
+        asked = f"{place}: a fact of kind {episode.capability + 1}.{known} Tools and their prices: {offers}."
+        return "\n".join([*self._running(episode), asked])
+
+    def _running(self, episode: SessionEpisode) -> list[str]:
+        """Lines about the calls that run side by side: those in flight, and how many have ended without a report."""
+        fact, lines = episode.session.fact, [f"{ENDED}{len(episode.unread)}."] if episode.unread else []
+        tools: dict[str, list[Call]] = {}
+        for call in in_flight(episode) if self.concurrent else ():
+            tools.setdefault(call.tool, []).append(call)
+        said = []
+        for tool, calls in tools.items():
+            other = sum(fact[call.version] != fact[episode.query] for call in calls)
+            since = f"{len(calls)} call{'s'[: len(calls) > 1]}, {episode.now_s - calls[0].submitted_s:.1f} s"
+            said.append(f"{tool} ({since}{f', {other} for another fact' if other else ''})")
+        return [f"{IN_FLIGHT}{', '.join(said)}.", *lines] if said else lines
 
     def _act(self, episode: Episode, action: Action) -> str:
         assert isinstance(episode, SessionEpisode)
-        if action.kind != "call":
+        waits = self.concurrent and action.kind == WAIT
+        if action.kind != "call" and not waits:
             return super()._act(episode, action)
-        *before, (tool, status, text) = [self._do(episode, call) for call in action.calls if not episode.over]
+        calls = (ToolCall(WAIT),) if waits else action.calls
+        *before, (tool, status, text) = [self._made(episode, call) for call in calls if not episode.over]
         self._results = [*before, (tool, status, f"{text}\n{self._asked(episode)}")]
         return "\n".join(text for _, _, text in self._results)
 
-    def _do(self, episode: SessionEpisode, asked: ToolCall) -> tuple[str, Status, str]:
-        """Make a call, answer from memory or leave the query; what it was, how it ended, and in words."""
-        if asked.status is None and asked.name == NEXT:
-            episode.skip()
-            return NEXT, Status.OK, "The query is left."
-        if asked.status is None and asked.name == RECALL and episode.remembered_s is not None:
-            right = episode.recall()
-            return RECALL, Status.OK, "The query passed." if right else "The answer was out of date; the query is lost."
-        slot = self._slots.get(asked.name, -1)
-        if asked.status is None and asked.name == RECALL:
-            call = episode.submit(-1, None, Status.FORBIDDEN, "nothing is remembered for this query")
-        elif asked.status is None and slot >= 0 and episode.session.offers[slot] != episode.capability:
+    def _made(self, episode: SessionEpisode, asked: ToolCall) -> tuple[str, Status, str]:
+        """Play a call or another action; what it was, how it ended, and in words."""
+        query, name = episode.query, asked.name
+        if asked.status is None and any(name == function.name for function in self.more_functions):
+            tool = str(asked.arguments.get("tool"))
+            if name == CANCEL and tool not in self._slots:
+                problem = f"tool: expected the name of a tool, got {tool[:80]!r}"
+                call = episode.submit(-1, None, Status.INVALID_ARGUMENTS, problem)
+            else:
+                ended = self._do(episode, name, self._slots.get(tool, -1))
+                if ended is None:
+                    return name, Status.OK, self._said(episode, name)
+                if ended.slot >= 0:
+                    return ended.tool, ended.status, self._told(episode, ended, query)
+                call = ended
+        elif asked.status is None and (slot := self._slots.get(name, -1)) >= 0 and not self._serves(episode, slot):
             call = episode.submit(slot, None, Status.FORBIDDEN, "the tool does not serve this kind of query")
         else:
             submitted = self._submit(episode, asked)
             assert not isinstance(submitted, str)
-            query = episode.query
+            if self.concurrent and submitted.k:
+                return name, Status.OK, f"{name} is in flight."
             call = episode.settle(submitted)
-            if episode.query > query:
-                return asked.name, call.status, "The query passed."
-        return call.tool or asked.name[:80], call.status, f"{self._cut(episode.content(call))} The query did not pass."
+            if episode.query > query and call.k:
+                return name, call.status, PASSED
+        text = f"{self._cut(episode.content(call))} {_PASSED[episode.query > query]}"
+        return call.tool or name[:80], call.status, text
+
+    def _serves(self, episode: SessionEpisode, slot: int) -> bool:
+        return int(episode.session.offers[slot]) == episode.capability
+
+    def _said(self, episode: SessionEpisode, name: str) -> str:
+        """What came of an action that is about no call."""
+        if name == NEXT:
+            return "The query is left."
+        if name == RECALL:
+            return PASSED if episode.passed[-1] else "The answer was out of date; the query is lost."
+        return "No call has ended."
+
+    def _told(self, episode: SessionEpisode, call: Call, query: int) -> str:
+        """How a call beside others ended, and what came of the query, which was this one before."""
+        if call.status is Status.CANCELLED:
+            return f"{call.tool} is cut off; it cost {call.price:g}."
+        ended = f"{call.tool} has ended: {self._cut(episode.content(call))}"
+        if episode.query > query or call.version == query:
+            return f"{ended} {_PASSED[episode.query > query]}"
+        fact = int(episode.session.fact[call.version])
+        found = episode.memory.get(fact, (0.0, -1))[1] == call.version
+        brought = "what it brought is remembered" if found else "it brought nothing"
+        return f"{ended} It was for query {call.version + 1}; {brought}."
 
     def _outcome(self, episode: Episode) -> tuple[float, bool, bool]:
         assert isinstance(episode, SessionEpisode)

@@ -7,19 +7,18 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.calls import Call, in_flight
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.calls import Call
+from ...simulators.errors import UnknownName
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import Status
 from ..base import checked_action
 from ..compiled import Compiled, CompiledChoice
 from ..seats import Seat
-from .base import SessionBase
+from .base import CANCEL, OTHERS, SessionBase
 from .features import MEMORIES, Features, boxes, column_names
 
 MASKS = ("useful", "legal")
-PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 Observation = dict[str, NDArray[np.float32]]
 
 
@@ -32,7 +31,7 @@ class SessionSeat(Seat):
     recall_action: int  # answer from memory
     next_action: int  # go to the next query
     wait_action: int | None = None  # wait for the next call's end
-    pause_action: int | None = None  # the same, for `PAUSE_S` at most
+    pause_action: int | None = None  # the same, for a second at most
     cancel_action: int | None = None  # cut off a call of the first tool; the next action does so for the second, and so on
 
 
@@ -172,7 +171,6 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
 
     | argument | meaning |
     | --- | --- |
-    | `concurrent` | A call only starts a tool; `wait`, `pause` and `cancel` are actions. Else a step is a call and its end. |
     | `memory` | `"counts"` shows the agent's own counts and means for each slot, `"raw"` the last call's end alone. |
     | `mask` | `"useful"` masks calls that cannot serve the present query, `"legal"` does not. |
     | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
@@ -189,17 +187,14 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         self,
         memory: str = "counts",
         mask: str = "useful",
-        concurrent: bool = False,
         compiled: Compiled = "auto",
         **settings: Any,
     ) -> None:
-        if not isinstance(concurrent, bool):
-            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         for what, name, known in (("memory", memory, MEMORIES), ("mask", mask, MASKS)):
             if name not in known:
                 raise UnknownName(what, str(name), known)
         super().__init__(**settings)
-        self.memory, self.mask, self.concurrent = memory, mask, concurrent
+        self.memory, self.mask, concurrent = memory, mask, self.concurrent
         self.column_names = column_names(self.rules, memory, concurrent)
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
         self.wait_action, self.pause_action, self.cancel_action = (
@@ -229,22 +224,13 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
             return self._observe(episode), 0.0, True, False, self._info(episode)
         self._steps += 1
         value, price = episode.value, episode.ledger.price
-        if number == self.next_action:
-            episode.skip()
-        elif number == self.recall_action and episode.remembered_s is not None:
-            episode.recall()
-        elif number < self.rules.tools:
+        if number < self.rules.tools:
             self._call(episode, number)
-        elif self._ends(episode, number):
-            if isinstance(call := episode.wait(), Call):
-                self._take(episode, call)
-        elif number == self.pause_action:
-            episode.advance(PAUSE_S)
-        elif call := self._running(episode, number):
-            episode.cancel(call)
-            self._status = call.status
         else:
-            self._status = episode.submit(-1, None, Status.FORBIDDEN).status
+            what = OTHERS[min(number - self.rules.tools, len(OTHERS) - 1)]
+            call = self._do(episode, what, number - (self.cancel_action or number))
+            if call is not None:
+                self._take(episode, call, reported=what != CANCEL)
         reward = self._reward(episode, value, price)
         truncated = not episode.over and self._steps >= self.max_steps
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
@@ -262,21 +248,11 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         else:
             self._take(episode, call)
 
-    def _take(self, episode: SessionEpisode, call: Call) -> None:
+    def _take(self, episode: SessionEpisode, call: Call, reported: bool = True) -> None:
+        """Take in how a call ended or was refused; of one that is cut off nothing is learnt."""
         self._status = call.status
-        self._features.take(call, episode)
-
-    def _ends(self, episode: SessionEpisode, action: int) -> bool:
-        """Return whether an action goes to the end of a call, or of one that was not reported yet."""
-        if action == self.pause_action:
-            return bool(episode.unread) or (episode.in_flight > 0 and episode.clock.peek() <= episode.now_s + PAUSE_S)
-        return action == self.wait_action and episode.can_wait
-
-    def _running(self, episode: SessionEpisode, action: int) -> Call | None:
-        """The call that an action cancels: the oldest in flight of its tool."""
-        if self.cancel_action is None or action < self.cancel_action:
-            return None
-        return next((call for call in in_flight(episode) if call.slot == action - self.cancel_action), None)
+        if reported:
+            self._features.take(call, episode)
 
     def _observe(self, episode: SessionEpisode) -> Observation:
         return self._features.observe(episode, self._steps / self.max_steps)
@@ -317,8 +293,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return mask
 
     def world_settings(self) -> dict[str, Any]:
-        form = {"concurrent": True} if self.concurrent else {}
-        return {**super().world_settings(), "memory": self.memory, "mask": self.mask, **form}
+        return {**super().world_settings(), "memory": self.memory, "mask": self.mask}
 
     def seat(self, env_id: str, examples: int = 0) -> SessionSeat:
         return SessionSeat(

@@ -12,6 +12,7 @@ from ...envs.actions import FINISH as FINISH_NAME
 from ...envs.actions import RESERVED, count_tokens, encode_action
 from ...envs.base import base_env
 from ...envs.registration import make
+from ...envs.sessions.base import CANCEL
 from ...simulators.calls import Usage
 from ...simulators.draws import stable_integer
 from ...simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
@@ -163,11 +164,15 @@ class ToolEpisode:
         if ending is not None:
             self._step(encode_action(FINISH_NAME, ending.read() or {}, self._usage(calls, usage)))
             return [Answer("The task has ended.", False)] * len(calls)
-        asked = [{"name": tool_name(each.name), "arguments": each.arguments} for each in calls]
+        own = [function.name for function in self.functions]
+        asked = [{"name": tool_name(each.name, own), "arguments": each.arguments} for each in calls]
         action: dict[str, Any] = asked[0] if len(asked) == 1 else {"calls": asked}
         info = self._step(json.dumps({**action, "usage": self._usage(calls, usage)._asdict()}, default=str))
         told = self.env.visible_info(info)["results"]
-        answers = [Answer(each["text"], each["status"] != "ok") for each in told]
+        answers = [
+            Answer(each["text"], each["status"] != "ok" and (each["status"], call.name) != ("cancelled", CANCEL))
+            for each, call in zip(told, calls, strict=False)
+        ]
         if info["news"] and answers:
             answers[-1] = Answer(f"{answers[-1].text}\n{NEWS}{'; '.join(info['news'])}", answers[-1].failed)
         answers += [Answer("The episode has ended.", True)] * (len(calls) - len(answers))
@@ -321,9 +326,9 @@ class TextWorld:
         return ToolEpisode.of_row(row, scenario=self.scenario, budget=self.budget, **self.columns)
 
 
-def tool_name(name: object) -> str:
-    """The name under which a model's call is played: waiting and thinking are not functions, and no tool has these names."""
-    return f"{name}?" if name in RESERVED else str(name)
+def tool_name(name: object, own: Sequence[str] = ()) -> str:
+    """The name under which a model's call is played: waiting and thinking are no functions unless the episode has its `own`."""
+    return f"{name}?" if name in RESERVED and name not in own else str(name)
 
 
 def text_prompt(episode: ToolEpisode) -> list[dict[str, str]]:

@@ -184,7 +184,7 @@ def _chat(session: Session) -> "MarketplaceChatEnv":
 
 
 def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
-    """List the candidates with their prices, then the four further tools."""
+    """List the candidates with their prices, then the further tools."""
     currency = env.currency
     quotes, found = env.quotes(), []
     for tool in env.candidates:
@@ -201,8 +201,10 @@ def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
                 _meta={"costgym/price": price, "costgym/currency": currency, "costgym/category": tool.category},
             )
         )
-    more = (_own(tool.name, tool.description) for tool in env.more_functions)
-    return [*found, *more, *OURS]
+    own = [(each.name, each.description, dict(each.parameters)) for each in env.more_functions]
+    more = [_own(name, about, takes["properties"], *takes.get("required", ())) for name, about, takes in own]
+    named = [tool.name for tool in more]
+    return [*found, *more, *(tool for tool in OURS if tool.name not in named)]  # a session has a `wait` of its own
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
@@ -227,7 +229,7 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
     text = answer["observation"]["text"]
     calls = episode.calls[before:]
     failed = False
-    if calls:
+    if calls and calls[-1].finished_s >= 0.0:  # how a call in flight ends is not to be told
         figures["status"] = seen(calls[-1].status).label
         failed = calls[-1].status not in LOOKS_OK
         if not text:

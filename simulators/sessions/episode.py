@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from ..calls import Call, Candidate
+from ..calls import Call, Candidate, in_flight
 from ..draws import Draws
 from ..episode import Episode
 from ..failures import BurstTimes, Chain
@@ -188,6 +188,27 @@ class SessionEpisode(Episode):
             self.memory[fact], self.checked_s[fact] = (call.finished_s, query), call.finished_s
             if fact == session.fact[self.query]:
                 self._end_query(True)
+
+    # -- calls side by side ----------------------------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> Call | None:
+        """Go to the next end of a call, for so many seconds at most; return that call, None where no call ends by then."""
+        if not self.unread and not (self.in_flight > 0 and self.clock.peek() <= self.now_s + seconds):
+            self.advance(seconds)
+            return None
+        ended = self.wait()
+        return ended if isinstance(ended, Call) else None
+
+    def oldest(self, slot: int) -> Call | None:
+        """The oldest call of a tool that is in flight, which is the one to cancel; None where none is."""
+        return next((call for call in in_flight(self) if call.slot == slot), None)
+
+    def _advance(self, seconds: float) -> None:
+        # thinking takes no time here, so that it must not let calls end that end at this very moment: in numbers they would not
+        if seconds > 0.0:
+            super()._advance(seconds)
+
+    # -- value and end ---------------------------------------------------------------------------------------------------
 
     @property
     def value_share(self) -> float:

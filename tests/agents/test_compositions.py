@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLANS, TEXT
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLANS, SESSION_CHAT, TEXT
 from costgym.agents.classic import GreedyAgent
 from costgym.agents.opencatp.base import PlanAgent, PlanCaller
-from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
+from costgym.agents.registry import agent_names, agents, find_agent, make_agent, read_agent_name
 from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.play.experience import ExperienceSettings, collect_experience
 from costgym.simulators.errors import UnknownName
@@ -46,7 +46,7 @@ def test_episodes_end_add_up_and_repeat_themselves(name, env, experience):
         assert again == actions
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if needs_experience(name)])
+@pytest.mark.parametrize("name", [name for name in NAMES if find_agent(name).needs_experience])
 def test_a_plan_is_never_exceeded_and_neither_is_the_budget(name, env, experience):
     agent = make_agent(name, experience=experience)
     for number in env.numbers:
@@ -110,15 +110,16 @@ def test_an_unknown_model_is_refused():
 
 def test_every_name_makes_its_agent():
     asked = {"deer", "zero-shot", "few-shot", "hugginggpt", "hydra"}
-    for env_id in (NUMERIC, TEXT, DECISION, PLANS, PLAN_CALLS):
+    for env_id in (NUMERIC, TEXT, DECISION, PLANS, PLAN_CALLS, SESSION_CHAT):
         assert agent_names(env_id)
         for entry in agents(env_id):
             if is_zoo(entry.name):
                 continue  # needs torch; tests of the zoo play them
             agent = make_agent(entry.name, env_id)
             assert (agent.name, agent.env_id) == (entry.name, env_id)
-            assert agent.model == ("simulated" if env_id == TEXT or entry.name in asked else "")
-            assert find_agent(entry.name, env_id) == entry and entry.needs_experience == needs_experience(entry.name)
+            assert agent.model == ("simulated" if entry.composes or entry.name in asked else "")
+            assert find_agent(entry.name, env_id) == entry
+            assert entry.needs_experience == ("+btp" in entry.name and env_id == TEXT)
     assert len(agent_names()) == len(set(agent_names()))
     assert set(agent_names()) == {entry.name for entry in agents()}
 

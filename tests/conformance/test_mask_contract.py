@@ -29,6 +29,12 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
 PAGE = Path(__file__).parents[2] / "docs/environments/index.md"
 UNKNOWN = '{"name": "no_such_function", "arguments": {}}'
 """What text environments, which have no mask, refuse."""
+TEXTS: list[tuple[str, dict[str, Any]]] = [
+    *((env_id, {}) for env_id in costgym.ENV_IDS if "Chat" in env_id),
+    ("costgym/MarketplaceSessionChat-v0", {"concurrent": True}),
+]
+IDLE = ("recall", "wait", "cancel")
+"""What a session in words refuses where nothing is remembered or in flight."""
 NO_ACTIONS = (999, -1, 1.7, "3", True, None, np.array([0]), np.float32(1.0), np.bool_(True))
 
 
@@ -69,17 +75,21 @@ def test_a_forbidden_action_takes_the_gateway_s_time_and_nothing_else(env_id: st
     assert seen > 5
 
 
-def refused_texts(env_id: str) -> Iterator[tuple[Any, None, str]]:
-    """A text environment at its start, and a text that it refuses."""
-    env = costgym.make(env_id, disable_env_checker=True)
+def refused_texts(env_id: str, settings: dict[str, Any]) -> Iterator[tuple[Any, None, str]]:
+    """A text environment at its start, and texts that it refuses."""
+    env = costgym.make(env_id, disable_env_checker=True, **settings)
     env.reset(seed=0)
     yield env, None, UNKNOWN
+    for name in IDLE if settings else ():
+        yield env, None, json.dumps({"name": name, "arguments": {"tool": "tool_00"}})
+    if settings:
+        yield env, None, json.dumps({"name": "cancel", "arguments": {"tool": 7}})
 
 
 def table_row(env_id: str, settings: dict[str, Any]) -> str:
     """A row of the table on the environments' page: what refused actions did."""
     did: dict[str, set[str]] = {name: set() for name in ("status", "seconds", "price", "reward", "ends")}
-    for env, _, action in forbidden_steps(env_id, settings) if env_id in NUMERIC else refused_texts(env_id):
+    for env, _, action in forbidden_steps(env_id, settings) if env_id in NUMERIC else refused_texts(env_id, settings):
         if base_env(env).account().in_flight:
             continue  # what is on its way may end meanwhile
         observation, reward, terminated, truncated, info = env.step(action)
@@ -96,8 +106,7 @@ def table_row(env_id: str, settings: dict[str, Any]) -> str:
 
 
 def test_the_page_says_what_every_environment_does_with_a_masked_action() -> None:
-    forms = [*FORMS, *((env_id, {}) for env_id in costgym.ENV_IDS if env_id not in NUMERIC)]
-    rows = [table_row(env_id, settings) for env_id, settings in sorted(forms, key=str)]
+    rows = [table_row(env_id, settings) for env_id, settings in sorted([*FORMS, *TEXTS], key=str)]
     table = "\n".join(["| environment | arguments | status | seconds | price | reward | ends |", "| --- " * 7 + "|", *rows])
     assert table in PAGE.read_text(), f"{PAGE} is to hold this table:\n{table}"
 

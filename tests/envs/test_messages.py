@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from costgym.simulators.errors import CostGymError
 from costgym.simulators.ledger import Budget
 
 NUMERIC, SESSION, CALLS = "costgym/Marketplace-v0", "costgym/MarketplaceSession-v0", "costgym/OpenCATPCalls-v0"
+SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     (NUMERIC, {"budgets": {"price": 20}}, "unknown argument of costgym/Marketplace-v0 'budgets'; nearest: budget"),
     (NUMERIC, {"budget": "20"}, "expected RESOURCE=LIMIT"),
@@ -40,6 +42,8 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     (SESSION, {"drift": 2}, "drift"),
     (SESSION, {"memory": "count"}, "nearest: counts; known: counts, raw"),
     (SESSION, {"concurrent": "yes"}, "concurrent: expected true or false, got 'yes'"),
+    (SESSION_CHAT, {"concurrent": 1}, "concurrent: expected true or false, got 1"),
+    (SESSION_CHAT, {"memory": "raw"}, "unknown argument of costgym/MarketplaceSessionChat-v0 'memory'"),
     (SESSION, {"max_steps": "10"}, "max_steps: expected a positive whole number or None, got '10'"),
 ]
 AGENTS: list[tuple[Any, str]] = [
@@ -51,6 +55,31 @@ AGENTS: list[tuple[Any, str]] = [
     (lambda observation, info: "finish", "action: expected a whole number from 0 to 16, got 'finish'"),
     (lambda observation, info: 99, "action: expected a whole number from 0 to 16, got 99"),
 ]
+
+
+WORDS: list[tuple[Any, str, str]] = [
+    ({"name": "wait"}, "forbidden", "no call is in flight"),
+    ({"name": "cancel"}, "invalid_arguments", "tool: expected the name of a tool, got 'None'"),
+    ({"name": "cancel", "arguments": {"tool": 3}}, "invalid_arguments", "tool: expected the name of a tool, got '3'"),
+    ({"name": "cancel", "arguments": {"tool": "tool_03"}}, "forbidden", "no call of this tool is in flight"),
+    ({"name": "cancel", "arguments": ["tool_03"]}, "malformed", "arguments: expected a JSON object"),
+    ({"name": "recall"}, "forbidden", "nothing is remembered for this query"),
+    ({"name": "tool_99"}, "unknown_tool", "there is no function named 'tool_99'"),
+    ({"name": "tool_03", "arguments": [1]}, "malformed", "arguments: expected a JSON object"),
+    ({"name": "tool_03"}, "forbidden", "the tool does not serve this kind of query"),
+    ("wait for it", "malformed", "expected a JSON object with name and arguments, got 'wait for it'"),
+]
+"""Mistakes in the words of a session whose calls run side by side."""
+
+
+@pytest.mark.parametrize(("action", "status", "message"), WORDS)
+def test_a_mistake_in_words_is_named_and_costs_a_moment(action: Any, status: str, message: str) -> None:
+    env = costgym.make(SESSION_CHAT, concurrent=True, split="test")
+    env.reset(seed=3)
+    served = [slot.name for slot in env.unwrapped.account().candidates]  # type: ignore[attr-defined]
+    assert "tool_03" in served
+    said, _, _, _, info = env.step(action if isinstance(action, str) else json.dumps(action))
+    assert message in said and (info["statuses"], info["cost_seconds"], info["cost_price"]) == (status, 0.05, 0.0)
 
 
 @pytest.mark.parametrize(("env_id", "settings", "message"), MISTAKES)

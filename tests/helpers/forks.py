@@ -21,7 +21,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
     ],
     "costgym/MarketplaceSession-v0": [{}, {"queries": 3, "memory": "raw", "mask": "legal"}],
-    "costgym/MarketplaceSessionChat-v0": [{}],
+    "costgym/MarketplaceSessionChat-v0": [{}, {"concurrent": True}],
     "costgym/OpenCATP-v0": [{}],
     "costgym/OpenCATPChat-v0": [{}],
     "costgym/OpenCATPCalls-v0": [{}, {"concurrent": True, "slots": 2, "gpu_capacity_mb": 4000.0, "cold_starts": True}],
@@ -38,12 +38,14 @@ def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
     if "Chat" in type(world).__name__ and hasattr(world, "candidates"):
         if world.world.retriever is not None and luck < 0.3:
             return encode_action("search_tools", {"query": world.query})
-        tools = world.candidates
+        tools = [*world.candidates, *world.more_functions]
         tool = tools[int(luck * len(tools))]
+        if tool.name == "cancel":
+            return encode_action("cancel", {"tool": world.account().candidates[world.account().calls[-1].slot].name})
         if world.world.writes:  # what the task wants, so that there are effects
             served = world.account().candidates[int(luck * len(tools))].needs
             return encode_action(tool.name, world.account().needs[served[0]].arguments if served else {})
-        return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], "x"))
+        return encode_action(tool.name, dict.fromkeys(tool.parameters.get("required", ()), "x"))
     return '["image_captioning", ["input_of_query"]]'
 
 

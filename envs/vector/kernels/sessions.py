@@ -16,8 +16,8 @@ from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw
 from ....simulators.batch.sessions import Sessions
 from ....simulators.sessions.rules import VALUES
 from ....simulators.status import LOOKS_OK, Status
+from ...sessions.base import PAUSE_S
 from ...sessions.features import PRICE_UNIT, RECENT, STATIC
-from ...sessions.session import PAUSE_S
 from ..info import NOTHING_SPENT, report, spent
 from .marketplace import Starts
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from ....envs.actions import encode_action
 from ....envs.marketplace import MarketplaceEnv
+from ....envs.sessions.base import CANCEL as CANCEL_CALL
+from ....envs.sessions.base import OTHERS
 from ....envs.sessions.session import MarketplaceSessionEnv
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.batch import kernels
@@ -177,6 +180,15 @@ def session_actions(generator: np.random.Generator, observation: dict[str, Any],
     weights[:, tools + 1] *= 0.2
     weights[:, tools + 3 :] *= 0.4
     return np.where(luck < 0.05, generator.integers(0, width, count), weights.argmax(axis=1))
+
+
+def in_words(env: MarketplaceSessionEnv, action: int) -> str:
+    """An action of a session in numbers, as the session in words takes it."""
+    said, others = env.action_text(action), action - env.rules.tools
+    if others < 0:
+        return encode_action(said.removeprefix("call "))
+    what = OTHERS[min(others, len(OTHERS) - 1)]
+    return encode_action(what, {"tool": said.removeprefix("cancel ")} if what == CANCEL_CALL else None)
 
 
 def run_views(

@@ -26,7 +26,18 @@ from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
 from ...play.trajectories.verify import verify_file
-from .lockstep import CANCEL, FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
+from .lockstep import (
+    CANCEL,
+    FINISH,
+    WAIT,
+    CompiledOnes,
+    CompiledSessions,
+    Difference,
+    in_words,
+    play,
+    run_views,
+    session_actions,
+)
 from .rules import broken_rules
 
 STEPS = 24  # actions of an episode
@@ -279,14 +290,12 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
 def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """A session in words takes the time, costs the price and ends as the same session in numbers, call by call."""
-    from ....envs.actions import encode_action
-    from ....envs.sessions.chat import NEXT, RECALL, SessionChatEnv
+    from ....envs.sessions.chat import SessionChatEnv
     from ....envs.sessions.session import MarketplaceSessionEnv
 
     random = Random(seed)
-    settings = _session_settings(scenario, random)
+    settings = _session_settings(scenario, random) | {"concurrent": random.random() < 0.5}
     numbers, text = MarketplaceSessionEnv(compiled=False, **settings), SessionChatEnv(**settings)
-    names = {numbers.recall_action: RECALL, numbers.next_action: NEXT}
     info, outcome = numbers.reset(seed=seed)[1], [0.0, False, False]
     text.reset(seed=seed)
     tally.episodes += 2
@@ -295,7 +304,7 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         allowed = info["action_mask"].nonzero()[0].tolist()
         action = random.choice(allowed) if random.random() < 0.9 else random.randrange(len(info["action_mask"]))
         _, *outcome, info = numbers.step(action)
-        _, *said, told = text.step(encode_action(names.get(action, numbers.action_text(action).removeprefix("call "))))
+        _, *said, told = text.step(in_words(numbers, action))
         found = [(*result, seen["cost_price"], seen["at_s"], seen["value"]) for result, seen in ((outcome, info), (said, told))]
         if found[0] != found[1]:
             yield f"{settings}: action {action} in numbers {found[0]}, in words {found[1]}"

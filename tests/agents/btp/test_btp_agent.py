@@ -12,7 +12,7 @@ from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt, ReAct
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
-from costgym.agents.registry import make_agent, needs_experience
+from costgym.agents.registry import find_agent, make_agent
 from costgym.simulators.errors import UnknownName
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted
@@ -158,7 +158,7 @@ def test_the_summary_alone_plans_nothing_and_rewrites_the_answer():
 def test_each_part_of_btp_can_be_left_out_by_name(name, changed):
     player = make_agent(f"react+{name}", experience=past(map=[1]), btp=BtpSettings(threshold=0.3))
     (access,) = player._access
-    assert access.settings == BtpSettings(threshold=0.3, **changed) and needs_experience(f"dfsdt+{name}")
+    assert access.settings == BtpSettings(threshold=0.3, **changed) and find_agent(f"dfsdt+{name}").needs_experience
 
 
 def test_only_one_form_of_btp_at_a_time():
