@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...simulators.calls import Usage
-from ...simulators.errors import DataError
+from ...simulators.errors import DataError, InfrastructureError
 from .base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message, Reply
 
 
@@ -19,14 +19,16 @@ class Cached:
 
     A request is the same if the model, the episode's seed, the context, the functions and the purpose are, and it is the
     n-th such request of its episode: a model that samples may answer its repetition otherwise. `identity` tells the model apart
-    from others of its name, by its server and its settings.
+    from others of its name, by its server and its settings. With `keeps_failures` the server's failures are kept too: an
+    episode that a later process begins again meets them again, so it is tried as often as without the interruption.
     """
 
-    def __init__(self, model: LanguageModel, path: str | Path, identity: str = "") -> None:
+    def __init__(self, model: LanguageModel, path: str | Path, identity: str = "", keeps_failures: bool = False) -> None:
         self.model, self.name, self.path = model, model.name, Path(path)
         self.hits = self.misses = 0
-        self._identity, self._seed = identity, 0
+        self._identity, self._seed, self._keeps_failures = identity, 0, keeps_failures
         self._asked: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
@@ -36,7 +38,7 @@ class Cached:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same file itself."""
-        return type(self), (self.model, self.path, self._identity)
+        return type(self), (self.model, self.path, self._identity, self._keeps_failures)
 
     def reset(self, seed: int) -> None:
         self._seed = seed
@@ -45,14 +47,30 @@ class Cached:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         key = self._key(messages, functions, purpose)
-        row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (key,)).fetchone()
-        if row is not None:
+        failure = f"{key} failed {self._failed[key]}"
+        if self._keeps_failures and (problem := self._find(failure)) is not None:
+            self._failed[key] += 1
+            raise InfrastructureError(problem)
+        if (reply := self._find(key)) is not None:
             self.hits += 1
-            return _read(row[0], self.path)
+            return _read(reply, self.path)
         self.misses += 1
-        said = self.model.complete(messages, functions, purpose)
-        self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, _write(said)))
+        try:
+            said = self.model.complete(messages, functions, purpose)
+        except InfrastructureError as error:
+            if self._keeps_failures:
+                self._failed[key] += 1
+                self._keep(failure, str(error))
+            raise
+        self._keep(key, _write(said))
         return said
+
+    def _find(self, request: str) -> str | None:
+        row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (request,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _keep(self, request: str, text: str) -> None:
+        self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (request, text))
 
     def _key(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> str:
         conversation = [

@@ -410,7 +410,7 @@ class Entries:
         entry = entry_of(name, track)
         model: str | LanguageModel = self._model or config.model
         if self._journal is not None:
-            model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}")
+            model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
         agent = make_agent(
             name,
             place.env if place.env in entry.env_ids else entry.env_id,

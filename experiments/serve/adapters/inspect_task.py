@@ -74,7 +74,9 @@ def marketplace(
             episode = _EPISODES[state.uuid]
             episode.finish(state.output.completion, give_up=not state.output.completion)
             figures = episode.score()
-            about = {"exceeded": episode.exceeded, "task": state.sample_id}
+            # Inspect wants the same figures of every sample, and a task that cannot be solved has no optimum
+            optimum = figures.pop("optimum_price", None)
+            about = {"exceeded": episode.exceeded, "task": state.sample_id, "optimum_price": optimum}
             return Score(value=dict(figures), answer=state.output.completion, metadata=about)
 
         return score

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costgym.agents.models.base import USER, Message
+from benchmarks.hostile.provider_faults import Provider, check, faults, files, lookup, recorded
+from costgym.agents.models.base import ASSISTANT, MISHAPS, USER, Message, Reply
+from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import CACHE_VARIABLE
 from costgym.agents.models.openai import URL_VARIABLE, OpenAIModel
 from costgym.agents.models.traffic import TRAFFIC, Traffic, asked_wait_s
@@ -26,59 +23,34 @@ from costgym.experiments.leaderboard import make_run_config, run
 from costgym.experiments.play.execution.concurrent import Concurrent, engine_for
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.spending import Spending
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import InfrastructureError
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import said
+from tests.helpers.model_server import Server, said
 from tests.helpers.playing import SMALL
 
 
-class Slow:
-    """A server that answers after a while, each request by its content alone, and counts those that are in flight."""
+class Slow(Server):
+    """A server that answers after a while, each request by its content alone."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.in_flight, self.peak, self.mishaps = seconds, 0, 0, False
-        self.requests: list[str] = []
-        self.at: list[float] = []
+        super().__init__()
+        self.seconds = seconds
         self.refusals: list[tuple[int, dict[str, str]]] = []
-        self.lock = threading.Lock()
-        owner = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                with owner.lock:
-                    owner.requests.append(body.decode())
-                    owner.at.append(time.monotonic())
-                    owner.in_flight += 1
-                    owner.peak = max(owner.peak, owner.in_flight)
-                    status, extra = owner.refusals.pop() if owner.refusals else (200, {})
-                time.sleep(owner.seconds)
-                with owner.lock:
-                    owner.in_flight -= 1
-                text = json.dumps(owner.answer(json.loads(body)) if status == 200 else {"error": {"message": "busy"}}).encode()
-                self.send_response(status)
-                for name, value in {**extra, "Content-Length": str(len(text)), "Content-Type": "application/json"}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any], headers: dict[str, str]) -> Any:
+        with self.lock:
+            refusal = self.refusals.pop() if self.refusals else None
+        time.sleep(self.seconds)
+        if refusal is not None:
+            return refusal[0], json.dumps({"error": {"message": "busy"}}), refusal[1]
         turns = sum(message["role"] == "assistant" for message in request["messages"])
         if turns == 0 and request["seed"] % 2:
             return said("", ("no_such_tool", {"seed": request["seed"]}))
         return said("", ("finish", {"answer": str(request["seed"])}), prompt=100 + request["seed"] % 7)
 
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    def asked(self) -> list[str]:
+        return sorted(map(json.dumps, self.requests))
 
 
 @pytest.fixture
@@ -97,8 +69,21 @@ def board(episodes: int = 24) -> Any:
     )
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def interrupt(config: Any, out: Path, stop: int, concurrency: int) -> None:
+    """Play until so many episodes have ended."""
+
+    class Stop(Exception):
+        pass
+
+    def stop_at(done: int, total: int) -> None:
+        if done == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(config, out, progress=stop_at, concurrency=concurrency)
+    while any(thread.name.startswith("episode") for thread in threading.enumerate()):
+        time.sleep(0.01)  # a killed process has no threads; here they end what they are at
+    assert (out / ".replies").is_dir()
 
 
 def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_same(server: Slow, tmp_path: Path) -> None:
@@ -107,54 +92,69 @@ def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_sa
         server.peak, server.requests = 0, []
         run(board(), tmp_path / str(concurrency), jobs=2, concurrency=concurrency)
         assert server.peak == concurrency
-        boards.append((files(tmp_path / str(concurrency)), sorted(server.requests)))
+        boards.append((files(tmp_path / str(concurrency)), server.asked()))
     assert boards[0] == boards[1]
     assert len(boards[0][1]) > 48 and not any(".replies" in name for name in boards[0][0])
     assert verify(tmp_path / "6").verified
 
 
 def test_a_run_that_is_interrupted_asks_for_no_reply_twice(server: Slow, tmp_path: Path) -> None:
-    class Stop(Exception):
-        pass
-
     run(board(), tmp_path / "whole", concurrency=4)
-    wanted, server.requests = sorted(server.requests), []
+    wanted, server.requests = server.asked(), []
     for stop in (3, 9, 17):
-
-        def stop_at(done: int, total: int, stop: int = stop) -> None:
-            if done == stop:
-                raise Stop
-
-        with pytest.raises(Stop):
-            run(board(), tmp_path / "part", progress=stop_at, concurrency=4)
-        while any(thread.name.startswith("episode") for thread in threading.enumerate()):
-            time.sleep(0.01)  # a killed process has no threads; here they end what they are at
-        assert (tmp_path / "part" / ".replies").is_dir()
+        interrupt(board(), tmp_path / "part", stop, concurrency=4)
     run(board(), tmp_path / "part", concurrency=4)
     assert files(tmp_path / "part") == files(tmp_path / "whole")
-    assert sorted(server.requests) == wanted
+    assert server.asked() == wanted
+
+
+def test_faults_of_a_provider_are_counted_right_and_an_interrupted_run_meets_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
+    tasks, numbers = lookup()
+    servers = {name: Provider(tasks, share, timeout_s=0.5) for name, share in (("clean", 0.0), ("whole", 0.4), ("part", 0.4))}
+    for name, server in servers.items():
+        monkeypatch.setenv(URL_VARIABLE, server.url)
+        one_row = {"scenario": "marketplace-small", "agents": ["react"], "budgets": "price=40", "seeds": 1}
+        config = make_run_config(**one_row, episodes=30, model="openai:stub,timeout_s=0.5")
+        for stop in (5, 15) if name == "part" else ():
+            interrupt(config, tmp_path / name, stop, concurrency=8)
+        run(config, tmp_path / name, concurrency=8)
+        server.close()
+    wrong, figures = check(servers["whole"], tmp_path / "whole", recorded(tmp_path / "clean"), numbers)
+    assert not wrong and set(figures["episodes_by_class"]) == {*MISHAPS, "void_episodes"}
+    assert files(tmp_path / "part") == files(tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_to_the_same_board(server: Slow, tmp_path: Path) -> None:
-    run(board(), tmp_path / "whole", concurrency=4)
-    wanted, server.requests = len(server.requests), []
-    (tmp_path / "run.json").write_bytes((tmp_path / "whole" / "run.json").read_bytes())
-    program = (
-        "import sys; from costgym.experiments.leaderboard import RunConfig, run; from pathlib import Path;"
-        "config = RunConfig.model_validate_json(Path(sys.argv[1]).read_text()); run(config, sys.argv[2], concurrency=4)"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "run.json"), str(tmp_path / "part")]
-    for kill in (8, 20, 32):
-        process = subprocess.Popen(command, env={**os.environ, "OPENAI_BASE_URL": server.url})
-        while len(server.requests) < kill and process.poll() is None:
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run(command, env={**os.environ, "OPENAI_BASE_URL": server.url}, check=True, timeout=120)
-    assert files(tmp_path / "part") == files(tmp_path / "whole")
+def test_a_run_that_is_killed_goes_on_to_the_same_board() -> None:
+    found = faults(episodes=40, share=0.3, kills=3, seed=0)
+    assert not found["wrong"] and max(found["episodes_on_disk_at_kills"]) > 0
     # only what was on its way at the moment of a kill is asked for again
-    assert wanted <= len(server.requests) <= wanted + 3 * 4
+    assert found["requests_with_kills"] <= found["requests"] + 3 * 16
+
+
+def test_a_failure_of_the_server_is_met_again_where_an_episode_begins_again(tmp_path: Path) -> None:
+    class Model:
+        name, asked = "tiny", 0
+
+        def reset(self, seed: int) -> None: ...
+
+        def complete(self, *_: Any) -> Reply:
+            self.asked += 1
+            if self.asked == 1:
+                raise InfrastructureError("down")
+            return Reply(Message(ASSISTANT, "hello"), Usage(1, 1))
+
+    model, asked = Model(), ([Message(USER, "q")], ())
+    for number_of_requests in (2, 2):
+        kept = Cached(model, tmp_path / "replies.sqlite", keeps_failures=True)
+        with pytest.raises(InfrastructureError, match="down"):
+            kept.complete(*asked)
+        kept.reset(0)
+        assert kept.complete(*asked).message.content == "hello" and model.asked == number_of_requests
+    assert Cached(model, tmp_path / "replies.sqlite").complete(*asked).message.content == "hello"
 
 
 def test_a_wait_that_a_server_asks_for_holds_for_all(server: Slow) -> None:
