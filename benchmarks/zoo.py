@@ -52,11 +52,11 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "PPO on counted features of sessions, the best of five seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 5",
+        "recurrent PPO on raw observations of sessions, the best of five seeds on valid",
+        "python benchmarks/learning/sessions.py train --seeds 5 --memory raw",
     ),
 }
-PARTS = {"sessions": "seed-2"}
+PARTS = {"sessions": "seed-3"}
 """Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
