@@ -401,7 +401,8 @@ def make_planner(name: str) -> Planner:
 
 
 def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
-    if env_id == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, name.split("+")), None)):
+    parts = ["toolplanner" if part.startswith("toolplanner") else part for part in name.split("+")]
+    if env_id == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, parts), None)):
         known = ", ".join(entry.name for entry in agents(env_id))
         return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
     return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))

@@ -15,20 +15,14 @@ from ..llm.strategies import LimitedSearch, ReAct, SearchSettings, TreeSearch
 from ..llm.types import CallResult, Play, SearchResult, Turn
 from ..models.base import USER, FunctionCall, Message, Reply, reply
 
-_ANSWERS = "a session has no final answer, which this is about"
-_ON_OFFER = "all tools of a session are on offer, so that there is nothing to search for"
+_ANSWERS, _ON_OFFER = "a session has no final answer, which this is about", "all tools of a session are on offer already"
 NOT_IN_SESSIONS = {
     "cot@5": "a second chain, which shares nothing with the first, would go on in the same session, so it is the same as one",
     "tot-dfs": "it makes several steps to keep the best; in a session every step is a call, which is billed and stays",
     "plan-act": "it plans once and never revises, and the queries of a session are not known before they come",
-    "summary": _ANSWERS,
-    "btp-no-summary": _ANSWERS,
-    "search": _ON_OFFER,
-    "browse": _ON_OFFER,
-} | dict.fromkeys(
-    ("toolplanner", "toolplanner-no-tags", "toolplanner-answers", "toolplanner-no-path"),
-    "it reads from a request what functions do; the queries of a session name the tools that serve them",
-)
+    "toolplanner": "it reads from a request which functions are needed; queries of a session name the tools that serve them",
+    "summary": _ANSWERS, "btp-no-summary": _ANSWERS, "search": _ON_OFFER, "browse": _ON_OFFER,
+}  # fmt: skip
 """Strategies and accesses without a meaning in a session, and why."""
 
 
@@ -94,13 +88,6 @@ class _QuerySearch(TreeSearch):
         return self.query_over or self.session.queries - self._begun >= self.settings.queries or self.session.exhausted()
 
 
-class _Passes:
-    """Judges results: one helps that passes the query."""
-
-    def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
-        return text.startswith(PASSED)
-
-
 class SessionBtp(Btp):
     """BTP in a session: a plan for each query, from what the session's own calls have brought so far.
 
@@ -109,8 +96,12 @@ class SessionBtp(Btp):
     """
 
     def __init__(self, settings: BtpSettings | None = None) -> None:
-        super().__init__(settings=settings, usefulness=_Passes())
+        super().__init__(settings=settings, usefulness=self)
         self.summarise = False  # there is no final answer
+
+    def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
+        """Return whether a call has passed its query; see `Usefulness`."""
+        return text.startswith(PASSED)
 
     def reset(self, session: LlmSession) -> None:
         if any(card.name == WAIT for card in session.seat.more):

@@ -50,7 +50,7 @@ StoreUrl = Annotated[
 ]
 EnvName = Annotated[str | None, option("An environment of `costgym envs`; the agent's own by default.", "ID")]
 
-WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents")
+WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "concurrent")
 """Options that are arguments of an environment under the same name."""
 
 
@@ -69,6 +69,7 @@ class WorldOptions(Settings):
     ] = None
     enforcement: Enforcement = None
     documents: Documents = None
+    concurrent: Annotated[bool | None, option("Calls run side by side, where the environment has that form.")] = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
 
     def _made(self, episode: SessionEpisode, asked: ToolCall) -> tuple[str, Status, str]:
         """Play a call or another action; what it was, how it ended, and in words."""
-        query, name = episode.query, asked.name
+        query, name, offers = episode.query, asked.name, episode.session.offers
         if asked.status is None and any(name == function.name for function in self.more_functions):
             tool = str(asked.arguments.get("tool"))
             if name == CANCEL and tool not in self._slots:
@@ -181,7 +181,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
                 if ended.slot >= 0:
                     return ended.tool, ended.status, self._told(episode, ended, query)
                 call = ended
-        elif asked.status is None and (slot := self._slots.get(name, -1)) >= 0 and not self._serves(episode, slot):
+        elif asked.status is None and (slot := self._slots.get(name, -1)) >= 0 and offers[slot] != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN, "the tool does not serve this kind of query")
         else:
             submitted = self._submit(episode, asked)
@@ -193,9 +193,6 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
                 return name, call.status, PASSED
         text = f"{self._cut(episode.content(call))} {_PASSED[episode.query > query]}"
         return call.tool or name[:80], call.status, text
-
-    def _serves(self, episode: SessionEpisode, slot: int) -> bool:
-        return int(episode.session.offers[slot]) == episode.capability
 
     def _said(self, episode: SessionEpisode, name: str) -> str:
         """What came of an action that is about no call."""

@@ -26,18 +26,7 @@ from ....simulators.status import Status
 from ...play.trajectories.format import Header
 from ...play.trajectories.record import digest, trajectory_of
 from ...play.trajectories.verify import verify_file
-from .lockstep import (
-    CANCEL,
-    FINISH,
-    WAIT,
-    CompiledOnes,
-    CompiledSessions,
-    Difference,
-    in_words,
-    play,
-    run_views,
-    session_actions,
-)
+from .lockstep import CANCEL, FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
 from .rules import broken_rules
 
 STEPS = 24  # actions of an episode
@@ -292,6 +281,7 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """A session in words takes the time, costs the price and ends as the same session in numbers, call by call."""
     from ....envs.sessions.chat import SessionChatEnv
     from ....envs.sessions.session import MarketplaceSessionEnv
+    from .lockstep import in_words
 
     random = Random(seed)
     settings = _session_settings(scenario, random) | {"concurrent": random.random() < 0.5}
