@@ -3,12 +3,11 @@
 Each is a JSON file in this folder, with a digest of the terms of every track (conditions, split, seeds, settings) and one of
 its world: tasks, tools, and what happens to scripted calls, so that a change of the rules shows as well.
 
-`python -m costgym.experiments.board.releases.release NAME` writes the file of a new release, which must not exist.
+`tests/helpers/releases.py` writes the file of a new one.
 """
 
 import hashlib
 import json
-import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,12 +18,10 @@ from ....envs.sessions.base import SessionBase
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.sessions.episode import session_world
 from ....simulators.world import World
-from ...play.files import write_atomically
-from ..run_config import RunConfig, TrackConfig, make_run_config
+from ..run_config import RunConfig, TrackConfig
 from ..submissions.replay import world_of
 
 FOLDER = Path(str(files(__package__ or "costgym.experiments.board.releases")))
-SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
 SCRIPTED_EPISODES = 24
 
 
@@ -106,22 +103,3 @@ def _scripted(world: World, number: int) -> str:
     episode = world.episode(number, seed=number)
     calls = [episode.call(slot.index) for _ in range(2) for slot in world.candidates(number) if not episode.over]
     return repr([(call.status.label, call.price, call.finished_s) for call in calls])
-
-
-def make_release(name: str) -> Release:
-    """A release of the suites as they are now."""
-    configs = {suite: make_run_config(suite, seed=0) for suite in SUITES}
-    tracks = {suite: {track.name: freeze(track) for track in config.tracks} for suite, config in configs.items()}
-    return Release(name=name, seed=0, grading="strict", split="test", suites=tracks)
-
-
-def main(name: str) -> None:
-    """Write the file of a new release."""
-    path = FOLDER / f"{name}.json"
-    if path.exists():
-        raise ConfigError("release", f"{name} is frozen; name another one")
-    write_atomically(path, make_release(name).model_dump_json(indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

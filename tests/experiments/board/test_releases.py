@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costgym.experiments.board.releases.release import FOLDER, load_release, make_release, release_names
+from costgym.experiments.board.releases.release import FOLDER, load_release, release_names
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
@@ -15,6 +15,7 @@ from costgym.experiments.leaderboard import run
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.world import World
 from tests.helpers.command_line import invoke
+from tests.helpers.releases import make_release
 
 NAME = "costgym-2026.11"
 

@@ -1,5 +1,7 @@
 """An episode by function calls is the episode that the environment plays."""
 
+import json
+
 import pytest
 
 from costgym import BudgetExceeded, ConfigError, EpisodeOver
@@ -63,6 +65,19 @@ def test_a_row_begins_the_episode_that_it_names():
     assert episode.env.budget.as_dict() == {"price": 3.0}
     with pytest.raises(ConfigError, match="expected the columns task and seed, got prompt"):
         ToolEpisode.of_row({"prompt": "?"})
+
+
+def test_written_rows_hold_all_that_their_episodes_need(tmp_path):
+    world = TextWorld("marketplace-small", "test", tasks=2, rounds=2, budget="price=3", grading="judge")
+    path = world.write(tmp_path / "rows.jsonl", lambda episode: {"prompt": episode.prompt()})
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [{name: row[name] for name in ("task", "seed")} for row in rows] == world.rows()
+    episode = ToolEpisode.of_row(rows[1])
+    assert rows[1]["prompt"][1]["content"] == episode.query == world.tasks[rows[1]["task"]]
+    assert (episode.env.split, episode.env.documents, episode.env.max_steps) == ("test", "short", 32)
+    assert (episode.env.grading, episode.env.budget.as_dict()) == ("judge", {"price": 3.0})
+    with pytest.raises(ConfigError, match="expected a name or a YAML file"):
+        TextWorld(SMALL).write(tmp_path / "none.jsonl", lambda episode: {})
 
 
 def test_a_call_as_a_tool_that_raises_errors_and_the_reward_of_each_step():

@@ -1,0 +1,20 @@
+"""Freeze a release of the benchmark: `python -m tests.helpers.releases NAME` writes its file, which must not exist."""
+
+import sys
+
+from costgym.experiments.board.releases.release import FOLDER, Release, freeze
+from costgym.experiments.board.run_config import make_run_config
+
+SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
+
+
+def make_release(name: str) -> Release:
+    """A release of the suites as they are now."""
+    configs = {suite: make_run_config(suite, seed=0) for suite in SUITES}
+    tracks = {suite: {track.name: freeze(track) for track in config.tracks} for suite, config in configs.items()}
+    return Release(name=name, seed=0, grading="strict", split="test", suites=tracks)
+
+
+if __name__ == "__main__":
+    with (FOLDER / f"{sys.argv[1]}.json").open("x", encoding="utf-8") as file:
+        file.write(make_release(sys.argv[1]).model_dump_json(indent=1) + "\n")
