@@ -57,6 +57,7 @@ REPLIES = {
 FAULTS = (*PASSING, *BROKEN, *REPLIES)
 HALF = "HALF OF"  # begins what no whole reply says
 TIMEOUT_S = 5.0
+CONCURRENCY = 16
 SCENARIO = "marketplace-small"
 MODEL = f"openai:stub,timeout_s={TIMEOUT_S:g}"
 SETTLED_S = 0.3  # time in which a client has read an answer and noted it
@@ -67,8 +68,8 @@ JSON = {"Content-Type": "application/json"}
 class Provider(Server):
     """A chat API that solves tasks, and at a share of the requests fails.
 
-    `met` counts the faults of each episode, which its seed names, by the columns of a board; `calls` and `answers` are what it
-    said; `faults` counts the faults by kind, those that pass for every try.
+    `met` counts the faults of each episode, which its seed names, by the columns of a board; `calls` and `answers_said` are
+    what it said, `replied` how often it replied to a request; `faults` counts the faults by kind, those that pass for each try.
     """
 
     def __init__(self, tasks: Mapping[str, Task], share: float, timeout_s: float = TIMEOUT_S) -> None:
@@ -78,6 +79,7 @@ class Provider(Server):
         self.calls: dict[int, set[tuple[str, str]]] = defaultdict(set)
         self.answers_said: dict[int, set[str]] = defaultdict(set)
         self.faults: Counter[str] = Counter()
+        self.replied: Counter[str] = Counter()
         self.broken: set[str] = set()
         self.broken_at, self.deciding = 0.0, threading.Lock()
 
@@ -108,7 +110,7 @@ class Provider(Server):
                 return self._passing(kind, whole)
             kind = ""
         if kind == "down":
-            self.faults[kind] += tries == 0
+            self.faults[kind] += digest not in met[VOID]
             met[VOID].add(digest)
             return 500, json.dumps({"error": {"message": "the engine is down"}}), {**JSON, "retry-after-ms": "5"}
         if kind == "no JSON":
@@ -119,6 +121,7 @@ class Provider(Server):
                 self.broken_at = time.monotonic()
                 return 200, f"<html>{HALF} {arguments}</html>", {}
             kind = ""
+        self.replied[digest] += 1
         if kind:
             self.faults[kind] += digest not in met[REPLIES[kind]]
             met[REPLIES[kind]].add(digest)
@@ -201,7 +204,7 @@ def lookup() -> tuple[dict[str, Task], dict[str, int]]:
 
 def command(out: Path, episodes: int, *more: str) -> list[str]:
     board = ("leaderboard", "--agents", "react", "--model", MODEL, "--scenario", SCENARIO, "--budgets", "price=40")
-    sizes = ("--episodes", str(episodes), "--seeds", "1", "--concurrency", "16", "--quiet", "--out", str(out))
+    sizes = ("--episodes", str(episodes), "--seeds", "1", "--concurrency", str(CONCURRENCY), "--quiet", "--out", str(out))
     return [sys.executable, "-m", "costgym", *board, *sizes, *more]
 
 
@@ -319,13 +322,16 @@ def faults(episodes: int, share: float, kills: int, seed: int) -> dict[str, Any]
         wrong += [f"{name}: differs after the kills" for name in sorted(old | new) if old.get(name) != new.get(name)]
         if (part / ".replies").exists():
             wrong.append("the replies are still there")
+        twice = again.replied.total() - with_faults.replied.total()
+        if twice > kills * CONCURRENCY:
+            wrong.append(f"{twice} replies were asked for twice, more than were on their way at the kills")
     for server in servers:
         server.close()
     return {
         "episodes": episodes, "requests": len(with_faults.requests), "requests_without_faults": len(without.requests),
         "faults": dict(sorted(with_faults.faults.items())), **classes,
         "kills": kills, "episodes_on_disk_at_kills": at, "requests_with_kills": len(again.requests),
-        "seconds": seconds, "wrong": wrong,
+        "replies_asked_twice": twice, "seconds": seconds, "wrong": wrong,
     }  # fmt: skip
 
 
@@ -355,15 +361,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--part", choices=("faults", "limit"), help="one part alone")
-    parser.add_argument("--json", type=Path, help="file of the report")
+    parser.add_argument("--json", type=Path, help="file of the report; what is in it of the other part stays")
     given = parser.parse_args()
-    report: dict[str, Any] = {}
+    report: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     if given.part != "limit":
         report["faults"] = faults(given.episodes, given.share, given.kills, given.seed)
     if given.part != "faults":
         report["limit"] = limit()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    report["processor_seconds"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
+    report[f"processor_seconds_{given.part or 'all'}"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
     write_report(report, given.json, ("openai",))
     sys.exit(1 if report.get("faults", {}).get("wrong") else 0)
 

@@ -6,7 +6,6 @@ with the same bytes.
 """
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from ...agents.custom import is_custom
 from ...agents.llm.strategies import SearchSettings
 from ...agents.models.base import LanguageModel
 from ...agents.models.cached import Cached
-from ...agents.models.named import CACHE_VARIABLE
 from ...agents.registry import make_agent, make_model
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -318,8 +316,7 @@ def _finish_episodes(
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
-        # replies in a cache are kept there anyway
-        journal = folder / REPLIES if isinstance(engine, Concurrent) and not os.environ.get(CACHE_VARIABLE) else None
+        journal = folder / REPLIES if isinstance(engine, Concurrent) else None
         entries = Entries(config, experience, batch_of(engine), journal)
         if spending is not None:
             _expect_spending(spending, config, experience, log.found)
