@@ -1,19 +1,21 @@
 """Learn to play sessions with PPO on the native batch, feed-forward on counted features or recurrent on raw observations.
 
     python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5
-    python benchmarks/learning/sessions.py train --out runs/recurrent --seeds 2 --memory raw --steps 1500000
+    python benchmarks/learning/sessions.py train --out runs/recurrent --seeds 5 --memory raw
+    python benchmarks/learning/sessions.py train --out runs/lagrangian --seeds 5 --lagrangian
     python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
     python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
 
 `train` is `costgym train sessions` for each seed. `test` plays the weights of all seeds on the sessions of `test` beside the
-references; `--plot` draws the learning curves. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default
-settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments and rewards divided by 20. Minutes are of
-processor time.
+references; `draw` draws the learning curves of all three. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy`
+and default settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments and rewards divided by 20. Minutes
+are of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from scipy.stats import t
 
 import costgym
 from costgym.agents import make_agent
@@ -38,13 +41,20 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
 VALID = 100  # sessions
+RESULTS = Path(__file__).parents[1] / "results"
+REPORTS = {
+    "counts": "sessions_ppo.json",
+    "raw observations, recurrent": "sessions_recurrent.json",
+    "counts, with multipliers": "sessions_lagrangian.json",
+}
+"""What `test` wrote for each learner, by its title in the picture."""
 REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
 
 
 def train(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     for seed in range(given.seed, given.seed + given.seeds):
-        train_sessions(given.out / f"seed-{seed}", seed, memory=given.memory, steps=given.steps)
+        train_sessions(given.out / f"seed-{seed}", seed, memory=given.memory, steps=given.steps, lagrangian=given.lagrangian)
 
 
 def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
@@ -54,6 +64,22 @@ def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
     print(f"{name:16} {shares.mean():.4f} ± {half:.4f}   above paced {ahead.mean():+.4f} ± {half_ahead:.4f}", flush=True)
     figures = {"value_share": float(shares.mean()), "half": half, "above_paced": float(ahead.mean()), "half_above": half_ahead}
     return {"agent": name, **{key: round(value, 4) for key, value in figures.items()}}
+
+
+def above(name: str, shares: np.ndarray, found: dict[str, np.ndarray]) -> dict[str, float]:
+    """What the shares are above a reference in pairs, with the half-width of a 95 % interval."""
+    ahead = shares - found[name]
+    half = 1.96 * float(ahead.std(ddof=1)) / len(ahead) ** 0.5
+    print(f"{'':16} above {name} {ahead.mean():+.4f} ± {half:.4f}", flush=True)
+    return {f"above_{name}": round(float(ahead.mean()), 4), f"half_{name}": round(half, 4)}
+
+
+def over_seeds(learnt: list[np.ndarray]) -> dict[str, float]:
+    """Half-width of Student's 95 % interval of the mean over the seeds of training."""
+    means = [float(shares.mean()) for shares in learnt]
+    half = float(t.ppf(0.975, len(means) - 1)) * float(np.std(means, ddof=1)) / len(means) ** 0.5
+    print(f"{'':16} over {len(means)} seeds ± {half:.4f}", flush=True)
+    return {"seeds": len(means), "half_seeds": round(half, 4)}
 
 
 def references(sessions: int, split: str = "test", names: tuple[str, ...] = REFERENCES) -> dict[str, np.ndarray]:
@@ -68,31 +94,38 @@ def test(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     found = references(given.sessions)
     rows, curves = [row(name, shares, found["paced"]) for name, shares in found.items()], {}
+    learnt = []
     for folder in sorted(given.out.glob("seed-*")):
         policy = SessionNetwork(given.memory)
         load_weights(newest(folder), policy.state_dict())
-        rows.append(row(f"ppo {folder.name}", measure(policy, "test", given.sessions), found["paced"]))
+        learnt.append(measure(policy, "test", given.sessions))
+        rows.append(row(f"ppo {folder.name}", learnt[-1], found["paced"]))
         curves[folder.name] = [line for line in read_curve(folder) if "value_share" in line]
+    # sessions and seeds both vary: of the mean over seeds, an interval over sessions in pairs, and one over seeds
+    mean = np.mean(learnt, axis=0)
+    rows.append(row("ppo, mean", mean, found["paced"]) | above("optimistic", mean, found) | over_seeds(learnt))
     valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
     report = {"sessions": given.sessions, "memory": given.memory, "rows": rows, "valid": valid, "curves": curves}
     write_report(report, given.json, ("numpy", "gymnasium", "torch"))
-    if given.plot is not None:
-        draw(report, given.plot)
 
 
-def draw(report: dict[str, Any], path: Path) -> None:
-    """Draw the learning curves beside the references."""
+def draw(given: argparse.Namespace) -> None:
+    """Draw the learning curves of the three learners beside the references."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7.0, 3.6))
-    for name, curve in report["curves"].items():
-        axes.plot([each["step"] / 1e6 for each in curve], [each["value_share"] for each in curve], label=f"PPO, {name}")
-    for name, line in zip(REFERENCES[2:], ("--", "-.", ":"), strict=True):
-        axes.axhline(report["valid"][name], color="grey", linestyle=line, label=name)
-    axes.set(xlabel="million steps", ylabel="share of the value, 100 sessions of valid", ylim=(0.15, 0.5))
-    axes.legend(fontsize=8, ncols=2, loc="lower right")
+    figure, panels = plt.subplots(1, len(REPORTS), figsize=(10.5, 3.4), sharey=True)
+    for axes, (title, file) in zip(panels, REPORTS.items(), strict=True):
+        report = json.loads((RESULTS / file).read_text())
+        for name, curve in report["curves"].items():
+            shares = [each["value_share"] for each in curve]
+            axes.plot([each["step"] / 1e6 for each in curve], shares, label=name.replace("-", " "))
+        for name, line in zip(REFERENCES[2:], ("--", "-.", ":"), strict=True):
+            axes.axhline(report["valid"][name], color="grey", linestyle=line, label=name)
+        axes.set(title=title, xlabel="million steps", ylim=(0.0, 0.5))
+    panels[0].set_ylabel("share of the value, 100 sessions of valid")
+    panels[-1].legend(fontsize=8, ncols=2, loc="lower right")
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(given.plot)
 
 
 def stock(given: argparse.Namespace) -> None:
@@ -134,8 +167,9 @@ def stock(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("train", "test", "stock"))
+    parser.add_argument("what", choices=("train", "test", "draw", "stock"))
     parser.add_argument("--memory", choices=MEMORIES, default="counts")
+    parser.add_argument("--lagrangian", action="store_true", help="multipliers hold mean money and time to the budget")
     parser.add_argument("--steps", type=int, default=3_000_000)
     parser.add_argument("--minutes", type=float, default=6.0, help="of stock")
     parser.add_argument("--seed", type=int, default=0, help="the first")
@@ -143,9 +177,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="picture of the learning curves")
+    parser.add_argument("--plot", type=Path, default=Path("sessions.svg"), help="picture that `draw` makes")
     given = parser.parse_args()
-    {"train": train, "test": test, "stock": stock}[given.what](given)
+    {"train": train, "test": test, "draw": draw, "stock": stock}[given.what](given)
 
 
 if __name__ == "__main__":
