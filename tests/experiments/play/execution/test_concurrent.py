@@ -124,7 +124,7 @@ def test_faults_of_a_provider_are_counted_right_and_an_interrupted_run_meets_the
         server.close()
     wrong, figures = check(servers["whole"], tmp_path / "whole", recorded(tmp_path / "clean"), numbers)
     assert not wrong and set(figures["episodes_by_class"]) == {*MISHAPS, "void_episodes"}
-    assert files(tmp_path / "part") == files(tmp_path / "whole")
+    assert files(tmp_path / "part") == files(tmp_path / "whole") and verify(tmp_path / "part").verified
 
 
 @pytest.mark.slow
