@@ -11,20 +11,13 @@ from numpy.typing import NDArray
 from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from ..simulators.errors import ConfigError
 from .base import NUMERIC, Agent
-from .seat import NumericSeat, Seat
+from .seat import NumericSeat, Seat, expect_seat
 
 _SUCCESS = TOOL_FEATURES.index("success")
 _NEED = TOOL_FEATURES.index("need_1")
 _WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
 _RUNNING = RESOURCE_FEATURES.index("in_flight")
 _ROUNDING = 1e-5  # prices in an observation are float32
-
-
-def numeric_seat(seat: Seat, agent: str) -> NumericSeat:
-    """Return the seat of an agent of the numeric view."""
-    if not isinstance(seat, NumericSeat):
-        raise ConfigError(f"agent {agent}", f"expected a seat in {NUMERIC}, got one in {seat.env_id}")
-    return seat
 
 
 class RandomAgent(Agent):
@@ -71,7 +64,7 @@ class OrderedAgent(Agent):
         self.tries = tries
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = view = numeric_seat(seat, self.name)
+        self._view = view = expect_seat(seat, NumericSeat, self)
         self._wait, self._finish = view.wait_action, view.finish_action
         self._made = np.zeros(view.max_tools, np.int64)
 

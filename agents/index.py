@@ -17,8 +17,7 @@ from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
 from ..simulators.status import LIMITS, Status
 from .base import NUMERIC, Agent
-from .classic import numeric_seat
-from .seat import Seat
+from .seat import NumericSeat, Seat, expect_seat
 
 _SUCCESS, _LATENCY = (TOOL_FEATURES.index(name) for name in ("success", "latency_s"))
 _NEED = TOOL_FEATURES.index("need_1")
@@ -46,7 +45,7 @@ class BayesIndexAgent(Agent):
         self._failures, self._alpha = failures, alpha
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = view = numeric_seat(seat, self.name)
+        self._view = view = expect_seat(seat, NumericSeat, self)
         self._loss = (1.0 - self._alpha) / (view.max_price * self._alpha)
         self._beliefs: dict[int, Belief] = {}
         self._shut: set[int] = set()

@@ -18,8 +18,8 @@ from ..simulators.errors import ConfigError, DataError, require
 from ..simulators.status import LIMITS
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors
-from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED, numeric_seat
-from .seat import Seat
+from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED
+from .seat import NumericSeat, Seat, expect_seat
 from .settings import CONFIG, NetworkSettings, PolicyConfig, read_config
 
 
@@ -71,7 +71,7 @@ class Sb3Agent(Agent):
         self._network = load_network(Path(path), self.config).eval().requires_grad_(False)
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = view = numeric_seat(seat, self.name)
+        self._view = view = expect_seat(seat, NumericSeat, self)
         if self._network.writes and "effects" not in observation:
             raise ConfigError(f"agent {self.name}", "expected a world with writes, as the one that it was trained in")
         self._shut, self._called = np.zeros(view.max_tools, np.bool_), -1

@@ -13,18 +13,20 @@ a process of its own is handed the same seats over a pipe, and there is no world
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium as gym
 
 from ..envs.base import BaseEnv, base_env
 from ..envs.seats import DecisionSeat, NumericSeat, PlanSeat, Seat, TextSeat, WorldSeat
+from ..simulators.errors import ConfigError
 
 if TYPE_CHECKING:
     from .base import Agent
 
-__all__ = ["DecisionSeat", "NumericSeat", "PlanSeat", "Seat", "TextSeat", "WorldSeat", "begin", "seat_of"]
+__all__ = ["DecisionSeat", "NumericSeat", "PlanSeat", "Seat", "TextSeat", "WorldSeat", "begin", "expect_seat", "seat_of"]
 
+OneSeat = TypeVar("OneSeat", bound=Seat)
 Tell = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes of an environment's `info` what the agent is told."""
 
@@ -58,3 +60,10 @@ def seat_of(world: BaseEnv[Any, Any], agent: "Agent") -> Seat:
     if agent.privileged:
         return WorldSeat(**world.seat_parts(env_id), env=world)
     return world.seat(env_id, agent.wants_examples)
+
+
+def expect_seat(seat: Seat, kind: type[OneSeat], agent: "Agent") -> OneSeat:
+    """Return a seat of the kind that an agent plays in; raises ConfigError for one of another environment."""
+    if not isinstance(seat, kind):
+        raise ConfigError(f"agent {agent.name}", f"expected a seat in {agent.env_id}, got one in {seat.env_id}")
+    return seat

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from ...envs.sessions.features import PRICE_UNIT, RUNNING, STATIC
 from ...envs.sessions.session import MarketplaceSessionEnv, SessionSeat
-from ...simulators.errors import ConfigError
 from ...simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from ...simulators.sessions.draw import call_times
 from ...simulators.sessions.episode import SessionEpisode
@@ -31,7 +30,7 @@ from ...simulators.sessions.rules import VALUES
 from ...simulators.status import LIMITS, Status
 from ..base import SESSION, Agent
 from ..oracle import env_of
-from ..seat import Seat
+from ..seat import Seat, expect_seat
 
 Floats = NDArray[np.float64]
 _LOW, _HIGH = VALUES
@@ -45,13 +44,6 @@ OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` 
 PATIENCE = 5.0  # mean durations after which `hedged` no longer waits for a call; chosen likewise
 
 
-def session_seat(seat: Seat, agent: str) -> SessionSeat:
-    """The seat of an agent in a session."""
-    if not isinstance(seat, SessionSeat):
-        raise ConfigError(f"agent {agent}", f"expected a seat in {SESSION}, got one in {seat.env_id}")
-    return seat
-
-
 class SessionDoNothing(Agent):
     """Leaves every query."""
 
@@ -59,7 +51,7 @@ class SessionDoNothing(Agent):
     env_id = SESSION
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._next = session_seat(seat, self.name).next_action
+        self._next = expect_seat(seat, SessionSeat, self).next_action
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return self._next
@@ -72,7 +64,7 @@ class SessionGreedy(Agent):
     env_id = SESSION
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._seat = session_seat(seat, self.name)
+        self._seat = expect_seat(seat, SessionSeat, self)
         self._query = -1
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
@@ -108,7 +100,7 @@ class IndexPolicy(Agent):
         self.optimism, self.samples, self.recalls = optimism, samples, recalls
 
     def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
-        self._seat = session_seat(seat, self.name)
+        self._seat = expect_seat(seat, SessionSeat, self)
         self._begin(self._seat, observation, seed)
         tools = observation["tools"]
         latencies = np.array([expm1(float(share) * log(61.0)) for share in tools[:, _LATENCY]])

@@ -42,18 +42,12 @@ def to_parquet(
     return Path(out)
 
 
-def to_hf(
-    path: str | Path,
-    out: str | Path,
-    next_observation: bool = False,
-    data: str | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Path:
-    """Export to a folder for `datasets.load_from_disk`; arguments and errors are those of `to_parquet`."""
+def to_hf(path: str | Path, out: str | Path, **options: Any) -> Path:
+    """Export to a folder for `datasets.load_from_disk`; options and errors are those of `to_parquet`."""
     datasets, parquet = require("datasets", "data"), require("pyarrow.parquet", "data")
 
     def load(cache: Path) -> Any:
-        rows = to_parquet(path, cache / "steps.parquet", next_observation, data, progress)
+        rows = to_parquet(path, cache / "steps.parquet", **options)
         table = datasets.Dataset.from_parquet(str(rows), cache_dir=str(cache))
         table.info.description = parquet.read_schema(rows).metadata[b"costgym.header"].decode()
         return table
@@ -154,11 +148,9 @@ def _cell(value: Any) -> Any:
     return readable(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) -> Any:
+def schema_of(played: ReplayedEpisode, next_observation: bool = False) -> Any:
     """Return the Arrow schema of the rows of an episode and of all episodes with the same header."""
     pa = require("pyarrow", "data")
-    if played is None:
-        raise ConfigError("--format", "there is no episode to export")
     first: Step = played.steps[0]
     texts = dict.fromkeys(("agent", "model", "task"), pa.string())
     columns = {"episode": pa.int64(), "step": pa.int32(), **texts, "number": pa.int32(), "seed": pa.int64()}
