@@ -234,7 +234,7 @@ def seed_of(seed: int, number: int) -> int:
 def check(
     provider: Provider, folder: Path, clean: Mapping[int, Trajectory], numbers: Mapping[str, int]
 ) -> tuple[list[str], Any]:
-    """What is wrong with a run under faults, and the classes by episode: as the server counted them, and as the board does."""
+    """Errors of a run under faults, and the classes of episodes as the server and the board count them."""
     wrong: list[str] = []
     played = recorded(folder)
     results = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]

@@ -47,7 +47,7 @@ REPORTS = {
     "raw observations, recurrent": "sessions_recurrent.json",
     "counts, with multipliers": "sessions_lagrangian.json",
 }
-"""What `test` wrote for each learner, by its title in the picture."""
+"""Reports that `test` wrote, by the learner's title in the picture."""
 REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
 
 
@@ -67,7 +67,7 @@ def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
 
 
 def above(name: str, shares: np.ndarray, found: dict[str, np.ndarray]) -> dict[str, float]:
-    """What the shares are above a reference in pairs, with the half-width of a 95 % interval."""
+    """The mean difference of the shares from a reference's, in pairs, and the half-width of its 95 % interval."""
     ahead = shares - found[name]
     half = 1.96 * float(ahead.std(ddof=1)) / len(ahead) ** 0.5
     print(f"{'':16} above {name} {ahead.mean():+.4f} ± {half:.4f}", flush=True)
