@@ -24,7 +24,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from scipy.stats import t
 
 import costgym
 from costgym.agents import make_agent
@@ -38,6 +37,7 @@ from costgym.experiments.train.run import read_curve
 from costgym.experiments.train.sessions.train import measure, train_sessions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
 
 VALID = 100  # sessions
@@ -74,14 +74,6 @@ def above(name: str, shares: np.ndarray, found: dict[str, np.ndarray]) -> dict[s
     return {f"above_{name}": round(float(ahead.mean()), 4), f"half_{name}": round(half, 4)}
 
 
-def over_seeds(learnt: list[np.ndarray]) -> dict[str, float]:
-    """Half-width of Student's 95 % interval of the mean over the seeds of training."""
-    means = [float(shares.mean()) for shares in learnt]
-    half = float(t.ppf(0.975, len(means) - 1)) * float(np.std(means, ddof=1)) / len(means) ** 0.5
-    print(f"{'':16} over {len(means)} seeds ± {half:.4f}", flush=True)
-    return {"seeds": len(means), "half_seeds": round(half, 4)}
-
-
 def references(sessions: int, split: str = "test", names: tuple[str, ...] = REFERENCES) -> dict[str, np.ndarray]:
     """The shares of the rules on the first sessions of a split."""
     env = costgym.make(SESSION, split=split, disable_env_checker=True)
@@ -103,7 +95,9 @@ def test(given: argparse.Namespace) -> None:
         curves[folder.name] = [line for line in read_curve(folder) if "value_share" in line]
     # sessions and seeds both vary: of the mean over seeds, an interval over sessions in pairs, and one over seeds
     mean = np.mean(learnt, axis=0)
-    rows.append(row("ppo, mean", mean, found["paced"]) | above("optimistic", mean, found) | over_seeds(learnt))
+    seeds = over_seeds([float(shares.mean()) for shares in learnt])
+    print(f"{'':16} over {len(learnt)} seeds {seeds}", flush=True)
+    rows.append(row("ppo, mean", mean, found["paced"]) | above("optimistic", mean, found) | {"over_seeds": seeds})
     valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
     report = {"sessions": given.sessions, "memory": given.memory, "rows": rows, "valid": valid, "curves": curves}
     write_report(report, given.json, ("numpy", "gymnasium", "torch"))

@@ -184,7 +184,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _do(self, episode: SessionEpisode, what: str, slot: int = -1) -> Call | None:
         """Play an action that is not a call: one of `OTHERS`, of which `CANCEL` is about the tool in a slot. Returns the call
-        that ended, was cut off, or stands in the log for a refusal; None where there is no such call."""
+        that ended, was cut off or was refused; None if the action concerns no call."""
         if what == NEXT:
             episode.skip()
         elif what == RECALL and episode.remembered_s is not None:

@@ -195,7 +195,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         return call.tool or name[:80], call.status, text
 
     def _said(self, episode: SessionEpisode, name: str) -> str:
-        """What came of an action that is about no call."""
+        """The result of an action that concerns no call, in words."""
         if name == NEXT:
             return "The query is left."
         if name == RECALL:

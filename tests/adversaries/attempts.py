@@ -1,5 +1,5 @@
 # ruff: noqa: PTH108, PTH115, PTH118, PTH123, PTH208
-"""What the probes of `inside.py` try: system calls, files, sockets, limits, and looks for what a judge leaves behind.
+"""Attempts of the probes in `inside.py`: system calls, files, sockets, limits, and searches for data that a judge left.
 
 An attempt that returns has succeeded; one that was refused raises OSError, MemoryError or RuntimeError (threads). Numbers of
 system calls are those of x86-64.

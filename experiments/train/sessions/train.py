@@ -27,7 +27,7 @@ from .settings import SessionSettings
 SCORE = "value_share"
 _LATEST = "latest/"
 _SPENDING = (("cost_price", "budget_remaining_price", "cost_sum"), ("cost_seconds", "budget_remaining_seconds", "at_s"))
-"""Of money and of time the keys of `info` with what a step used, what is left, and what is spent."""
+"""Keys of `info`, for money and for time: used in the step, left, and spent so far."""
 Kept = dict[str, Tensor]
 """What a rollout keeps of each step, (S, N, ...) each."""
 
@@ -159,7 +159,7 @@ class Rollout:
         return {**{name: torch.stack(parts) for name, parts in kept.items()}, "last": last, **extra}
 
     def _spending(self, ended: Tensor) -> tuple[Tensor, Tensor]:
-        """What the last step used of the session's money and time, and what has been spent so far, as shares, (N, 2) each."""
+        """Shares of the session's money and time, (N, 2) each: used in the last step, and spent so far."""
         shares = []
         for names in _SPENDING:
             parts = [torch.as_tensor(self.info[name]) for name in names]
