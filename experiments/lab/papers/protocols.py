@@ -124,8 +124,8 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
     "catp": (
         Protocol(
             PUBLISHED,
-            "a policy for each kind of tasks, trained with Eq. 4's cumulative charge, the largest return of the data as the "
-            "target, and the authors' discount of 0.9; plans that are not valid are left out of the means",
+            "a policy for each kind of tasks, trained by the preset of the paper's text: Eq. 4's cumulative charge, the "
+            "largest return of the data as the target, no discount; plans that are not valid are left out of the means",
         ),
         Protocol(
             BOARD,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .....agents.catp.settings import CatpSettings
 from .....agents.networks import torch_threads
 from .....simulators.opencatp.scoring.evaluation import Evaluator
 from ....play.execution.engine import Local
@@ -25,13 +26,9 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "catp-no-mask": {"mask": False},
 }
 """Source: CATP-LLM, Table 4."""
-MIXED: Mapping[str, Any] = {"cumulative": True, "gamma": 0.9, "centred": False}
-"""Settings of the published protocol: Eq. 4's charge and the largest return, with the discount of the authors' code."""
-CHANGES: Mapping[str, Mapping[str, Any]] = {
-    "catp+cumulative": {"cumulative": True},
-    "catp+discount": {"gamma": 0.9},
-    "catp+largest-return": {"centred": False},
-}
+TEXT: Mapping[str, Any] = CatpSettings.preset("paper")
+"""Settings of the published protocol: the paper's text."""
+CHANGES: Mapping[str, Mapping[str, Any]] = {f"catp+{name}": {name: value} for name, value in TEXT.items()}
 """The settings of the published protocol, one at a time."""
 # a quarter and twice the default's weights, about
 SIZES: Mapping[str, Mapping[str, Any]] = {"catp-small": {"hidden_size": 32}, "catp-large": {"hidden_size": 96}}
@@ -65,8 +62,8 @@ def policies() -> tuple[Policy, ...]:
     found += [Policy(agent, BOARD, settings=change) for agent, change in SIZES.items()]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
     for kind in KINDS:
-        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**MIXED, **change}) for agent, change in own.items()]
-        found += [Policy("catp", PUBLISHED, kind, alpha, MIXED) for alpha in other_alphas]
+        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**TEXT, **change}) for agent, change in own.items()]
+        found += [Policy("catp", PUBLISHED, kind, alpha, TEXT) for alpha in other_alphas]
     found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES}.items()]
     return tuple(found)
 

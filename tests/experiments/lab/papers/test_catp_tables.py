@@ -11,7 +11,7 @@ from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
 from costgym.experiments.lab.papers.catp.play import Played, play_policies, tables_of
-from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, MIXED, Policy, policies, train_policies
+from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, TEXT, Policy, policies, train_policies
 from costgym.experiments.lab.papers.catp.rows import difference_row, group_of, plan_rows
 from costgym.experiments.lab.papers.claims import ORDER, counted
 from costgym.experiments.lab.papers.page import write_page
@@ -72,10 +72,10 @@ def as_published() -> dict[str, float]:
 
 def test_every_policy_of_the_tables_is_trained_once() -> None:
     asked = policies()
-    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 25
+    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 26
     paper = [policy for policy in asked if policy.protocol == PUBLISHED]
     assert {policy.tasks for policy in paper} == set(KINDS)
-    assert all(MIXED.items() <= policy.settings.items() for policy in paper)
+    assert all(TEXT.items() <= policy.settings.items() for policy in paper)
     assert {policy.alpha for policy in asked if policy.agent == "catp"} == set(ALPHAS)
     assert [policy.agent for policy in asked if not policy.protocol] == ["ift", "rltf"]
     for policy in asked:
@@ -178,7 +178,7 @@ def test_policies_are_trained_played_and_taken_up_again(tmp_path: Path) -> None:
     train_policies(
         tmp_path / "policies", 0, 1, steps=4, progress=lambda *at: again.append(at), **{**small, "hidden_size": 8, "heads": 2}
     )
-    assert again[-1] == (25, 25)
+    assert again[-1] == (26, 26)
     kept = {policy: name for policy, name in names.items() if policy.alpha == 0.5 or policy.agent == "catp"}
     results = play_policies(kept, 0, 12, 1, tmp_path / "boards")
     found = tables_of(results)
