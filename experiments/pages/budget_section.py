@@ -111,7 +111,7 @@ def axis_of(values: Sequence[float], from_zero: bool = True) -> Axis:
         last = min((mark for mark in marks if mark >= max(paid)), default=marks[-1])
         return Axis(first, last, True, tuple(mark for mark in marks if first <= mark <= last))
     low = 0.0 if from_zero or low > 0 else low
-    high = max(high, low + 1e-9)
+    high = max(high, low + max(1e-9, abs(low) / 100))  # equal values, of which a scale has no width
     rough = (high - low) / MAX_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor for factor in _NICE if factor * power >= rough * (1 - 1e-9)) * power

@@ -14,6 +14,7 @@ import pytest
 
 from costgym.experiments.board.conditions import budget_label
 from costgym.experiments.board.rows import BY_EPISODE, columns_of
+from costgym.experiments.pages.budget_section import axis_of
 from costgym.experiments.pages.leaderboard_page import COLUMNS, csv_of, page_of
 from costgym.experiments.play.metric_registry import REGISTRY, written
 from costgym.experiments.play.metrics import episode_figures, summarise
@@ -204,6 +205,14 @@ def test_a_leaderboard_without_rows_or_figures_still_has_a_page():
     document = Document(page_of({"rows": [bare]}))
     assert "–" in document.all("tr")[1]["text"]
     assert "unlimited" in document.all("tr")[1]["text"]
+
+
+@pytest.mark.parametrize("values", [(-0.712,), (-0.7, -0.7), (0.0,), (), (0.2, 0.2), (-1e-12,)])
+def test_a_scale_of_equal_figures_has_a_width(values):
+    for from_zero in (True, False):
+        axis = axis_of(values, from_zero)
+        assert axis.low < axis.high and len(set(axis.ticks)) > 1
+        assert all(0.0 <= axis.place(value) <= 1.0 for value in values)
 
 
 def test_budgets_and_figures_read_as_people_write_them():
