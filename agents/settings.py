@@ -32,8 +32,7 @@ class NetworkSettings(Settings):
 
 
 class LanguageModelSettings(TrainerSettings):
-    """Settings that trainers of language models share: sizes of a small model, adapters of a published one, and
-    AdamW."""
+    """Settings that trainers of language models share: sizes of a small model, adapters of a published one, and AdamW."""
 
     model: str | None = Field(
         default=None, description="llama or gpt2 for a small one, or a published causal model by id or folder."
@@ -125,8 +124,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
 
 
 def differences(there: PolicyConfig, asked: PolicyConfig) -> list[str]:
-    """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE
-    asked``."""
+    """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
     mine, other = dict(_said(there, asked.model_fields_set)), dict(_said(asked, asked.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"

@@ -68,10 +68,9 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
 
     `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
-    facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed;
-    `{"any_of": [...], "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it. Of a folder of
-    worlds that `costgym forge` wrote, such as `"worlds/train"`, every episode draws one likewise, and the option is a world's
-    number.
+    facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed; `{"any_of": [...],
+    "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it. Of a folder of worlds that
+    `costgym forge` wrote, such as `"worlds/train"`, every episode draws one likewise, and the option is a world's number.
 
     A setting that makes no sense raises a `CostGymError` that names it.
 

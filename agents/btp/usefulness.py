@@ -177,8 +177,7 @@ class WordModel:
         return cls(tuple(kept), rarity, np.zeros(len(kept) + len(NUMBERS)))
 
     def features(self, observed: Sequence[Observed]) -> npt.NDArray[np.float32]:
-        """Return one row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers
-        behind it."""
+        """Return one row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers behind it."""
         places: dict[str, int] = self._places  # type: ignore[attr-defined]
         found = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
         for row, each in zip(found, observed, strict=True):

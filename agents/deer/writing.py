@@ -64,8 +64,7 @@ class Writing:
         return [" no tool fits", *(f" call {tool.name}" for tool in candidates)]
 
     def call_prompt(self, query: str, candidates: Sequence[ToolText]) -> str:
-        """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing
-        them."""
+        """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing them."""
         if self.compact:
             return f"{self.index_prompt(candidates)} {query} {DECIDE}"
         told = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)

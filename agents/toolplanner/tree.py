@@ -203,8 +203,7 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
 
 
 def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
-    """Return the names of items at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a
-    tool."""
+    """Return the names of items at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a tool."""
     return frozenset(_name(item, granularity) for item in items)
 
 

@@ -49,8 +49,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     the objects in it, in English or German. Ten tools restore images, read them and work on texts. The agent writes a plan in
     TPL, the tool planning language: each tool is followed by its dependencies, which are the task's input or the outputs of
     other tools in the plan. The finished plan is executed: independent tools run side by side, each tool costs money by time
-    and memory, and the outputs are scored. The outcome of every chain of tools was computed beforehand, so a step is a
-    look-up.
+    and memory, and the outputs are scored. The outcome of every chain of tools was computed beforehand, so a step is a look-up.
 
     ## Action space
 

@@ -67,10 +67,9 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     | `tools` + 1 | next | Leave the query, and go to the next one. |
 
     `info["action_mask"]` is true for the tools that serve the present query and whose price the budget covers, for `recall`
-    where the fact is in memory, and always for `next`. `mask="legal"` lets calls of other tools through, which bring
-    nothing here. An action that the mask forbids is refused: it takes a moment (`gateway_s`, 0.05 s), costs nothing, ends
-    nothing, and `info["status"]`
-    says why. An action outside the space raises `gymnasium.error.InvalidAction`.
+    where the fact is in memory, and always for `next`. `mask="legal"` lets calls of other tools through, which bring nothing
+    here. An action that the mask forbids is refused: it takes a moment (`gateway_s`, 0.05 s), costs nothing, ends nothing, and
+    `info["status"]` says why. An action outside the space raises `gymnasium.error.InvalidAction`.
 
     With `concurrent=True` a call only starts the tool and takes no simulated time, and there are more actions. So a second tool
     can be called while the first still runs, at once or when it has taken long, and whichever answers first passes the query.

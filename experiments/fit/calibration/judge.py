@@ -120,8 +120,7 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
 
 
 def _units(chains: Sequence[Chain]) -> list[Chain]:
-    """Return the units that are resampled: episodes, or runs of `BLOCK` calls where there are only a few long
-    episodes."""
+    """Return the units that are resampled: episodes, or runs of `BLOCK` calls where there are only a few long episodes."""
     if len(chains) >= MIN_UNITS:
         return list(chains)
     return [chain[i : i + BLOCK] for chain in chains for i in range(0, len(chain), BLOCK)]

@@ -157,8 +157,7 @@ def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.flo
 
 
 def degrade(image: NDArray[np.uint8], name_or_index: str | int, seed: int, index: int) -> NDArray[np.uint8]:
-    """Degrade one image, (height, width, 3), by a combination; the noise is that of scene `index` in the world
-    `seed`."""
+    """Degrade one image, (height, width, 3), by a combination; the noise is that of scene `index` in the world `seed`."""
     kinds = combination(name_or_index)
     rng = np.random.default_rng((seed, index, COMBINATIONS.index(kinds), 77))
     out: NDArray[np.uint8] = apply(image[None], kinds, noise_field(image[None].shape, rng))[0]

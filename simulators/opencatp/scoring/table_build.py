@@ -153,8 +153,7 @@ def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequen
 
 
 def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[int, int]]:
-    """Run each text tool on every text that a route without repeats can bring to it; adds the new texts to
-    `numbers`."""
+    """Run each text tool on every text that a route without repeats can bring to it; adds the new texts to `numbers`."""
     # texts are numbered and each is given to a tool once: routes share most of theirs
     made: dict[str, dict[int, int]] = {t: {} for t in TEXT_TOOLS}
     first = list(numbers.values())
