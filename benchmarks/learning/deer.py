@@ -3,7 +3,7 @@
     python benchmarks/learning/deer.py                                  # the mixture
     python benchmarks/learning/deer.py --samplings mixture,random,inter,intra --seeds 0,1 --json results.json
     python benchmarks/learning/deer.py --samplings nearest --seeds 0,1,2,3,4  # candidates that a word rule confuses
-    python benchmarks/learning/deer.py --samplings "" --changes no_search=200,seen=100,candidates=10,clusters=90  # Figure 6, a run for each
+    python benchmarks/learning/deer.py --samplings "" --changes no_search=200,seen=100,candidates=10,clusters=90  # Figure 6
 
 Runs are kept under --out and gone on with when the script is called again. Every policy is measured on the same samples: the
 split `valid` (seen tools, the paper's mixture of candidates) and `test` (unseen tools, random candidates), as DEER's own data
