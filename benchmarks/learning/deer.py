@@ -65,15 +65,16 @@ def main() -> None:
             _print(row["agent"], kind, "-", [row.get(name) for name in ACCURACIES])
             rows.append({"decider": row["agent"], "tools": kind, **{name: row.get(name) for name in ACCURACIES}})
     samplings, seeds = list(filter(None, args.samplings.split(","))), [int(seed) for seed in args.seeds.split(",")]
+    settings = {} if args.steps is None else {"steps": args.steps}
     right: dict[tuple[str, int], dict[str, np.ndarray[Any, Any]]] = {}
     for seed in seeds:
         for sampling in samplings:
             run = args.out / f"{sampling}-{seed}"
-            rows += _train(run, sampling, seed, {} if args.steps is None else {"steps": args.steps})
+            rows += _train(run, sampling, seed, settings)
             if len(samplings) > 1:
                 right[sampling, seed] = rightness(run)
         for change in filter(None, args.changes.split(",")):
-            rows += _changed(args.out / f"{change.replace('=', '-')}-{seed}", change, seed)
+            rows += _changed(args.out / f"{change.replace('=', '-')}-{seed}", change, seed, settings)
     spread = []
     for sampling in samplings if len(seeds) > 1 else ():
         for kind in dict.fromkeys(row["tools"] for row in rows):
@@ -135,7 +136,7 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
     return rows
 
 
-def _changed(run: Path, change: str, seed: int) -> list[dict[str, Any]]:
+def _changed(run: Path, change: str, seed: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Train the mixture with another number of NoSearch samples, tools, candidates or clusters; return its two rows. It is
     measured on the usual samples, unless they have other candidates."""
     name, number = change.split("=")
@@ -148,7 +149,7 @@ def _changed(run: Path, change: str, seed: int) -> list[dict[str, Any]]:
         return DecisionAwareEnv(**options)
 
     with patch("costgym.experiments.train.deer.train.DecisionAwareEnv", changed):
-        result = train_deer(run, seed=seed, counts=counts)
+        result = train_deer(run, seed=seed, counts=counts, **settings)
     rows = []
     for kind in SPLITS:
         found = {figure: result.metrics[f"{kind}_{figure}"] for figure in ACCURACIES}
