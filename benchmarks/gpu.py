@@ -3,11 +3,12 @@
     python benchmarks/gpu.py --json benchmarks/results/gpu.json                      # on a machine with a GPU
     python benchmarks/gpu.py --device cpu --small --json cpu.json                    # the same steps, small, without one
 
-Sections: `machine`; `trainers` (every trainer takes steps on the device, and its checkpoint plays); `backends` (both back-ends
-run every tool; the tiny one's scores are those of the shipped table); `profiles` (both, written beside the JSON, ready to ship
-as `simulators/opencatp/profile_NAME.json`); `throughput` (inputs per second of every tool, and CATP's training steps per
-second); `kernels` (the batch of environments on the device). What fails is reported in its place and makes the exit status 1;
-what does not fit into the time is skipped and says so.
+Sections: `machine`; `trainers` (every trainer takes steps on the device, and its checkpoint plays); `backbones` (CATP with LoRA
+on published models, the folders that `--model` names: steps per second, memory, quality); `backends` (both back-ends run every
+tool; the tiny one's scores are those of the shipped table); `profiles` (both, written beside the JSON, ready to ship as
+`simulators/opencatp/profile_NAME.json`); `throughput` (inputs per second of every tool, and CATP's training steps per second);
+`kernels` (the batch of environments on the device). What fails is reported in its place and makes the exit status 1; what does
+not fit into the time is skipped and says so.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
     device: str
     small: bool
     folder: Path
+    models: tuple[Path, ...] = ()  # folders of published causal models
 
 
 def main() -> int:
@@ -43,6 +45,9 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--small", action="store_true", help="few steps and small inputs, for a test of the script itself")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="no check is begun after this time")
+    parser.add_argument(
+        "--model", type=Path, action="append", default=[], help="a published model to train CATP on; repeatable"
+    )
     parser.add_argument("--only", default="", help="sections to run, with commas between; all by default")
     parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
     args = parser.parse_args()
@@ -59,7 +64,7 @@ def main() -> int:
     began, report = time.monotonic(), {"machine": machine(args.device)}
     chosen = [name for name in args.only.split(",") if name] or list(SECTIONS)
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(args.device, args.small, Path(folder))
+        setting = Setting(args.device, args.small, Path(folder), tuple(path.resolve() for path in args.model))
         for name in chosen:
             report[name] = {}
             for title, check in SECTIONS[name](setting).items():
@@ -217,6 +222,30 @@ def _tiny_model(folder: Path) -> Path:
     return tiny
 
 
+# -- backbones -----------------------------------------------------------------------------------------------------------------
+
+
+def backbones(setting: Setting) -> dict[str, Check]:
+    found: dict[str, Check] = {path.name: lambda path=path: adapted(path, setting) for path in setting.models}  # type: ignore[misc]
+    return found or {"none": lambda: adapted(None, setting)}
+
+
+def adapted(model: Path | None, setting: Setting) -> dict[str, Any]:
+    """Train CATP on a published causal model with the default settings; a small run takes the model that GRPO's check made."""
+    import torch
+
+    if model is None and not setting.small:
+        raise Skipped("no folder of a published causal model was given with --model")
+    model = model or _tiny_model(setting.folder)
+    steps, own = (3, {"batch_size": 2, "walks": 1, "near": 1, "spread": 0}) if setting.small else (400, {"warmup_steps": 40})
+    if setting.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    result, speed = timed_catp(setting, f"backbone-{model.name}", steps=steps, tasks="sequential", model=str(model), **own)
+    if setting.device == "cuda":
+        speed["gpu_mb"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    return {"steps": result.steps, **speed, **{name: round(value, 4) for name, value in result.metrics.items()}}
+
+
 # -- back-ends -----------------------------------------------------------------------------------------------------------------
 
 
@@ -327,6 +356,12 @@ def inputs_per_second(setting: Setting) -> dict[str, Any]:
 
 def steps_per_second(setting: Setting) -> dict[str, Any]:
     """Optimiser steps per second of CATP with its default policy, once plans are collected."""
+    steps, own = (3, {"hidden_size": 16}) if setting.small else (60, {})
+    return timed_catp(setting, "speed", steps=steps, tasks="nonsequential", composed=0, walks=2, **own)[1]
+
+
+def timed_catp(setting: Setting, name: str, **settings: Any) -> tuple[Any, dict[str, Any]]:
+    """Train CATP; return the result, and the optimiser steps per second."""
     from costgym.experiments.train.catp.train import train_catp
     from costgym.experiments.train.run import Callback, TrainingStep
 
@@ -336,10 +371,8 @@ def steps_per_second(setting: Setting) -> dict[str, Any]:
         def on_step(self, step: TrainingStep) -> None:
             at.append(time.perf_counter())
 
-    steps, own = (3, {"hidden_size": 16}) if setting.small else (60, {})
-    data: dict[str, Any] = {"tasks": "nonsequential", "composed": 0, "walks": 2}
-    train_catp(setting.folder / "speed", steps=steps, device=setting.device, callback=Clock(), **data, **own)
-    return {"steps_per_second": round((steps - 2) / max(1e-9, at[-2] - at[0]), 2)}
+    result = train_catp(setting.folder / name, device=setting.device, callback=Clock(), **settings)
+    return result, {"steps_per_second": round((len(at) - 2) / max(1e-9, at[-2] - at[0]), 2)}
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
@@ -368,6 +401,7 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
 
 SECTIONS: dict[str, Callable[[Setting], dict[str, Check]]] = {
     "trainers": trainers,
+    "backbones": backbones,
     "backends": backends,
     "profiles": profiles,
     "throughput": throughput,

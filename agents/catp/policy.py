@@ -144,11 +144,12 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
             body = torch.where((kind == which)[..., None], vectors, body)
         body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
         there = torch.cat([seen, kind != NOTHING], dim=1).long()
-        hidden = self.model(
-            inputs_embeds=torch.cat([prompt, body], dim=1),
-            attention_mask=there,
-            position_ids=(there.cumsum(1) - 1).clamp(min=0),
-        ).last_hidden_state
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bf16 and not self.settings.small):
+            hidden = self.model(
+                inputs_embeds=torch.cat([prompt, body], dim=1),
+                attention_mask=there,
+                position_ids=(there.cumsum(1) - 1).clamp(min=0),
+            ).last_hidden_state.float()
         place = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
         asked = hidden.gather(1, place[..., None].expand(-1, -1, hidden.shape[-1]))
         return torch.cat([self.tool_head(asked), self.dependency_head(asked)], dim=-1)[..., self.order]

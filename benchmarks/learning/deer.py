@@ -3,6 +3,7 @@
     python benchmarks/learning/deer.py                                  # the mixture
     python benchmarks/learning/deer.py --samplings mixture,random,inter,intra --seeds 0,1 --json results.json
     python benchmarks/learning/deer.py --samplings nearest --seeds 0,1,2,3,4  # candidates that a word rule confuses
+    python benchmarks/learning/deer.py --samplings "" --changes no_search=200,seen=100,candidates=10,clusters=90  # Figure 6
 
 Runs are kept under --out and gone on with when the script is called again. Every policy is measured on the same samples: the
 split `valid` (seen tools, the paper's mixture of candidates) and `test` (unseen tools, random candidates), as DEER's own data
@@ -19,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from costgym.experiments.lab.papers.protocols import NEAR, protocols
 from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
 from costgym.experiments.train.deer.train import train_deer
 from costgym.experiments.train.run import read_curve
-from costgym.simulators.decision.samples import examples
+from costgym.simulators.decision.samples import COUNTS, examples
 from costgym.simulators.errors import require
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -46,6 +48,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/deer"), help="folder of the runs")
     parser.add_argument("--samplings", default="mixture", help="some of random, inter, intra, mixture, with commas between")
     parser.add_argument("--steps", type=int, default=None, help="steps of deciding of each run")
+    parser.add_argument(
+        "--changes", default="", help="numbers of Figure 6 to train the mixture with, one at a time, NAME=NUMBER"
+    )
     parser.add_argument("--seeds", default="0", help="of weights, samples and their order, with commas between")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--untrained", action=argparse.BooleanOptionalAction, default=True, help="also the untrained deciders")
@@ -59,14 +64,17 @@ def main() -> None:
             kind = ("seen" if row["split"] == "valid" else "unseen") + row.get("near", "")
             _print(row["agent"], kind, "-", [row.get(name) for name in ACCURACIES])
             rows.append({"decider": row["agent"], "tools": kind, **{name: row.get(name) for name in ACCURACIES}})
-    samplings, seeds = args.samplings.split(","), [int(seed) for seed in args.seeds.split(",")]
+    samplings, seeds = list(filter(None, args.samplings.split(","))), [int(seed) for seed in args.seeds.split(",")]
+    settings = {} if args.steps is None else {"steps": args.steps}
     right: dict[tuple[str, int], dict[str, np.ndarray[Any, Any]]] = {}
     for seed in seeds:
         for sampling in samplings:
             run = args.out / f"{sampling}-{seed}"
-            rows += _train(run, sampling, seed, {} if args.steps is None else {"steps": args.steps})
+            rows += _train(run, sampling, seed, settings)
             if len(samplings) > 1:
                 right[sampling, seed] = rightness(run)
+        for change in filter(None, args.changes.split(",")):
+            rows += _changed(args.out / f"{change.replace('=', '-')}-{seed}", change, seed, settings)
     spread = []
     for sampling in samplings if len(seeds) > 1 else ():
         for kind in dict.fromkeys(row["tools"] for row in rows):
@@ -125,6 +133,28 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
         for name, goal in GOALS.items():
             met = "yes" if result.metrics[name] >= goal else "NO"
             print(f"# {name} {result.metrics[name]:.1%}, wanted {goal:.0%}: {met}", flush=True)
+    return rows
+
+
+def _changed(run: Path, change: str, seed: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Train the mixture with another number of NoSearch samples, tools, candidates or clusters; return its two rows. It is
+    measured on the usual samples, unless they have other candidates."""
+    name, number = change.split("=")
+    none, misfits, calls = COUNTS["train"]
+    counts = {**COUNTS, "train": (int(number) if name == "no_search" else none, misfits, calls)}
+
+    def changed(**options: Any) -> DecisionAwareEnv:
+        if name != "no_search" and (options["split"] == "train" or name == "candidates"):
+            options["samples"] = {**(options["samples"] or {}), name: int(number)}
+        return DecisionAwareEnv(**options)
+
+    with patch("costgym.experiments.train.deer.train.DecisionAwareEnv", changed):
+        result = train_deer(run, seed=seed, counts=counts, **settings)
+    rows = []
+    for kind in SPLITS:
+        found = {figure: result.metrics[f"{kind}_{figure}"] for figure in ACCURACIES}
+        _print(change, kind, seed, list(found.values()))
+        rows.append({"decider": f"trained, mixture, {change}", "tools": kind, "seed": seed, **found})
     return rows
 
 

@@ -1,6 +1,6 @@
 """ToolPlanner's Table 5 on small models: trained with both kinds of feedback, without each of them, and without both.
 
-    python benchmarks/papers/feedback.py --out runs/feedback --episodes 60 --json benchmarks/results/feedback.json
+    python benchmarks/papers/feedback.py --out runs/feedback --episodes 20 --json benchmarks/results/feedback.json
 
 The four share one first stage, which is the row without both, and one set of solution trees. They are played under the
 published protocol, beside plain tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
@@ -24,7 +24,7 @@ from costgym.experiments.lab.papers.reproduce import enlarged
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
 
-LENGTHS = {"steps": 1000, "rank_tasks": 400, "rank_steps": 150}
+LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 200, "rank_steps": 60}
 LEFT_OUT: dict[str, dict[str, Any]] = {"without-completion": {"completion": False}, "without-following": {"following": False}}
 BASE, BOTH, NEITHER = "dfsdt", "both-feedbacks", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
@@ -33,7 +33,7 @@ FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
-    parser.add_argument("--episodes", type=int, default=60, help="tasks at each of the five instruction levels")
+    parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)

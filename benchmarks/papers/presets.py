@@ -1,17 +1,23 @@
-"""Train CATP by both presets, the paper's text and the authors' code, with several seeds, beside few-shot prompting.
+"""Train CATP by its presets, the paper's text and the authors' code, or with settings changed, beside prompting; several seeds.
 
-    python benchmarks/papers/presets.py --seeds 5 --out runs/presets --json benchmarks/results/presets.json
+    python benchmarks/papers/presets.py --seeds 5 --presets paper,code --json benchmarks/results/presets.json
+    python benchmarks/papers/presets.py --presets paper,paper+mask=false --than paper --tasks sequential
 
 A policy for each kind of tasks, measured as the published protocol does: plans that are not valid are left out of the means.
-The intervals are Student's, over the seeds of training. Finished trainings are kept.
+A name is ``default``, a preset, or ``rltf``, and then fields of `CatpSettings` with a value in JSON, each after a ``+``. The
+intervals are Student's, over the seeds of training; with one seed a bootstrap's, over plans. Finished trainings are kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
+from unittest.mock import patch
 
 from scipy.stats import t
 
@@ -24,53 +30,75 @@ from costgym.experiments.lab.papers.catp.rows import AVERAGE, difference_row, pl
 from costgym.experiments.lab.papers.protocols import PUBLISHED
 from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.play.files import write_atomically
-from costgym.experiments.train.catp.train import train_catp
+from costgym.experiments.train.catp.train import train_catp, train_rltf
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""
-FIGURES = ("quality_of_plan", "average_cost", "plan_validity")
+FIGURES = ("quality_of_plan", "average_cost", "average_seconds", "plan_validity")
+LESS = {"quality_of_plan": "less", "average_cost": "USD less", "average_seconds": "seconds less"}
 
 
-def over_seeds(values: list[float]) -> dict[str, float | list[float]]:
+def over_seeds(values: Sequence[float]) -> dict[str, float | list[float]]:
     """Mean and 95 % interval."""
     mean = fmean(values)
     half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
     return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
 
 
+def train(name: str, kind: str, seed: int, steps: int, out: Path) -> str:
+    """Train a policy, or find it in its folder; return its agent's name."""
+    base, *changes = name.split("+")
+    settings: dict[str, Any] = CatpSettings.preset(base, kind) if base in PRESETS else {}
+    settings |= {field: json.loads(value) for field, value in (change.split("=", 1) for change in changes)}
+    steps = settings.pop("steps", steps)
+    folder = out / re.sub(r"[^\w.-]", "_", f"{kind}-{name}-{seed}-{steps}")
+    method = train_rltf if base == "rltf" else train_catp
+    # its metrics on the train tasks are not asked for, and take a large model longer than the training
+    with torch_threads(1), patch("costgym.experiments.train.catp.learning.OfflineLearner.check", lambda _: {}):
+        method(folder, kind, steps, seed, device="cpu", save_every=100, **settings)
+    return f"{'rltf' if base == 'rltf' else 'catp'}:{folder}"
+
+
+def figure(rows: Sequence[dict[str, Any]], key: str) -> dict[str, float | list[float]]:
+    """Mean and interval of one figure over the rows of some seeds."""
+    if len(rows) > 1:
+        return over_seeds([row[key] for row in rows])
+    return {"mean": round(rows[0][key], 4), "ci95": [round(end, 4) for end in rows[0]["ci95"][key]]}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--presets", default=",".join(("default", *PRESETS)), help="which to train, with commas between")
+    parser.add_argument("--than", default=PROMPTED, help="what they are compared with: a prompted planner, or one of them")
+    parser.add_argument("--tasks", default=",".join(KINDS), help="kinds of tasks, with commas between")
     parser.add_argument("--out", type=Path, default=Path("runs/presets"))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = []
-    for kind in KINDS:
-        policies: dict[str, list[str]] = {name: [] for name in given.presets.split(",")}
-        for seed in range(given.seeds):
-            for name, runs in policies.items():
-                folder = given.out / f"{kind}-{name}-{seed}-{given.steps}"
-                settings = {} if name == "default" else CatpSettings.preset(name, kind)
-                with torch_threads(1):
-                    train_catp(folder, kind, given.steps, seed, device="cpu", save_every=100, **settings)
-                runs.append(f"catp:{folder}")
-        agents = [PROMPTED, *(run for runs in policies.values() for run in runs)]
-        board = given.out / f"board-{kind}-{given.seeds}-{given.steps}"
+    names, found = given.presets.split(","), []
+    for kind in given.tasks.split(","):
+        runs: dict[str, list[str]] = {
+            name: [train(name, kind, seed, given.steps, given.out) for seed in range(given.seeds)] for name in names
+        }
+        others = runs.get(given.than, [given.than] * given.seeds)
+        agents = list(dict.fromkeys([*others, *(run for own in runs.values() for run in own)]))
+        board = given.out / re.sub(r"[^\w.-]", "_", f"board-{kind}-{given.presets}-{given.than}-{given.seeds}-{given.steps}")
         run_leaderboard(make_run_config("opencatp", agents=agents, vary={"alpha": (0.5,), "tasks": (kind,)}), board)
         results = {agent: [one for one in read_episodes(board) if one.agent == agent] for agent in agents}
         rows = {row["agent"]: row for row in plan_rows(results, PUBLISHED, average_only=True) if row["group"] == AVERAGE}
-        print(f"{kind}: {PROMPTED} {rows[PROMPTED]['quality_of_plan']:.3f}")
-        for name, runs in policies.items():
-            row = {"tasks": kind, "preset": name, "seeds": given.seeds, "steps": given.steps}
-            row |= {key: over_seeds([rows[run][key] for run in runs]) for key in FIGURES}
-            less = [difference_row(results, run, PROMPTED, PUBLISHED)["quality_of_plan"] for run in runs]
-            row[f"less {PROMPTED}"] = over_seeds(less)
+        if given.than not in runs:
+            print(f"{kind}: {given.than} {rows[given.than]['quality_of_plan']:.3f}")
+        for name, own in runs.items():
+            row: dict[str, Any] = {"tasks": kind, "preset": name, "seeds": given.seeds, "steps": given.steps}
+            row |= {key: figure([rows[run] for run in own], key) for key in FIGURES}
+            if name != given.than:
+                less = [difference_row(results, *pair, PUBLISHED) for pair in zip(own, others, strict=True)]
+                row |= {f"{word} {given.than}": figure(less, key) for key, word in LESS.items()}
             found.append(row)
             print(json.dumps(row), flush=True)
-    if given.json is not None:
-        write_atomically(given.json, json.dumps(found, indent=1) + "\n")
+            if given.json is not None:
+                write_atomically(given.json, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from .protocols import PUBLISHED
 from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
+CAUSES = "Why the others do not, measured by one change at a time: *Why the others do not follow* in `docs/reproduce.md`."
 _CURVES = {"btp": curves_svg, "ecoact": steps_svg, "catp": plans_svg}
 _HEADINGS = {
     "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
@@ -67,7 +68,7 @@ def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: 
         + "\n",
     ]
     if found.get("effects"):
-        parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")
+        parts.append(f"## Which effects follow\n\n{verdict(found['effects'])} {CAUSES}\n")
         if any("paper" in row for row in found["effects"]):
             parts.append(f"![The paper's differences beside ours]({name}-beside.svg)\n")
         parts.append(_table(EFFECT_HEADINGS, effect_lines(found["effects"])))
