@@ -98,12 +98,7 @@ class LocalModel:
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
-        written = chat_messages(messages)
-        for entry in written:
-            for call in entry.get("tool_calls", ()):
-                # templates write the arguments out as JSON themselves
-                read = FunctionCall("", call["function"]["arguments"]).read()
-                call["function"]["arguments"] = {} if read is None else read
+        written = template_messages(messages)
         tools = [function.document() for function in functions] or None
         return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
@@ -125,6 +120,16 @@ class LocalModel:
             )
         said: list[int] = output[0, len(prompt) :].tolist()
         return said[: said.index(end) + 1] if end in said else said
+
+
+def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return a conversation as chat templates take it, which write the arguments out as JSON themselves."""
+    written = chat_messages(messages)
+    for entry in written:
+        for call in entry.get("tool_calls", ()):
+            read = FunctionCall("", call["function"]["arguments"]).read()
+            call["function"]["arguments"] = {} if read is None else read
+    return written
 
 
 class _SideBySide:

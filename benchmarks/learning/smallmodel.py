@@ -3,7 +3,8 @@
     python benchmarks/learning/smallmodel.py --boards base=runs/base sft=runs/sft-board grpo=runs/grpo-board \\
         simulated=runs/simulated --curve runs/grpo --plot docs/smallmodel.svg --json benchmarks/results/smallmodel.json
 
-The boards are runs of `costgym leaderboard --suite small` with the model named and with the simulated one (docs/smallmodel.md).
+The boards are runs of `costgym leaderboard --suite small` with the model named and with the simulated one (docs/smallmodel.md),
+or folders of collections made by `costgym collect`, one an agent.
 Writes as JSON: rows with their intervals, how the episodes of `react` ended, what training changed, and each agent less
 `react` with the same model; as a plot: reward over steps of GRPO. Differences are paired, over episodes that both have played;
 a board that is not finished is read as far as it is.
@@ -29,7 +30,10 @@ from costgym.experiments.board.run_log import EPISODES
 from costgym.experiments.play.files import iter_lines, write_atomically
 from costgym.experiments.play.metrics import RESAMPLES, paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.rollout import AgentInfo, result_of
 from costgym.experiments.play.statistics import intervals
+from costgym.experiments.play.trajectories.format import read_trajectories
+from costgym.experiments.play.trajectories.replay import replay
 from costgym.experiments.train.run import read_curve
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
@@ -43,8 +47,17 @@ Played = dict[str, list[EpisodeResult]]
 
 
 def read_board(folder: Path) -> Played:
-    """The text episodes of a board, by agent."""
+    """The text episodes of a board, or of the collections in a folder, by agent."""
     found: Played = {}
+    for path in sorted(folder.glob("*/trajectories.jsonl")):
+        header, episodes = read_trajectories(path)
+        env = header.make()
+        for recorded in episodes:
+            replay(env, recorded)
+            about = AgentInfo(recorded.agent, recorded.model), header.env, recorded.episode
+            found.setdefault(recorded.agent, []).append(result_of(base_env(env), *about))
+    if found:
+        return found
     for line in iter_lines(folder / EPISODES):
         result = EpisodeResult.from_json(line)
         if result.env.startswith("costgym/MarketplaceChat"):

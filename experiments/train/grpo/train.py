@@ -122,7 +122,7 @@ def tiny_tokenizer(rows: Sequence[Conversation], vocabulary: int) -> Any:
 
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     plain = wrap(model)
-    texts = [plain.apply_chat_template(messages, tools=tools, tokenize=False) for messages, tools in rows]
+    texts = [plain.apply_chat_template(messages, tools=tools, tokenize=False) for messages, tools, _ in rows]
     control = re.compile("|".join(map(re.escape, CONTROL)))
     splits = [
         tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\n{}:]+|(?<=\.) "), "merged_with_previous"),

@@ -12,8 +12,13 @@ from ....simulators.scenario import Scenario
 from ...play.files import write_atomically
 from ...play.text_episode import ToolEpisode, task_rows
 
-Conversation = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""Messages, and the documents of the functions."""
+
+class Conversation(NamedTuple):
+    """A conversation to learn from."""
+
+    messages: list[dict[str, Any]]  # as a chat template takes them
+    tools: list[dict[str, Any]]  # documents of the functions
+    asked: int = 0  # messages before the first reply that is learnt; replies among them were given to other prompts
 
 
 class TokenRow(NamedTuple):
@@ -64,10 +69,29 @@ def gold_episodes(
     seed: int,
     tasks: Sequence[int] | None = None,
 ) -> Iterator[Conversation]:
-    """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
+    """Generate episodes that are solved as `solve` does, with the prompts of `react`; arguments as for `passing_episodes`."""
+    for found in passing_episodes(_gold, scenario, split, budget, documents, seed, tasks):
+        yield from found
 
-    Episodes that do not pass within the budget (None for the scenario's), or whose answer nothing showed, are left out. There
-    is no end, except where a whole turn, of at least a hundred episodes, solves nothing. `documents` are `full` or `short`;
+
+Player = Callable[[ToolEpisode, Callable[[], float]], list[Conversation]]
+"""Plays an episode with uniform numbers, and returns what may be learnt from it if it passes."""
+
+
+def passing_episodes(
+    play: Player,
+    scenario: Scenario,
+    split: str,
+    budget: dict[str, float] | None,
+    documents: str,
+    seed: int,
+    tasks: Sequence[int] | None = None,
+) -> Iterator[list[Conversation]]:
+    """Generate what passing episodes teach, in an order and under luck that follow from the seed, turn after turn through the
+    tasks.
+
+    Episodes that do not pass within the budget (None for the scenario's), or that teach nothing, are left out. There
+    is no end, except where a whole turn, of at least a hundred episodes, brings nothing. `documents` are `full` or `short`;
     `tasks` are their numbers, None for all of the split.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
@@ -78,14 +102,19 @@ def gold_episodes(
             luck = stable_generator(seed, "sft", "luck", number, turn)
             world_seed = int(luck.integers(2**31))
             episode = ToolEpisode(number, world_seed, scenario, budget, split=split, documents=documents)
-            messages, shown = _solve(episode, luck.random)
-            if shown and episode.env.succeeded:
+            found = play(episode, luck.random)
+            if found and episode.passed:
                 in_vain = 0
-                yield messages, [function.document() for function in episode.functions]
+                yield found
             else:
                 in_vain += 1
         if in_vain >= max(len(numbers), 100):
             return  # nor would another turn under other luck bring enough
+
+
+def _gold(episode: ToolEpisode, luck: Callable[[], float]) -> list[Conversation]:
+    messages, shown = _solve(episode, luck)
+    return [Conversation(messages, [function.document() for function in episode.functions])] if shown else []
 
 
 def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[str, Any]], bool]:
@@ -103,20 +132,21 @@ def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[s
 
 
 def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
-    """Write a conversation with a chat template, and find what the assistant says in it.
+    """Write a conversation with a chat template, and find what the assistant says in it, from message `asked` on.
 
     A template must write the beginning of a conversation alike whatever follows it; what an assistant's message adds to the
     prompt before it is what is learnt.
     """
-    messages, tools = conversation
+    messages, tools, asked = conversation
 
     def write(count: int, prompt: bool) -> str:
-        return str(tokenizer.apply_chat_template(messages[:count], tools=tools, tokenize=False, add_generation_prompt=prompt))
+        shown = messages[:count]
+        return str(tokenizer.apply_chat_template(shown, tools=tools or None, tokenize=False, add_generation_prompt=prompt))
 
     whole = write(len(messages), False)
     spans = []
     for index, message in enumerate(messages):
-        if message["role"] == "assistant":
+        if index >= asked and message["role"] == "assistant":
             before, after = write(index, True), write(index + 1, False)
             if whole.startswith(after) and after.startswith(before):
                 spans.append((len(before), len(after.rstrip("\n"))))
@@ -130,8 +160,8 @@ def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
 
 
 def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], count: int, longest: int) -> Sequence[TokenRow]:
-    """Tokenize the first `count` episodes of at most `longest` tokens, fewer if most are too long; the file keeps them, and is
-    read if it is there."""
+    """Tokenize the first `count` conversations of at most `longest` tokens, fewer if most are too long; the file keeps
+    them, and is read if it is there."""
     if path.is_file():
         return [TokenRow(*json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     rows: list[TokenRow] = []

@@ -14,8 +14,9 @@ from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, open_run, require_modules
-from .episodes import TokenRow, gold_episodes, token_rows
+from .episodes import TokenRow, token_rows
 from .settings import SftConfig, SftSettings
+from .strategies import taught_episodes
 
 FINAL, ROWS = "model", ("learnt.jsonl", "unseen.jsonl")
 
@@ -87,17 +88,16 @@ def _train(
     kinds = settings.steps * settings.batch_size
 
     def rows(name: str, split: str, count: int) -> Sequence[TokenRow]:
-        found = gold_episodes(world, split, budget, settings.documents, settings.seed)
+        found = taught_episodes(world, settings.agents, split, budget, settings.documents, settings.seed)
         return token_rows(run.folder / name, tokenizer, found, count, settings.max_length)
 
     learnt, held = rows(ROWS[0], split, kinds), rows(ROWS[1], "test", settings.held_out)
     if not learnt or not held:
         raise ConfigError("max_length", f"no solved episode has at most {settings.max_length} tokens; raise it or the budget")
-    said = sum(len(row.said) for row in learnt)
-    run.say(
-        f"{len(learnt)} episodes of {sum(len(row.ids) for row in learnt) // len(learnt)} tokens, {said // len(learnt)} said"
-    )
-    result = optimise(run, SftLearner(model, settings, _order(learnt, kinds, settings.seed), held), settings.save_every)
+    each, said = (sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.said)) for row in learnt), strict=True))
+    run.say(f"{len(learnt)} conversations of {each} tokens, {said} said")
+    order = _order(learnt, kinds, settings.seed, mixed=len(settings.agents) > 1)
+    result = optimise(run, SftLearner(model, settings, order, held), settings.save_every)
     if result.finished:
         kept = model.to(torch.bfloat16) if settings.bf16 and not settings.lora_rank else model
         kept.save_pretrained(run.folder / FINAL)
@@ -105,12 +105,13 @@ def _train(
     return result
 
 
-def _order(rows: Sequence[TokenRow], count: int, seed: int) -> list[TokenRow]:
-    """Return the rows in training order, each as often as every other."""
+def _order(rows: Sequence[TokenRow], count: int, seed: int, mixed: bool) -> list[TokenRow]:
+    """Return the rows in training order, each as often as every other. They are `mixed` where an episode has several, which
+    would make up a batch of one task."""
     order: list[TokenRow] = []
     turn = 0
     while len(order) < count:
-        found = range(len(rows)) if not turn else stable_generator(seed, "sft", "again", turn).permutation(len(rows))
+        found = range(len(rows)) if not (turn or mixed) else stable_generator(seed, "sft", "again", turn).permutation(len(rows))
         order += [rows[int(place)] for place in found]
         turn += 1
     return order[:count]

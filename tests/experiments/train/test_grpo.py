@@ -44,7 +44,7 @@ def test_a_row_names_its_episode_in_the_prompt() -> None:
 def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Path) -> None:
     tokenizer = tokenizer_with_calls(tmp_path)
     from costgym.experiments.train.grpo.rollouts import _Played
-    from costgym.experiments.train.sft.episodes import _solve, tokenize
+    from costgym.experiments.train.sft.episodes import Conversation, _solve, tokenize
 
     world = GrpoWorld(scenario(), tasks=4, rounds=1)
     settings = GrpoSettings(max_completion_length=10_000, max_reply_length=1_000)
@@ -54,7 +54,7 @@ def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Pa
         tools = [function.document() for function in taught.functions]
         while "tool_calls" not in messages[-1]:
             del messages[-1]  # what follows the last call, which nobody waits for
-        known = tokenize(tokenizer, (messages, tools))
+        known = tokenize(tokenizer, Conversation(messages, tools))
         played = _Played(world.episode(row["prompt"]), tokenizer, settings)
         turns = [message for message in messages if message["role"] == "assistant"]
         for number, message in enumerate(turns):

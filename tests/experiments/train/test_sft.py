@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from costgym.experiments.train.sft.episodes import gold_episodes
+from costgym.experiments.train.sft.episodes import Conversation, gold_episodes, tokenize
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.tiny_model import save_tiny_model
@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_gold_answer_holds_only_what_a_result_showed() -> None:
-    for messages, tools in islice(gold_episodes(SMALL, "train", None, "short", 1), 30):
+    for messages, tools, _ in islice(gold_episodes(SMALL, "train", None, "short", 1), 30):
         (answer,) = [
             call["function"]["arguments"]["answer"]
             for message in messages
@@ -59,11 +59,9 @@ def test_where_nothing_can_be_solved_the_episodes_end() -> None:
 def test_what_is_learnt_is_what_the_assistant_says_and_its_end(model: Path) -> None:
     import transformers
 
-    from costgym.experiments.train.sft.episodes import tokenize
-
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    messages, tools = next(gold_episodes(SMALL, "train", None, "short", 1))
-    row = tokenize(tokenizer, (messages, tools))
+    messages, tools, _ = next(gold_episodes(SMALL, "train", None, "short", 1))
+    row = tokenize(tokenizer, Conversation(messages, tools))
     said = tokenizer.decode([row.ids[place] for place in row.said])
     turns = said.split("<|im_end|>")
     assert turns[-1] == "" and turns[-2] == "Done." and len(turns) == sum(m["role"] == "assistant" for m in messages) + 1
