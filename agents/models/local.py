@@ -96,7 +96,7 @@ class LocalModel:
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
     def _reply(self, prompt: Sequence[int], said: Sequence[int]) -> Reply:
-        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
         whole = len(said) < self.max_tokens or said[-1] == self._tokenizer.eos_token_id
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
