@@ -195,6 +195,18 @@ def test_a_fence_around_a_call_in_a_text_is_no_part_of_the_text():
     assert read_calls(text) == (text, (), "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("last", ['{"name": "map", "argu', '{"name": "map", "argu}'])
+def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny, last):
+    model = LocalModel(*tiny, max_tokens=512, device="cpu")
+    said = tiny[1]('{"name": "map", "arguments": {"city": "Lille"}}\n' + last)["input_ids"]
+    found = model._reply([1], said)
+    assert (found.outcome, found.message.calls) == ("", (*CALL, FunctionCall("", last)))  # the model ended it so
+    model.max_tokens = len(said)
+    found = model._reply([1], said)
+    assert (found.outcome, found.message.calls, found.message.content) == ("truncated", CALL, "")
+
+
 def test_a_loaded_model_stays_in_its_process(tiny):
     with pytest.raises(ConfigError, match="name its folder"):
         pickle.dumps(LocalModel(*tiny))
