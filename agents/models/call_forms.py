@@ -4,11 +4,15 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from ...envs.actions import FINISH
 from .base import FunctionCall
 
+_ARGUMENTS = ("arguments", "parameters")
 _TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 _MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
-_FENCE = re.compile(r"\A\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*([\[{].*[\]}])\s*(?:```)?\s*\Z", re.DOTALL)
+_START = re.compile(r"\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*(?=[\[{])")
+_BETWEEN = re.compile(r"(?:[\s,;]|```(?:json)?)*")  # what stands between and behind bare calls
+_EMPTY = re.compile(r"```(?:json)?\s*```")
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
@@ -25,7 +29,8 @@ def read_calls(text: str, lenient: bool = False) -> Read:
     """Return the text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
 
     Args:
-        lenient: A call may stand anywhere in the text, as a JSON object with a name and arguments.
+        lenient: A call may stand anywhere in the text, as a JSON object with a name and arguments; otherwise bare calls are all
+            of the text, one or several. An object with a name and other fields than arguments is data, but for `finish`.
 
     >>> read_calls('I look. <tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>')
     Read(content='I look.', calls=(FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),), form='text')
@@ -35,20 +40,35 @@ def read_calls(text: str, lenient: bool = False) -> Read:
     text = _THOUGHT.sub("", text)
     tagged = _TAGGED.findall(text)
     if tagged:
-        calls = [call for document in tagged for call in _calls_in(document, True)]
+        calls = [call for document in tagged for call in _calls_in(document)]
         return Read(_TAGGED.sub("", text).strip(), tuple(calls), "text")
     marked = _MARKED.search(text)
     if marked:
-        return Read(text[: marked.start()].strip(), tuple(_calls_in(marked.group(1), True)), "text")
-    bare = _FENCE.match(text)
-    calls = _calls_in(bare.group(1), False) if bare else []
-    if calls and not (lenient and '"arguments"' not in text and '"parameters"' not in text):
-        return Read("", tuple(calls), "json")
+        return Read(text[: marked.start()].strip(), tuple(_calls_in(marked.group(1))), "text")
+    bare = _bare(text)
+    if bare:
+        return Read("", tuple(bare), "json")
     return _anywhere(text) if lenient else Read(text.strip())
 
 
+def _bare(text: str) -> list[FunctionCall]:
+    """Return the calls of a text of JSON values and nothing else; one that is cut off after others is a call without a name."""
+    calls: list[FunctionCall] = []
+    start = _START.match(text)
+    place = start.end() if start else len(text)
+    while place < len(text):
+        try:
+            document, end = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            return [*calls, FunctionCall("", text[place : place + 2000])] if calls and text[place] == "{" else []
+        calls += _calls_of(document, False)
+        behind = _BETWEEN.match(text, end)
+        place = behind.end() if behind else end
+    return calls
+
+
 def _anywhere(text: str) -> Read:
-    """The JSON objects in a text that have a name and arguments, and the text around them."""
+    """The JSON objects in a text that are calls, and the text around them."""
     calls: list[FunctionCall] = []
     around, place = "", 0
     while (start := text.find("{", place)) >= 0:
@@ -57,32 +77,35 @@ def _anywhere(text: str) -> Read:
         except (ValueError, RecursionError):
             around, place = around + text[place : start + 1], start + 1
             continue
-        found = _calls_in(text[start:end], False) if _has_arguments(document) else []
+        found = _calls_of(document, False)
         around += text[place : start if found else end]
         calls, place = calls + found, end
-    return Read((around + text[place:]).strip(), tuple(calls), "json" if calls else "")
+    around = (around + text[place:]).strip()
+    return Read(_EMPTY.sub("", around).strip(), tuple(calls), "json") if calls else Read(around)
 
 
-def _has_arguments(document: Any) -> bool:
-    function = document.get("function", document) if isinstance(document, dict) else None
-    return isinstance(function, dict | str) and any(
-        isinstance(each, dict) and ("arguments" in each or "parameters" in each) for each in (function, document)
-    )
-
-
-def _calls_in(text: str, surely: bool) -> list[FunctionCall]:
-    """Return the calls in a JSON text; where it surely is meant as one but cannot be read, a call without a name."""
+def _calls_in(text: str) -> list[FunctionCall]:
+    """Return the calls in a JSON text that is surely meant as such; if it cannot be read, one without a name."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return [FunctionCall("", text[:2000])] if surely else []
+        return [FunctionCall("", text[:2000])]
+    return _calls_of(document, True)
+
+
+def _calls_of(document: Any, surely: bool) -> list[FunctionCall]:
+    """Return the calls in a JSON value; what is surely meant as one and has no name is a call without a name."""
     found = []
     for entry in document if isinstance(document, list) else [document]:
         function = entry.get("function", entry) if isinstance(entry, dict) else None
         function = function if isinstance(function, dict) else entry
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            arguments = function.get("arguments", function.get("parameters", {}))
-            found.append(FunctionCall(function["name"], arguments))
-        elif surely:
-            found.append(FunctionCall("", "{}"))
+        name = function.get("name") if isinstance(function, dict) else None
+        if not isinstance(name, str):
+            found += [FunctionCall("", "{}")] if surely else []
+            continue
+        # models that know no form of calls well leave out the level of the arguments
+        flat = {key: value for key, value in function.items() if key not in ("name", "type", "id")}
+        if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS):
+            given = [function[key] for key in _ARGUMENTS if key in function]
+            found.append(FunctionCall(name, given[0] if given else flat))
     return found

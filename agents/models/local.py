@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, require
@@ -21,7 +21,7 @@ from .openai import chat_messages
 if TYPE_CHECKING:
     from .decoding import Decoder
 
-
+Dtype = Literal["float32", "bfloat16"]
 _TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))  # to a context that is too long for the model: empty, unpaid
 
 
@@ -29,7 +29,8 @@ class LocalModel:
     """Generates on CPU or GPU. Weights are read from safetensors or GGUF only, and no code comes with them.
 
     `model` is a folder, a GGUF file, a name on the hub, or a loaded model with its `tokenizer`; `adapter` a folder of LoRA
-    weights; `sha256` the digest that the GGUF file or `model.safetensors` must have. Temperature 0 takes the likeliest token.
+    weights; `sha256` the digest that the GGUF file or `model.safetensors` must have; `dtype` the type that the weights are read
+    into, by default the files' own, which for quantised ones is float32. Temperature 0 takes the likeliest token.
 
     Raises:
         ConfigError: The model cannot be loaded, has another digest, or has no chat template.
@@ -44,16 +45,18 @@ class LocalModel:
         max_tokens: int = 512,
         temperature: float = 0.0,
         sha256: str | None = None,
+        dtype: Dtype | None = None,
     ) -> None:
         self._torch = torch = require("torch", "llm")
-        self._made_with = None if tokenizer is not None else (model, None, adapter, device, max_tokens, temperature, sha256)
+        settings = (adapter, device, max_tokens, temperature, sha256, dtype)
+        self._made_with = None if tokenizer is not None else (model, None, *settings)
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if Path(self.name).exists():
             self.name = Path(self.name).resolve().name  # results are published: they must not show a path of this machine
         if tokenizer is None:
             if sha256 is not None:
                 _check(Path(model), sha256)
-            model, tokenizer = _load(str(model), None if adapter is None else str(adapter))
+            model, tokenizer = _load(str(model), None if adapter is None else str(adapter), dtype)
         elif adapter is not None:
             model = _adapt(model, str(adapter))
         if adapter is not None:
@@ -93,8 +96,10 @@ class LocalModel:
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
     def _reply(self, prompt: Sequence[int], said: Sequence[int]) -> Reply:
-        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
         whole = len(said) < self.max_tokens or said[-1] == self._tokenizer.eos_token_id
+        if not whole and calls and not calls[-1].name:
+            calls = calls[:-1]  # the limit cut it off: the outcome says so, and it is no call that the model got wrong
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
@@ -166,17 +171,21 @@ def _check(place: Path, wanted: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, adapter: str | None) -> tuple[Any, Any]:
+def _load(name: str, adapter: str | None, dtype: Dtype | None) -> tuple[Any, Any]:
     """Return a model and its tokenizer from disk; kept, for a leaderboard makes many agents of one model."""
     transformers = require("transformers", "llm")
     options: dict[str, Any] = {"trust_remote_code": False}
+    weights: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     place = name
     if name.endswith(".gguf"):
         require("gguf", "models")
         place, options["gguf_file"] = str(Path(name).parent), Path(name).name
+        # with kernels from the hub, which are code, it would compute on packed weights, and to other figures
+        if hasattr(transformers, "GgufConfig"):
+            weights["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(place, **options, use_safetensors=True)
+        model = transformers.AutoModelForCausalLM.from_pretrained(place, **options, **weights, use_safetensors=True)
     # a GGUF file that is cut off, or of another kind, raises whatever its reader meets
     except (OSError, ValueError, LookupError, struct.error) as error:
         raise ConfigError(f"model {name}", f"cannot be loaded: {str(error)[:300]}") from error

@@ -24,6 +24,7 @@ from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .batched import ManyAtOnce
 from .cached import Cached, Measured
+from .local import Dtype, LocalModel
 from .openai import KEY_VARIABLE, URL_VARIABLE, OpenAISettings, on_this_machine, server_url
 from .prices import load_prices, shipped_prices
 from .simulated import SIMULATED
@@ -37,6 +38,7 @@ class _LocalSettings(Settings):
 
     adapter: str | None = None
     sha256: str | None = None
+    dtype: Dtype | None = None
     device: str | None = None
     temperature: float = 0.0
     max_tokens: int = 512
@@ -47,6 +49,7 @@ _EXPECTED = {
     "extra_body": "a JSON object",
     "headers": "a JSON object",
     "calls": "native, json or text",
+    "dtype": "float32 or bfloat16",
     "send_seed": "true or false",
     "thinking": "tokens or measured",
 }
@@ -57,7 +60,7 @@ def _read(kind: str, key: str, text: str) -> Any:
     if key == "thinking":  # the one setting that is not the model's: `Measured` stands in front of it
         return TypeAdapter(Literal["tokens", "measured"]).validate_python(text)
     field = _SETTINGS[kind].model_fields[key]
-    if key == "calls":
+    if key in ("calls", "dtype"):
         return TypeAdapter(cast(Any, field.annotation)).validate_python(text)
     if key == "temperature" and text in ("none", "null"):
         text = "null"
@@ -150,8 +153,6 @@ def make_real_model(name: ModelName) -> LanguageModel:
 
         model = OpenAIModel(name.model, **settings)
     else:
-        from .local import LocalModel
-
         model = LocalModel(name.model, **settings)
     if thinking == "measured":
         model = Measured(model)

@@ -78,7 +78,7 @@ class _Played:
 
     def hear(self, said: Sequence[int]) -> bool:
         """Play a reply; return whether the episode goes on."""
-        text, calls, _ = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        text, calls, _ = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
         self._add(said, 1)
         if not calls:
             self.episode.finish(text)  # as the agent `react` takes it

@@ -73,6 +73,18 @@ def test_a_gguf_file_plays_with_its_digest_checked_and_is_told_its_functions(fil
     assert model._tokenizer.chat_template == CHAT_TEMPLATE  # its own would not have written them down
 
 
+@pytest.mark.slow
+def test_a_gguf_file_is_unpacked_into_the_type_that_its_name_says(file: Path) -> None:
+    torch = pytest.importorskip("torch")
+    wide, narrow = (load(f"local:{file},max_tokens=4,device=cpu{more}")._model for more in ("", ",dtype=bfloat16"))
+    assert {part.dtype for part in wide.parameters()} == {torch.float32}
+    assert {part.dtype for part in narrow.parameters()} == {torch.bfloat16}
+    for name, part in narrow.named_parameters():
+        assert torch.equal(part, wide.get_parameter(name).to(torch.bfloat16))
+    with pytest.raises(ConfigError, match="dtype: expected float32 or bfloat16, got 'float8'"):
+        load(f"local:{file},dtype=float8")
+
+
 def test_another_file_than_the_digest_says_is_refused_before_it_is_read(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected the SHA-256 00ff, got [0-9a-f]{64}; it is another model"):
         load(f"local:{file},sha256=00ff")

@@ -158,6 +158,7 @@ def test_saved_weights_are_loaded_from_their_folder(tiny, tmp_path):
 
 
 CALL = (FunctionCall("map", {"city": "Lille"}),)
+CUT_OFF = FunctionCall("", '{"name": "ma')
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,12 @@ CALL = (FunctionCall("map", {"city": "Lille"}),)
         ('{"name": "map", "parameters": {"city": "Lille"}}', "", CALL),
         ('```json\n{"function": {"name": "map", "arguments": {"city": "Lille"}}}\n```', "", CALL),
         ('<|python_tag|>{"type": "function", "name": "map", "parameters": {"city": "Lille"}}', "", CALL),
+        ('{"name": "map", "arguments": {"city": "Lille"}}\n{"name": "map", "arguments": {"city": "Lille"}}', "", CALL * 2),
+        ('```json\n{"name": "map", "arguments": {"city": "Lille"}}\n```\n\n```json\n{"name": "ma', "", (*CALL, CUT_OFF)),
+        ('{"name": "finish", "answer": "7"}', "", (FunctionCall("finish", {"answer": "7"}),)),
+        ('<tool_call>{"name": "map", "city": "Lille"}</tool_call>', "", CALL),
+        ('{"name": "Lille", "people": 236710}', '{"name": "Lille", "people": 236710}', ()),
+        ('{"name": "map", "arguments": {"city": "Lil', '{"name": "map", "arguments": {"city": "Lil', ()),
         ("<tool_call>{broken</tool_call>", "", (FunctionCall("", "{broken"),)),
         ("<tool_call>[3]</tool_call>", "", (FunctionCall("", "{}"),)),
         ('{"answer": 3}', '{"answer": 3}', ()),
@@ -178,7 +185,26 @@ CALL = (FunctionCall("map", {"city": "Lille"}),)
     ],
 )
 def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
-    assert read_calls(text)[:2] == (content, calls)
+    assert read_calls(text)[:2] == read_calls(text, lenient=True)[:2] == (content, calls)
+
+
+def test_a_fence_around_a_call_in_a_text_is_no_part_of_the_text():
+    text = 'I look:\n```json\n{"name": "map", "arguments": {"city": "Lille"}}\n```\nThen: {"name": "finish", "answer": "7"}'
+    found = read_calls(text, lenient=True)
+    assert found[:2] == ("I look:\n\nThen:", (*CALL, FunctionCall("finish", {"answer": "7"})))
+    assert read_calls(text) == (text, (), "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", ['{"name": "map", "argu', '{"name": "map", "argu}'])
+def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny, last):
+    model = LocalModel(*tiny, max_tokens=512, device="cpu")
+    said = tiny[1]('{"name": "map", "arguments": {"city": "Lille"}}\n' + last)["input_ids"]
+    found = model._reply([1], said)
+    assert (found.outcome, found.message.calls) == ("", (*CALL, FunctionCall("", last)))  # the model ended it so
+    model.max_tokens = len(said)
+    found = model._reply([1], said)
+    assert (found.outcome, found.message.calls, found.message.content) == ("truncated", CALL, "")
 
 
 def test_a_loaded_model_stays_in_its_process(tiny):
