@@ -99,7 +99,7 @@ class LocalModel:
         content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
         whole = len(said) < self.max_tokens or said[-1] == self._tokenizer.eos_token_id
         if not whole and calls and not calls[-1].name:
-            calls = calls[:-1]  # the limit cut it off: the outcome says so, and it is no call that the model got wrong
+            calls = calls[:-1]  # cut off by the limit, which the outcome says; the model did not get it wrong
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
