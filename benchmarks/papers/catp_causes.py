@@ -64,12 +64,7 @@ def main() -> None:
             for part in (protocol, "shared"):
                 for episode in read_episodes(given.run / "boards" / f"{part}-{kind}-{ALPHA:g}"):
                     results.setdefault(short_name(episode.agent, kind), []).append(episode)
-            for ours, base in (
-                ("catp-no-mask", "catp"),
-                ("catp-no-feedback", "catp"),
-                ("catp", "hydra"),
-                ("catp", "zero-shot"),
-            ):
+            for ours, base in PAIRS:
                 row: dict[str, Any] = {"tasks": kind, "policies": protocol, "difference": f"{ours} less {base}"}
                 for told, convention in (("invalid plans left out", PUBLISHED), ("invalid plans count", BOARD)):
                     row[told] = differences(results, ours, base, convention)
