@@ -61,19 +61,6 @@ def solve(
     return shown
 
 
-def gold_episodes(
-    scenario: Scenario,
-    split: str,
-    budget: dict[str, float] | None,
-    documents: str,
-    seed: int,
-    tasks: Sequence[int] | None = None,
-) -> Iterator[Conversation]:
-    """Generate episodes that are solved as `solve` does, with the prompts of `react`; arguments as for `passing_episodes`."""
-    for found in passing_episodes(_gold, scenario, split, budget, documents, seed, tasks):
-        yield from found
-
-
 Player = Callable[[ToolEpisode, Callable[[], float]], list[Conversation]]
 """Plays an episode with uniform numbers, and returns what may be learnt from it if it passes."""
 
@@ -90,9 +77,9 @@ def passing_episodes(
     """Generate what passing episodes teach, in an order and under luck that follow from the seed, turn after turn through the
     tasks.
 
-    Episodes that do not pass within the budget (None for the scenario's), or that teach nothing, are left out. There
-    is no end, except where a whole turn, of at least a hundred episodes, brings nothing. `documents` are `full` or `short`;
-    `tasks` are their numbers, None for all of the split.
+    Episodes that do not pass within the budget (None for the scenario's), or that teach nothing, are left out. They end only
+    after a whole turn, of at least a hundred episodes, in which none passes. `documents` are `full` or `short`; `tasks` are
+    their numbers, None for all of the split.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
     in_vain = 0
@@ -112,7 +99,13 @@ def passing_episodes(
             return  # nor would another turn under other luck bring enough
 
 
-def _gold(episode: ToolEpisode, luck: Callable[[], float]) -> list[Conversation]:
+def gold_episodes(*world: Any) -> Iterator[Conversation]:
+    """Generate episodes that are solved as `solve` does, with the prompts of `react`; arguments as for `passing_episodes`."""
+    return itertools.chain.from_iterable(passing_episodes(gold, *world))
+
+
+def gold(episode: ToolEpisode, luck: Callable[[], float]) -> list[Conversation]:
+    """Play an episode as `solve` does, a `Player`."""
     messages, shown = _solve(episode, luck)
     return [Conversation(messages, [function.document() for function in episode.functions])] if shown else []
 

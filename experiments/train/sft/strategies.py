@@ -14,7 +14,7 @@ from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....simulators.scenario import Scenario
 from ...play.experience import past_uses
 from ...play.text_episode import ToolEpisode
-from .episodes import Conversation, gold_episodes, passing_episodes
+from .episodes import Conversation, Player, gold, passing_episodes
 
 GOLD = "react"  # the agent whose prompts the gold episodes have
 
@@ -74,16 +74,13 @@ def taught_episodes(
     The other agents play with a `Teacher`; arguments as for `passing_episodes`. It ends with the first agent that does.
     """
     world = scenario, split, budget, documents, seed
-    streams: list[Iterator[list[Conversation]]] = []
-    for name in agents:
-        gold = ([each] for each in gold_episodes(*world))
-        streams.append(gold if name == GOLD else passing_episodes(_player(scenario, name), *world))
+    streams = [passing_episodes(gold if name == GOLD else _player(scenario, name), *world) for name in agents]
     for episodes in zip(*streams, strict=False):
         for conversations in episodes:
             yield from conversations
 
 
-def _player(scenario: Scenario, name: str) -> Callable[[ToolEpisode, Callable[[], float]], list[Conversation]]:
+def _player(scenario: Scenario, name: str) -> Player:
     teacher = Teacher()
     experience = Experience.from_jsonl(past_uses(scenario)) if find_agent(name, TEXT).needs_experience else None
     agent = make_agent(name, TEXT, model=teacher, experience=experience)

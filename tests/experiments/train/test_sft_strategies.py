@@ -31,7 +31,7 @@ def episodes(agent: str) -> Any:
 
 
 def said(conversation: Conversation) -> Said:
-    """Where learning begins, the functions, and the replies from there on: the name and a value of a call, or the text."""
+    """The place where learning begins, the functions, and the replies from that place on: a call's name and values, or text."""
     replies = []
     for message in conversation.messages[conversation.asked :]:
         if message["role"] == "assistant":
