@@ -35,6 +35,7 @@ _VISION: dict[str, Any] = {
 """What every world of vision planners has."""
 _BLIND_AND_CAREFUL = ("retry", "check-then-retry", "idempotent", "cheapest", "random", "oracle")
 _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
+_OF_A_MODEL = ("react", "react+btp", "react+ecoact", "dfsdt", "toolplanner")  # with which real models are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +171,12 @@ _ALL = (
     ),
     Suite(
         "small",
-        "five candidates a task in short documents, with free tokens: for language models of small contexts, on this machine",
+        "real language models, recorded, beside the simulated one: five candidates a task in short documents, with free tokens",
         (
             SuiteWorld(
-                ("react", "react+btp", "react+ecoact", "dfsdt", "random", "greedy", "oracle-informed", "oracle"),
+                (*_OF_A_MODEL, "random", "greedy", "oracle-informed", "oracle"),
                 "price=20",
-                400,
+                100,
                 scenario="marketplace-small",
                 settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
             ),

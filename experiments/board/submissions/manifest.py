@@ -5,6 +5,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,6 +43,7 @@ FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
 CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
 VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
+RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"  # entries that ship
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
 
@@ -137,6 +139,12 @@ def manifest_text(manifest: Submission) -> str:
 def manifest_digest(manifest: Submission) -> str:
     """The hash that names a manifest."""
     return hashlib.blake2b(manifest_text(manifest).encode(), digest_size=16).hexdigest()
+
+
+def is_shipped(manifest: Submission) -> bool:
+    """Whether the submission is one that came with the package, byte for byte: the manifest holds its files' digests."""
+    place = RECORDED / manifest.name / MANIFEST
+    return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
 
 
 def check_files(manifest: Submission) -> list[str]:

@@ -9,7 +9,6 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from ..store.runs import as_written, read_ended
 from .differences import unexpected_files
-from .manifest import CODE, FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
+from .manifest import CODE, FORMAT, MANIFEST, RECORDED, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
@@ -262,9 +261,6 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
         if not {condition.key: condition.episodes for condition in track.conditions}.items() <= wanted.items():
             different.append("conditions")
     return list(dict.fromkeys(different))
-
-
-RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....agents.custom import is_custom
+from ....agents.models.simulated import SIMULATED
 from ....agents.registry import find_agent
 from ....envs.base import base_env
 from ....envs.registration import class_of
@@ -35,7 +36,7 @@ from ..tracks import TRACKS, charges_tokens, track_files, track_of
 from .alarms import Foresight, Signs, alarms, foresight_of
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
-from .manifest import CODE, MANIFEST, Submission, manifest_text, read_manifest
+from .manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
 from .replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
 
 REPLAYED = "replayed"
@@ -222,8 +223,10 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
 def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
     """The rows of a submission as the leaderboard shows them.
 
-    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring.
+    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring. In those that come
+    with the package, the tokens of a real model were counted by us, where it answered.
     """
+    counted = manifest.run.model != SIMULATED and is_shipped(manifest)
     about = {"verified": REPLAYED, "submission": manifest.about()}
     keys = _keys(manifest.run, verdict.rows)
     # whoever hands in says which episodes are void, so they count as failures
@@ -236,7 +239,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
             "agent": f"{row['agent']} ({manifest.name})",
             **about,
             # whoever played the episodes wrote the tokens into their actions
-            **({"metered": False} if charges_tokens(row["track"]) else {}),
+            **({"metered": False} if charges_tokens(row["track"]) and not counted else {}),
             **({"alarms": list(rung)} if rung else {}),
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)

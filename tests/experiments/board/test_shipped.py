@@ -16,16 +16,26 @@ import pytest
 
 from costgym.agents import registry
 from costgym.experiments.board.reruns.references import informed_of, play_informed
+from costgym.experiments.board.rows import PLAYED as PLAYED_BLOCK
+from costgym.experiments.board.rows import SIMULATED, UNMETERED, blocks
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import read_ended
-from costgym.experiments.board.submissions.submission import RECORDED, add_shipped, pack, shipped_entries
+from costgym.experiments.board.submissions.manifest import RECORDED, Submission, manifest_text, read_manifest
+from costgym.experiments.board.submissions.submission import add_shipped, pack, shipped_entries
 from costgym.experiments.board.submissions.validation import validate
 from costgym.experiments.board.suites import SUITES
+from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
 from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
 PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"}
+
+
+def manifest_of(entry: Path) -> Submission:
+    manifest, problems = read_manifest(entry)
+    assert manifest is not None and not problems
+    return manifest
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +95,24 @@ def test_the_zoo_is_played_only_if_asked_for() -> None:
     assert [entry.name for entry in shipped_entries(config)] == ["recorded"]
 
 
-def test_the_small_suite_shows_what_a_small_model_did() -> None:
-    config = make_run_config("small")
+def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> None:
+    config = make_run_config("small", agents=["react", "toolplanner"])
     entries = shipped_entries(config)
-    assert [entry.name for entry in entries] == ["SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT"]
+    assert {manifest_of(entry).run.model.partition(":")[0] for entry in entries} == {"local"}
+    assert {file.agent for entry in entries for file in manifest_of(entry).files} >= {"react"}
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
+    board = run(config, tmp_path / "board").folder
+    shutil.copytree(RECORDED / "SmolLM2", tmp_path / "entries" / "SmolLM2")
+    assert add_shipped(board, config, folder=tmp_path / "entries") == ["react (SmolLM2)"]
+    assert [name for name, _ in blocks(read_ended(board)["rows"])] == [PLAYED_BLOCK, SIMULATED]
+    assert verify(board).verified
+    # another's record of the same episodes: who counted its tokens?
+    path = tmp_path / "entries" / "SmolLM2" / "manifest.json"
+    found = manifest_of(path.parent).model_copy(update={"contact": "another"})
+    path.write_text(manifest_text(found))
+    other = run(config, tmp_path / "other").folder
+    assert add_shipped(other, config, folder=tmp_path / "entries") == ["react (SmolLM2)"]
+    assert [name for name, _ in blocks(read_ended(other)["rows"])] == [SIMULATED, UNMETERED]
 
 
 def test_the_default_leaderboard_shows_recorded_rows_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
