@@ -226,7 +226,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
     They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring. In those that come
     with the package, the tokens of a real model were counted by us, where it answered.
     """
-    counted = manifest.run.model != SIMULATED and is_shipped(manifest)
+    by_us = manifest.run.model != SIMULATED and is_shipped(manifest)
     about = {"verified": REPLAYED, "submission": manifest.about()}
     keys = _keys(manifest.run, verdict.rows)
     # whoever hands in says which episodes are void, so they count as failures
@@ -239,7 +239,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
             "agent": f"{row['agent']} ({manifest.name})",
             **about,
             # whoever played the episodes wrote the tokens into their actions
-            **({"metered": False} if charges_tokens(row["track"]) and not counted else {}),
+            **({"metered": False} if charges_tokens(row["track"]) and not by_us else {}),
             **({"alarms": list(rung)} if rung else {}),
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
