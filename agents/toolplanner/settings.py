@@ -21,6 +21,9 @@ class LearntSettings(LanguageModelSettings):
 
     tasks: Count = Field(default=20000, description="Train tasks to generate; a loaded scenario has its own.")
     worlds: Count = Field(default=1, description="Seeds under which the teacher plays each instruction.")
+    budget: dict[str, float] | None = Field(
+        default=None, description="Limits under which the train tasks are played, in both stages; null for none."
+    )
     levels: tuple[Annotated[str, one_of("instruction level", LEVELS)], ...] = Field(
         default=("statement", "category", "tool", "api", "hybrid"),
         strict=False,

@@ -110,11 +110,11 @@ def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
     return scenario.model_copy(update={"source": scenario.source.model_copy(update={"train": settings.tasks})})
 
 
-def text_env(scenario: Scenario, level: str | None, split: str = "train") -> Any:
-    """Create the text view at an instruction level, without a budget."""
+def text_env(scenario: Scenario, level: str | None, settings: LearntSettings) -> Any:
+    """Create the text view of the train tasks at an instruction level, under the settings' budget."""
     return make(
-        TEXT, scenario=scenario, split=split, level=level, budget={}, enforcement="record", max_steps=STEPS,
-        disable_env_checker=True,
+        TEXT, scenario=scenario, split="train", level=level, budget=settings.budget or {}, max_steps=STEPS,
+        enforcement=None if settings.budget else "record", disable_env_checker=True,
     )  # fmt: skip
 
 
@@ -132,10 +132,10 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
 
     The teacher plays the query without an instruction, which is then written for the tool that it called first for each need.
     Every instruction has its own path in a world with its own seed, so only it determines which of the suitable tools were
-    chosen.
+    chosen. A path that the settings' budget does not pay for is not a solved one.
     """
     world = training_scenario(scenario, settings)
-    env = text_env(world, None)
+    env = text_env(world, None, settings)
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
     agent = LlmAgent(SimulatedToolPlanner(TEACHER), teacher)
     numbers = env.unwrapped.numbers[: settings.tasks]
@@ -157,7 +157,8 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             tags = dict.fromkeys([*useful, *map(written_tool, called), *map(written_tool, others)])
             found.append(Demonstration(request, tuple(tags)[: settings.candidates], tuple(useful), steps))
     if not found:
-        raise ConfigError("scenario", "the teacher solves none of the train tasks; choose another scenario")
+        within, other = (" within the budget", "a higher budget") if settings.budget else ("", "another scenario")
+        raise ConfigError("scenario", f"the teacher solves none of the train tasks{within}; choose {other}")
     return found
 
 
@@ -223,10 +224,10 @@ class GrownTree(BaseModel):
 
 
 def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSettings, start: int = 0) -> Iterator[GrownTree]:
-    """Generate the solution trees of the model of stage 1, fully searched at the settings' temperature, on train tasks from
-    index `start`; the instruction levels alternate."""
+    """Generate the solution trees of the model of stage 1, searched in full, or as far as the budget reaches, at the settings'
+    temperature, on train tasks from index `start`; the instruction levels alternate."""
     world = training_scenario(scenario, settings)
-    envs = {level: text_env(world, level) for level in settings.levels}
+    envs = {level: text_env(world, level, settings) for level in settings.levels}
     strategy = ToolPlanner(settings.planner(explore=True))
     agent = LlmAgent(planner, strategy)
     numbers = envs[settings.levels[0]].unwrapped.numbers[: min(settings.tasks, settings.rank_tasks)]

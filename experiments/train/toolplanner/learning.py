@@ -53,7 +53,7 @@ class _StageLearner(Learner):
         strategy = ToolPlanner(settings.planner())
         agent = LlmAgent(LearntPlanner(self.model, "in training"), strategy)
         world = training_scenario(self.scenario, settings)
-        envs = {level: text_env(world, level) for level in settings.levels}
+        envs = {level: text_env(world, level, settings) for level in settings.levels}
         catalog = world.build().catalog
         matched, meaningful = [], []
         for place, number in enumerate(envs[settings.levels[0]].unwrapped.numbers[-CHECKED:]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.tags import gold_tools
 from costgym.agents.toolplanner.tree import Feedback
@@ -15,6 +17,7 @@ from costgym.experiments.train.toolplanner.data import (
     ranked_pairs,
     training_scenario,
 )
+from costgym.simulators.errors import ConfigError
 from tests.helpers.toolplanner_world import TINY, WORLD
 
 
@@ -53,6 +56,16 @@ def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_
         if "Please use tools from" in each.request:
             assert all(titles[tool].category.replace("_", " ") in each.request for tool in each.path)
     assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in found)
+
+
+def test_a_budget_leaves_only_the_paths_that_it_pays_for():
+    settings = LearntSettings(tasks=10, worlds=2)
+    free = demonstrations(WORLD, settings)
+    paid = demonstrations(WORLD, settings.model_copy(update={"budget": {"price": 15.0}}))
+    assert 0 < len(paid) < len(free)
+    assert {each.request for each in paid} < {each.request for each in free}  # the same worlds, with the same luck
+    with pytest.raises(ConfigError, match="solves none of the train tasks within the budget"):
+        demonstrations(WORLD, settings.model_copy(update={"budget": {"price": 0.01}}))
 
 
 def test_more_train_tasks_leave_the_test_tasks_as_they_are():

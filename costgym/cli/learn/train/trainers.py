@@ -194,8 +194,9 @@ def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", 
 
 def toolplanner(
     run: Run,
-    settings: Annotated[LearntSettings, ("steps",)],
+    settings: Annotated[LearntSettings, ("steps", "budget")],
     scenario: ScenarioName = "marketplace",
+    budget: Annotated[Limits, option("Limits under which the train tasks are played; none by default.", "LIMITS")] = None,
     steps: Annotated[
         int | None, option("Steps of stage 1; the steps of stage 2 and the tasks of both stages scale with it.")
     ] = None,
@@ -214,6 +215,8 @@ def toolplanner(
         if part not in PARTS:
             raise UnknownName("part to leave out", part, PARTS)
     chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.given}
+    if budget is not None:
+        chosen["budget"] = dict(budget)
     run.train("toolplanner", train_toolplanner, scenario, sft=start, **chosen)
 
 
