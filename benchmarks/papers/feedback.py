@@ -2,8 +2,9 @@
 
     python benchmarks/papers/feedback.py --out runs/feedback --episodes 20 --json benchmarks/results/feedback.json
 
-The four share one first stage, which is the row without both, and one set of solution trees. They are played under the
-published protocol, beside plain tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
+The four share one first stage, which is the row without both, and one set of solution trees; so does a fifth, which has both
+kinds but no pairs that teach it to give up a branch without facts. They are played under the published protocol, beside plain
+tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -26,7 +28,7 @@ from costgym.simulators.scenario import load_scenario
 
 LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 200, "rank_steps": 60}
 LEFT_OUT: dict[str, dict[str, Any]] = {"without-completion": {"completion": False}, "without-following": {"following": False}}
-BASE, BOTH, NEITHER = "dfsdt", "both-feedbacks", "without-both"
+BASE, BOTH, NEITHER, NO_DEAD_ENDS = "dfsdt", "both-feedbacks", "without-both", "without-dead-ends"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
 
@@ -44,9 +46,11 @@ def main() -> None:
     train_toolplanner(BOTH, seed=given.seed, **LENGTHS)
     for name, change in LEFT_OUT.items():
         train_toolplanner(name, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS, **change)
+    with patch("costgym.experiments.train.toolplanner.data._dead_ends", return_value=[]):
+        train_toolplanner(NO_DEAD_ENDS, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS)
     if not Path(NEITHER).exists():
         Path(NEITHER).symlink_to(Path(BOTH) / STAGE_ONE)
-    agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NEITHER))]
+    agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NO_DEAD_ENDS, NEITHER))]
     published = protocols("toolplanner")[0]
     world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
     kept = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
