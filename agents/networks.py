@@ -1,6 +1,6 @@
 """Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,10 +70,11 @@ def with_adapters(model: Any, config: Any) -> Any:
         raise ConfigError("model", f"{model.name_or_path!r} has no layers that adapters are known for: {error}") from error
 
 
-def adapters(rank: int) -> Any:
-    """Make the config of LoRA adapters on all linear layers of a causal language model."""
+def adapters(rank: int, tokens: Sequence[int] = ()) -> Any:
+    """Make the config of LoRA adapters on all linear layers of a causal language model, and of new vectors for some tokens."""
     peft = require("peft", "train")
-    return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    taught = {"trainable_token_indices": list(tokens)} if tokens else {}
+    return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM", **taught)
 
 
 def not_finite(weights: Mapping[str, Any]) -> str | None:

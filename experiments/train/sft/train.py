@@ -80,11 +80,6 @@ def _train(
     tokenizer = load_published(transformers.AutoTokenizer, settings.model)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError("model", f"{settings.model!r} has no chat template; choose an instruction-tuned model")
-    model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
-    if settings.lora_rank:
-        model = with_adapters(model, adapters(settings.lora_rank))
-    if torch.cuda.is_available():
-        model = model.to("cuda")
     kinds = settings.steps * settings.batch_size
 
     def rows(name: str, split: str, count: int) -> Sequence[TokenRow]:
@@ -96,6 +91,11 @@ def _train(
         raise ConfigError("max_length", f"no solved episode has at most {settings.max_length} tokens; raise it or the budget")
     each, said = (sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.said)) for row in learnt), strict=True))
     run.say(f"{len(learnt)} conversations of {each} tokens, {said} said")
+    model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
+    if settings.lora_rank:
+        model = with_adapters(model, adapters(settings.lora_rank, _marks(tokenizer, learnt)))
+    if torch.cuda.is_available():
+        model = model.to("cuda")
     order = _order(learnt, kinds, settings.seed, mixed=len(settings.agents) > 1)
     result = optimise(run, SftLearner(model, settings, order, held), settings.save_every)
     if result.finished:
@@ -103,6 +103,13 @@ def _train(
         kept.save_pretrained(run.folder / FINAL)
         tokenizer.save_pretrained(run.folder / FINAL)
     return result
+
+
+def _marks(tokenizer: Any, rows: Sequence[TokenRow]) -> list[int]:
+    """Return the special tokens that are said besides the last of a reply, such as those around a call. Adapters alone cannot
+    teach them to a model that never learnt them: the vectors of such tokens in Qwen2.5-Coder are too short to be likely."""
+    special = set(tokenizer.get_added_vocab().values()) - {tokenizer.eos_token_id}
+    return sorted({row.ids[place] for row in rows for place in row.said} & special)
 
 
 def _order(rows: Sequence[TokenRow], count: int, seed: int, mixed: bool) -> list[TokenRow]:
