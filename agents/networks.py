@@ -70,10 +70,10 @@ def with_adapters(model: Any, config: Any) -> Any:
         raise ConfigError("model", f"{model.name_or_path!r} has no layers that adapters are known for: {error}") from error
 
 
-def adapters(rank: int, tokens: Sequence[int] = ()) -> Any:
-    """Make the config of LoRA adapters on all linear layers of a causal language model, and of new vectors for some tokens."""
+def adapters(rank: int, vectors: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """Make the config of LoRA adapters on all linear layers of a causal language model, and on vectors of tokens by layer."""
     peft = require("peft", "train")
-    taught = {"trainable_token_indices": list(tokens)} if tokens else {}
+    taught = {"trainable_token_indices": {name: list(tokens) for name, tokens in vectors.items()}} if vectors else {}
     return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM", **taught)
 
 

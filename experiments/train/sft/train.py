@@ -93,7 +93,7 @@ def _train(
     run.say(f"{len(learnt)} conversations of {each} tokens, {said} said")
     model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
     if settings.lora_rank:
-        model = with_adapters(model, adapters(settings.lora_rank, _marks(tokenizer, learnt)))
+        model = with_adapters(model, adapters(settings.lora_rank, _marks(model, tokenizer, learnt)))
     if torch.cuda.is_available():
         model = model.to("cuda")
     order = _order(learnt, kinds, settings.seed, mixed=len(settings.agents) > 1)
@@ -105,11 +105,18 @@ def _train(
     return result
 
 
-def _marks(tokenizer: Any, rows: Sequence[TokenRow]) -> list[int]:
-    """Return the special tokens that are said besides the last of a reply, such as those around a call. Adapters alone cannot
-    teach them to a model that never learnt them: the vectors of such tokens in Qwen2.5-Coder are too short to be likely."""
+def _marks(model: Any, tokenizer: Any, rows: Sequence[TokenRow]) -> dict[str, list[int]]:
+    """Return the special tokens that are said, besides the one that ends a reply, for each layer that holds their vectors.
+
+    Such tokens stand around a call. Adapters of linear layers cannot teach them to a model that never learnt them: their
+    vectors in Qwen2.5-Coder are too short to ever be likely.
+    """
     special = set(tokenizer.get_added_vocab().values()) - {tokenizer.eos_token_id}
-    return sorted({row.ids[place] for row in rows for place in row.said} & special)
+    said = sorted({row.ids[place] for row in rows for place in row.said} & special)
+    first, last = model.get_input_embeddings(), model.get_output_embeddings()
+    layers = [first] if last.weight is first.weight else [first, last]
+    names = [name.rpartition(".")[2] for name, module in model.named_modules() if any(module is layer for layer in layers)]
+    return dict.fromkeys(names, said) if said else {}
 
 
 def _order(rows: Sequence[TokenRow], count: int, seed: int, mixed: bool) -> list[TokenRow]:

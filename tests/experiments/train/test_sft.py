@@ -23,8 +23,12 @@ QUICK = {"steps": 3, "batch_size": 1, "held_out": 1, "max_length": 4096, "save_e
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with the template of fetched models."""
+    return made_model(tmp_path_factory.mktemp("model"))
+
+
+def made_model(folder: Path, says: str | None = None) -> Path:
     transformers = pytest.importorskip("transformers", reason="the extra `train` is not installed")
-    folder = save_tiny_model(tmp_path_factory.mktemp("model"))
+    save_tiny_model(folder, says)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
     tokenizer.save_pretrained(folder)
@@ -91,6 +95,24 @@ def test_adapters_learn_and_a_model_of_the_run_plays(model: Path, tmp_path: Path
     train_sft(tmp_path / "run", SMALL, 1, model=str(model), lora_rank=2, **{**QUICK, "steps": 1})
     assert "model/adapter_model.safetensors" in files(tmp_path / "run")
     LocalModel(str(model), adapter=tmp_path / "run" / "model", max_tokens=4)
+
+
+def test_adapters_also_learn_the_special_tokens_around_a_call(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="the extra `train` is not installed")
+    from safetensors.numpy import load_file
+
+    from costgym.agents.models.local import LocalModel
+    from costgym.experiments.train.sft.train import train_sft
+
+    def vectors(name: str, base: Path) -> dict[str, tuple[int, ...]]:
+        train_sft(tmp_path / name, SMALL, 1, model=str(base), lora_rank=2, **{**QUICK, "steps": 1})
+        learnt = load_file(tmp_path / name / "model" / "adapter_model.safetensors")
+        return {key.split(".")[-3]: value.shape for key, value in learnt.items() if "lora" not in key}
+
+    special = made_model(tmp_path / "special", "<tool_call>")  # one token, with a vector to be read and one to be said
+    assert vectors("with", special) == {"embed_tokens": (1, 16), "lm_head": (1, 16)}
+    assert vectors("without", model) == {}  # there it is written in ordinary tokens
+    LocalModel(str(special), adapter=tmp_path / "with" / "model", max_tokens=4)
 
 
 def test_wrong_settings_are_named(model: Path, tmp_path: Path) -> None:
