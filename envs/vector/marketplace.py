@@ -100,7 +100,9 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._seeded = np.zeros(num_envs, np.bool_)
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
+        self._all_begun = False
         self._mask: Mask | None = None
+        self._mask_names: list[str] = []  # keys of `info` that tell whom a figure is of, spelled once
         self._pool = ArrayPool()
         self._bound: BoundArguments | None = None
         self._used = np.zeros(self.threads, np.int64)
@@ -256,6 +258,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         out = self._new()
         self._begin(out, where, starts, True)
         self._begun |= where
+        self._all_begun = bool(self._begun.all())
         self._ended[where] = False
         return self.observations(out), self._info(out, None if where.all() else where)
 
@@ -281,7 +284,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             number, rows = self.scalar._task_number(options["task"]), rows.copy()
             rows[where] = self._rows(np.full(int(where.sum()), number), np.flatnonzero(where))
         numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
-        for i in np.flatnonzero(where).tolist():
+        for i in np.flatnonzero(where if seed is not None else where & ~self._seeded).tolist():
             # a seed starts the generator again; without one, it goes on, or starts from the system's entropy the first time
             single = seeds[i]
             if single is not None:
@@ -370,9 +373,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if numbers.shape != (self.num_envs,):
             raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
         count = int(self.single_action_space.n)  # type: ignore[attr-defined]
-        if not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0 or numbers.max() >= count:
+        # as unsigned numbers, negative ones are large, so one comparison tells both ends
+        if numbers.dtype.kind not in "iu" or numbers.astype(np.int64, copy=False).view(np.uint64).max() >= count:
             raise InvalidAction(f"actions: expected whole numbers from 0 to {count - 1}, got {numbers.dtype} {numbers!r:.60}")
-        if not self._begun.all():
+        if not self._all_begun:
             raise EpisodeOver("no episode has begun; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             ended = np.flatnonzero(self._ended).tolist()
@@ -461,7 +465,9 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             info = {key: array.copy() for key, array in info.items()}
             for array in info.values():
                 array[~where] = 0
-        info.update(dict.fromkeys([f"_{key}" for key in info], np.ones(self.num_envs, np.bool_) if where is None else where))
+        if not self._mask_names:
+            self._mask_names = [f"_{key}" for key in info]
+        info.update(dict.fromkeys(self._mask_names, np.ones(self.num_envs, np.bool_) if where is None else where))
         return info
 
     def action_masks(self) -> Mask:
