@@ -5,10 +5,30 @@ from typing import Annotated, Any
 
 import typer
 
-from ...simulators.bounds import Amount, argument, option
+from ...simulators.bounds import Amount, Settings, argument, option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, Quiet
 from ..output import print_table
+
+
+class Reading(Settings):
+    """What is read of a log, and how."""
+
+    least_calls: Annotated[int | None, option("Tools with fewer calls are left out.")] = None
+    gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0
+    hours: Annotated[tuple[int, ...] | None, option("Only calls that began between two hours of the day, UTC.", "FROM,TO")] = (
+        None
+    )
+    token_price: Annotated[tuple[Amount, ...] | None, option("USD per million tokens, for logs without prices.", "IN,OUT")] = (
+        None
+    )
+    price: Annotated[
+        dict[str, Amount] | None, option("Price of a call, for logs without prices; repeatable.", "TOOL=PRICE")
+    ] = None
+    mapped: Annotated[
+        dict[str, str] | None,
+        option("Where the log has a field: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
+    ] = None
 
 
 def calibrate(
@@ -17,18 +37,8 @@ def calibrate(
     ],
     out: Annotated[Path, option("YAML file of the scenario.", "FILE")] = Path("calibrated.yaml"),
     name: Annotated[str | None, option("Name of the scenario.")] = None,
-    least_calls: Annotated[int | None, option("Tools with fewer calls are left out.")] = None,
-    gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0,
-    token_price: Annotated[
-        tuple[Amount, ...] | None, option("USD per million tokens, for logs without prices.", "IN,OUT")
-    ] = None,
-    price: Annotated[
-        dict[str, Amount] | None, option("Price of a call, for logs without prices; repeatable.", "TOOL=PRICE")
-    ] = None,
-    mapped: Annotated[
-        dict[str, str] | None,
-        option("Where the log has a field: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
-    ] = None,
+    *,
+    reading: Reading,
     tasks: Annotated[Path | None, option("YAML list of your own tasks, in place of generated ones.", "FILE")] = None,
     page: Annotated[Path | None, option("Also write a page that compares the log with the world.", "FILE")] = None,
     json_file: JsonFile = None,
@@ -44,10 +54,17 @@ def calibrate(
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
     if page is not None and page.suffix not in (".html", ".htm"):
         raise ConfigError("--page", f"expected a name ending in .html, got {page}")
-    if token_price is not None and len(token_price) != 2:
-        raise ConfigError("--token-price", f"expected two prices such as 2.5,10, got {len(token_price)}")
-    tokens = None if token_price is None else (token_price[0], token_price[1])
-    found = fit(log, name or out.stem, least_calls, gap, tokens, prices=price or {}, fields=mapped or {}, tasks=tasks)
+    found = fit(
+        log,
+        name or out.stem,
+        reading.least_calls,
+        reading.gap,
+        _pair("--token-price", reading.token_price, "2.5,10"),
+        prices=reading.price or {},
+        fields=reading.mapped or {},
+        tasks=tasks,
+        hours=_pair("--hours", reading.hours, "22,6"),
+    )
     found.write(out, json_file)
     if page is not None:
         from ...experiments.pages.world_pages import calibration_page
@@ -59,6 +76,12 @@ def calibrate(
         typer.echo(f"scenario: {out}")
         if page is not None:
             typer.echo(f"page: {page}")
+
+
+def _pair(name: str, given: tuple[Any, ...] | None, example: str) -> tuple[Any, Any] | None:
+    if given is not None and len(given) != 2:
+        raise ConfigError(name, f"expected two numbers such as {example}, got {len(given)}")
+    return None if given is None else (given[0], given[1])
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -82,6 +105,8 @@ def _print(report: dict[str, Any]) -> None:
         )
         rows.append(cells)
     print_table(columns, rows, ("tool",))
+    if (hours := report["hours"]) is not None:
+        typer.echo(f"{report['calls']} calls from {hours['from']}:00 to {hours['to']}:00, {hours['share']:.1%} of the log")
     found = report["unseen"]
     judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
     if judged:

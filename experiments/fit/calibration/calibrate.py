@@ -61,22 +61,29 @@ def calibrate(
     prices: Mapping[str, float] | None = None,
     fields: Mapping[str, str] | None = None,
     tasks: Path | None = None,
+    hours: tuple[int, int] | None = None,
 ) -> Calibration:
     """Fit a scenario to a log of real calls, or to a folder of StableToolBench's answers.
 
     Tools with fewer than `least_calls` executed calls are left out (by default 20, and 1 for answer trees). Where the log names
     no episodes, a pause of `gap_s` seconds ends one. `token_price`, USD per million input and output tokens, is for calls
     without a price; `fields` says where the log's fields are (see `calibration.expressions`); `tasks` is a YAML file as in a
-    scenario's `source.tasks`, None for generated ones. Raises DataError if the log or the tasks cannot be read or no tool has
+    scenario's `source.tasks`, None for generated ones; `hours`, such as ``(22, 6)``, keeps the calls that began between these
+    hours of the day, in UTC. Raises DataError if the log or the tasks cannot be read or no tool has
     enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.
     """
     if least_calls is not None and least_calls < 1:
         raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")
     if not 0 < gap_s < float("inf"):
         raise ConfigError("--gap", f"expected a positive number of seconds, got {gap_s}")
+    if hours is not None and (hours[0] == hours[1] or not all(0 <= hour < 24 for hour in hours)):
+        raise ConfigError("--hours", f"expected two different hours from 0 to 23 such as 22,6, got {hours[0]},{hours[1]}")
     require("scipy", "train")
     prices = prices or {}
     calls = [_priced(call, token_price, prices) for call in read_log(log, fields)]
+    logged_calls = len(calls)
+    if hours is not None:
+        calls = [call for call in calls if _began(call, *hours)]
     timed = any(call.latency_s is not None for call in calls)
     least = least_calls if least_calls is not None else LEAST_CALLS if timed else 1
     by_tool: dict[str, list[LoggedCall]] = defaultdict(list)
@@ -108,6 +115,7 @@ def calibrate(
     report = {
         "format": FORMAT,
         "calls": len(calls),
+        "hours": None if hours is None else {"from": hours[0], "to": hours[1], "share": len(calls) / logged_calls},
         "own_tasks": tasks is not None,
         "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
         "failures": document["failures"],
@@ -128,6 +136,12 @@ def _priced(call: LoggedCall, token_price: tuple[float, float] | None, prices: M
     if call.tokens is None or token_price is None:
         return call
     return replace(call, price=(call.tokens[0] * token_price[0] + call.tokens[1] * token_price[1]) / 1e6)
+
+
+def _began(call: LoggedCall, begin: int, end: int) -> bool:
+    """Return whether a call began between two hours of the day; from 22 to 6 goes over midnight."""
+    hour = call.started_s / 3600.0 % 24.0
+    return begin <= hour < end if begin < end else not end <= hour < begin
 
 
 def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:

@@ -92,8 +92,10 @@ def _together(shares: Mapping[str, Mapping[int, float]]) -> Iterator[tuple[str, 
 def hidden_structure(tools: Calls) -> list[str]:
     """Say in words what a log holds that the scenario cannot express; `tools` has each tool's calls in order of time."""
     stats = require("scipy.stats", "train")
-    shares, found = {tool: _shares(calls) for tool, calls in tools.items()}, []
+    shares = {tool: _shares(calls) for tool, calls in tools.items()}
+    found: list[str] = []
     for tool, share in shares.items():
+        found += _times_of_day(tool, share, _medians(tools[tool]), ALPHA / len(tools))
         windows, rates = np.array(sorted(share)), np.array([share[window] for window in sorted(share)])
         if len(windows) >= LEAST and len(set(rates)) > 1:
             half = len(rates) // 2
@@ -101,14 +103,6 @@ def hidden_structure(tools: Calls) -> list[str]:
                 found.append(
                     f"{tool}: success drifts, from {rates[:half].mean():.1%} to {rates[half:].mean():.1%}; the world's does not"
                 )
-            hours, days = windows * WINDOW_S // 3600.0 % 24.0, windows * WINDOW_S // 86_400.0
-            # an hour that was met on one day only may as well be that day's
-            several = {hour: rates[hours == hour] for hour in sorted(set(hours)) if len(set(days[hours == hour])) > 2}
-            varies = len(several) > 1 and len(set(np.concatenate(list(several.values())))) > 1
-            if varies and stats.kruskal(*several.values()).pvalue < ALPHA / len(tools):
-                worst = min(several, key=lambda hour: float(several[hour].mean()))
-                told = f"{several[worst].mean():.1%} from {worst:.0f}:00"
-                found.append(f"{tool}: success depends on the time of day ({told}); the world's does not")
         failed = [_soon(a, b) for a, b in pairwise(tools[tool]) if a.status in FAILS]
         worked = [_soon(a, b) for a, b in pairwise(tools[tool]) if a.status in WORKS]
         if len(failed) >= LEAST and np.mean(failed) - np.mean(worked or [False]) > AGAIN_SHARE:
@@ -116,6 +110,39 @@ def hidden_structure(tools: Calls) -> list[str]:
     for one, other, correlation in _together(shares):
         found.append(f"{one} and {other} fail at the same times (correlation {correlation:.2f}); in the world they do not")
     return found
+
+
+def _times_of_day(tool: str, shares: Mapping[int, float], medians_s: Mapping[int, float], alpha: float) -> Iterator[str]:
+    """Say in words at which hours calls of a tool fail more often, or take longer."""
+    for told, unit, good in (("success depends", "{:.1%}", shares), ("durations depend", "{:.3g} s", medians_s)):
+        sign = 1.0 if good is shares else -1.0  # of durations the longest are the worst
+        if (worst := _worst_hours({window: sign * value for window, value in good.items()}, alpha)) is not None:
+            mean, begin, end = worst
+            span, rest = f"{begin},{end}", f"{end},{begin}"
+            yield (
+                f"{tool}: {told} on the time of day ({unit.format(sign * mean)} from {begin}:00 to {end}:00); "
+                f"a world's does not, but --hours {span} and --hours {rest} fit a world each"
+            )
+
+
+def _worst_hours(values: Mapping[int, float], alpha: float) -> tuple[float, int, int] | None:
+    """The mean value in the worst hours of the day, and where these begin and end; None where all hours are alike."""
+    windows, rates = np.array(sorted(values)), np.array([values[window] for window in sorted(values)])
+    hours, days = (windows * WINDOW_S // 3600.0 % 24.0).astype(int), windows * WINDOW_S // 86_400.0
+    # an hour that was met on one day only may as well be that day's
+    several = {int(hour): rates[hours == hour] for hour in sorted(set(hours)) if len(set(days[hours == hour])) > 2}
+    if len(windows) < LEAST or len(several) < 2 or len(set(np.concatenate(list(several.values())))) < 2:
+        return None
+    if require("scipy.stats", "train").kruskal(*several.values()).pvalue >= alpha:
+        return None
+    means = {hour: float(each.mean()) for hour, each in several.items()}
+    middle = (min(means.values()) + max(means.values())) / 2
+    worst = [min(means, key=means.__getitem__)]
+    while means.get((worst[0] - 1) % 24, middle) < middle:
+        worst.insert(0, (worst[0] - 1) % 24)
+    while means.get((worst[-1] + 1) % 24, middle) < middle:
+        worst.append((worst[-1] + 1) % 24)
+    return float(np.mean([means[hour] for hour in worst])), worst[0], (worst[-1] + 1) % 24
 
 
 def _soon(call: LoggedCall, following: LoggedCall) -> bool:
@@ -129,3 +156,12 @@ def _shares(calls: Sequence[LoggedCall]) -> dict[int, float]:
         if call.status in WORKS or call.status in FAILS:
             windows[int(call.started_s // WINDOW_S)].append(call.status in WORKS)
     return {window: sum(well) / len(well) for window, well in windows.items()}
+
+
+def _medians(calls: Sequence[LoggedCall]) -> dict[int, float]:
+    """The median duration in seconds of the calls that succeed, by window."""
+    windows: dict[int, list[float]] = defaultdict(list)
+    for call in calls:
+        if call.status in WORKS and call.latency_s is not None:
+            windows[int(call.started_s // WINDOW_S)].append(call.latency_s)
+    return {window: float(np.median(seconds)) for window, seconds in windows.items()}

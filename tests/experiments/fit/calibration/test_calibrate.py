@@ -354,5 +354,5 @@ def test_the_command_writes_and_says_what_it_found(log: Path, tmp_path: Path, ca
     assert yaml.safe_load((tmp_path / "out.yaml").read_text())["name"] == "out"
     with pytest.raises(costgym.ConfigError, match="ending in"):
         command(log, tmp_path / "out.txt")
-    with pytest.raises(costgym.ConfigError, match="two prices"):
+    with pytest.raises(costgym.ConfigError, match="two numbers"):
         command(log, tmp_path / "out.yaml", token_price="1")

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 from costgym.experiments.fit.calibration.calibrate import calibrate
+from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 
@@ -131,3 +132,38 @@ def test_outages_that_tools_share_are_found_and_played(tmp_path: Path) -> None:
     both = float((~np.array(played)).all(axis=1).mean())
     assert both == pytest.approx(float((~well).all(axis=1).mean()), abs=0.02)
     assert both > 5 * float((~np.array(played)).mean()) ** 2  # far more often than tools that fail on their own
+
+
+def rush_hour(luck: np.random.Generator) -> Iterator[dict[str, Any]]:
+    for number in range(CALLS):
+        at = 600.0 * number
+        busy = 9 * 3600.0 <= at % DAY_S < 17 * 3600.0
+        yield record(at, (1.2 if busy else 0.4) * luck.lognormal(0.0, 0.3), luck.random() < 0.98, episode=f"e{number // 6}")
+
+
+@pytest.mark.parametrize(
+    ("log", "told", "worst", "truth", "share"),
+    [
+        (daily_outage, "success depends on the time of day (0.0% from 2:00 to 4:00)", (2, 4), (0.0, 0.4), 2 / 24),
+        (rush_hour, "durations depend on the time of day (1.22 s from 9:00 to 17:00)", (9, 17), (0.98, 1.2), 8 / 24),
+    ],
+)
+def test_hours_of_the_day_are_named_and_fitted_apart(
+    log: Any, told: str, worst: tuple[int, int], truth: tuple[float, float], share: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in log(np.random.default_rng(7))))
+    begin, end = worst
+    (named,) = [line for line in calibrate(path).report["warnings"] if "time of day" in line]
+    assert told in named and f"--hours {begin},{end} and --hours {end},{begin}" in named
+    usual = (0.98, 0.4)
+    for hours, (success, median_s), part in ((worst, truth, share), ((end, begin), usual, 1 - share)):
+        report = calibrate(path, hours=hours).report
+        assert not [line for line in report["warnings"] if "time of day" in line]
+        assert report["hours"]["share"] == pytest.approx(part, abs=0.02)
+        row = report["tools"]["a"]
+        assert row["reproduced"]["success"]["world"] == pytest.approx(success, abs=0.02)
+        if success:
+            assert row["latency"]["median_s"] == pytest.approx(median_s, rel=0.1)
+    with pytest.raises(ConfigError, match="expected two different hours"):
+        calibrate(path, hours=(5, 5))
