@@ -183,6 +183,19 @@ _ALL = (
         ),
     ),
     Suite(
+        "small-writes",
+        "real language models on tasks that write, recorded, beside the simulated one, in short documents, with free tokens",
+        (
+            SuiteWorld(
+                (*_OF_A_MODEL, "retry", "check-then-retry", "oracle"),
+                "price=40",
+                100,
+                scenario="marketplace-writes",
+                settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
         "writes",
         "who pays twice? Bookings, payments, refunds and tickets, where a call that timed out has happened or not",
         (
