@@ -27,7 +27,7 @@ def calibrate(
     ] = None,
     mapped: Annotated[
         dict[str, str] | None,
-        option("Where the log has a field: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
+        option("How to read a field from the log: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
     ] = None,
     tasks: Annotated[Path | None, option("YAML list of your own tasks, in place of generated ones.", "FILE")] = None,
     page: Annotated[Path | None, option("Also write a page that compares the log with the world.", "FILE")] = None,

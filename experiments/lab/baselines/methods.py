@@ -121,7 +121,7 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
     name = wanted or LARGE_SPLIT
     try:
         if name == "test":
-            raise ConfigError("--train-split", "its tasks measure what was learnt")
+            raise ConfigError("--train-split", "the tasks of test measure what was learnt")
         open_env(env_id, level, name).close()
     except (ConfigError, UnknownName) as error:
         if wanted is None:
