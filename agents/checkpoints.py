@@ -59,7 +59,7 @@ def save_checkpoint(
         raise DataError(
             whole,
             f"cannot be written: {getattr(error, 'strerror', None) or error}; make room, or repair the disk, and run the same "
-            "command again: it goes on from the checkpoint before",
+            "command again; it continues from the previous checkpoint",
         ) from error
     finally:
         _clear(run)
@@ -103,6 +103,6 @@ def read_tensors(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = torch_files.load_file(path)
     except Exception as error:
         raise DataError(
-            path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be whole"
+            path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be intact"
         ) from error
     return found

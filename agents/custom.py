@@ -36,7 +36,7 @@ def custom_agent(name: str) -> Agent:
     if not isinstance(made, Agent):
         raise ConfigError("agent", f"expected {name!r} to make a costgym.agents.Agent, got {type(made).__name__}")
     if made.privileged:
-        raise ConfigError("agent", f"{name} is privileged; only bounds of costgym are shown the world")
+        raise ConfigError("agent", f"{name} is privileged; only costgym's own bounds may see the world")
     made.brokered = False
     # on the leaderboard it goes by the name it was asked for: two classes may call themselves the same
     made.name = name

@@ -57,7 +57,7 @@ def load_published(kind: Any, model: str, **options: Any) -> Any:
         return kind.from_pretrained(model, **options)
     except (OSError, ValueError) as error:
         raise InfrastructureError(
-            f"the model {model!r} cannot be loaded ({error}); name a causal language model that is there, or leave it out for "
+            f"the model {model!r} cannot be loaded ({error}); name an available causal language model, or omit it for "
             "a small one"
         ) from error
 
@@ -67,7 +67,7 @@ def with_adapters(model: Any, config: Any) -> Any:
     try:
         return require("peft", "train").get_peft_model(model, config)
     except ValueError as error:
-        raise ConfigError("model", f"{model.name_or_path!r} has no layers that adapters are known for: {error}") from error
+        raise ConfigError("model", f"{model.name_or_path!r} has no layers for which adapters are known: {error}") from error
 
 
 def adapters(rank: int, vectors: Mapping[str, Sequence[int]] | None = None) -> Any:

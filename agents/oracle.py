@@ -17,7 +17,7 @@ def env_of(seat: Seat, agent: str, kind: type[Env], env_id: str) -> Env:
     """The environment that a bound reads; raises ConfigError in one of another kind, or without a bound's seat."""
     env = seat.env if isinstance(seat, WorldSeat) else None
     if not isinstance(env, kind):
-        raise ConfigError(f"agent {agent}", f"expected to be shown an environment {env_id}, got {type(env).__name__}")
+        raise ConfigError(f"agent {agent}", f"expected an environment {env_id}, got {type(env).__name__}")
     return env
 
 

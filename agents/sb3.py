@@ -29,7 +29,7 @@ class Sb3Config(PolicyConfig):
     trainer: Literal["ppo", "dqn"]
     env: str = NUMERIC
     settings: dict[str, Any] = Field(description="Settings of the algorithm.")
-    env_settings: dict[str, Any] = Field(description="Of the environment: split, budget, enforcement and so on.")
+    env_settings: dict[str, Any] = Field(description="Settings of the environment: split, budget, enforcement and so on.")
     lagrangian: list[dict[str, Any]] | dict[str, Any] | None = Field(
         description="The constraints on mean costs, one or several; null for none."
     )
@@ -73,7 +73,7 @@ class Sb3Agent(Agent):
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = view = expect_seat(seat, NumericSeat, self)
         if self._network.writes and "effects" not in observation:
-            raise ConfigError(f"agent {self.name}", "expected a world with writes, as the one that it was trained in")
+            raise ConfigError(f"agent {self.name}", "expected a world with writes, like the one it was trained in")
         self._shut, self._called = np.zeros(view.max_tools, np.bool_), -1
         if len(info["action_mask"]) != view.finish_action + 1:
             raise ConfigError(f"agent {self.name}", "expected the environment's own action mask in info")
@@ -120,7 +120,7 @@ def load_network(run: Path, config: Sb3Config) -> Any:
     differing = sorted(name for name, value in network.describe().items() if described.get(name) != value)
     if differing:
         raise DataError(
-            run / CONFIG, f"the policy reads other observations than this version has: {', '.join(differing)}", "network"
+            run / CONFIG, f"the policy's observations differ from this version's: {', '.join(differing)}", "network"
         )
     weights = read_tensors(weights_file)
     wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}

@@ -75,8 +75,8 @@ class PolicyConfig(BaseModel):
     version: str = Field(default=__version__, description="Version of costgym that wrote the file.")
     trainer: str = Field(description="Name of the trainer, as in `costgym train NAME`.")
     env: str = Field(description="Id of the environment that the policy plays in.")
-    scenario: Scenario | None = Field(default=None, description="The world that is learnt in; null where none is named.")
-    data: tuple[str, ...] = Field(default=(), description="Names and digests of the recorded data that is learnt from.")
+    scenario: Scenario | None = Field(default=None, description="World that the policy learns in; null where none is named.")
+    data: tuple[str, ...] = Field(default=(), description="Names and digests of the recorded data that the policy learns from.")
     settings: Any = Field(description="Settings of the trainer.")
 
 
@@ -103,7 +103,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
         raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
     version = str(document.get("version"))
     if version.split(".")[:2] != __version__.split(".")[:2]:
-        raise DataError(path, f"was written by costgym {version}, this is {__version__}; use that or train again", "version")
+        raise DataError(path, f"was written by costgym {version}, not {__version__}; use the former or train again", "version")
     # format, version, trainer and environment first, so that the error names the cause and not one of its many symptoms
     if document.get("trainer") not in trainers:
         raise DataError(path, f"expected a run of {' or '.join(trainers)}, got one of {document.get('trainer')!r}", "trainer")

@@ -15,7 +15,7 @@ _MODELS: "WeakKeyDictionary[ModelHandle, Any]" = WeakKeyDictionary()
 
 
 class ModelHandle:
-    """An agent's end of a model on the world's side.
+    """The handle through which an agent asks a model on the world's side.
 
     Args:
         model: with `begin(world, seed)`, and whatever the handle asks of it.
@@ -46,7 +46,7 @@ def model_of(handle: ModelHandle) -> Any:
 
 
 def replace(handle: ModelHandle, model: Any) -> None:
-    """Put another model behind a handle: where an agent lives in a process of its own, one that asks over the pipe."""
+    """Replace the model behind a handle; in an agent's own process, the new one asks over the pipe."""
     _MODELS[handle] = model
 
 
@@ -63,7 +63,7 @@ class LanguageModelHandle(ModelHandle):
 
 
 def wrap_model(model: Any) -> tuple[LanguageModel, tuple[ModelHandle, ...]]:
-    """Return a language model as an agent may hold it, and the handles that this takes: one for a model that reads the task."""
+    """Return a language model that an agent may hold, and its handles: one for a model that reads the task, else none."""
     if not getattr(model, "on_world_side", False):
         return model, ()
     handle = LanguageModelHandle(model)

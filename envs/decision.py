@@ -201,7 +201,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 raise ConfigError(name, f"expected a positive whole number, got {number!r}")
         given: Any = scenario
         if isinstance(given, list | tuple) or (isinstance(given, dict) and "any_of" in given):
-            raise ConfigError("scenario", "expected one scenario, whose decisions make this world; several take Marketplace-v0")
+            raise ConfigError("scenario", "expected one scenario whose decisions make this world; Marketplace-v0 takes several")
         if isinstance(scenario, dict):
             scenario = parse_scenario({"name": "inline", **scenario})
         elif not isinstance(scenario, Scenario):

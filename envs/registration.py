@@ -63,7 +63,7 @@ def make_vec(
 
     Raises:
         ConfigError: there is no such device, or an argument of the native environment is given for another one.
-        MissingExtra: an extra is not installed that the arguments need.
+        MissingExtra: an extra that the arguments need is not installed.
         UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:

@@ -58,7 +58,7 @@ def run(
 
 
 def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
-    """The first track of a run that still plays the others, as a leaderboard of its own; None while its episodes lack."""
+    """The first track of a run that still plays the others, as a leaderboard of its own; None until all are played."""
     alone = config.model_copy(update={"tracks": config.tracks[:1]})
     episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
     return board.summarise_run(alone, episodes) if len(episodes) == alone.episodes else None

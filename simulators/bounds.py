@@ -159,14 +159,14 @@ def unreadable(data: Any, depth: int = 0) -> str | None:
         try:
             data.encode()
         except UnicodeEncodeError as error:
-            return f"expected text, got half a character (U+{ord(data[error.start]):04X}) in {data[:40]!r}; write the whole one"
+            return f"expected text, got a lone surrogate (U+{ord(data[error.start]):04X}) in {data[:40]!r}; write the full pair"
         return None
     if isinstance(data, int) and data.bit_length() > 1_000:
         return f"expected a number, got one of {data.bit_length()} bits"
     if not isinstance(data, dict | list | tuple):
         return None
     if depth >= MAX_DEPTH:
-        return f"expected at most {MAX_DEPTH} levels of lists and mappings in each other"
+        return f"expected at most {MAX_DEPTH} levels of nested lists and mappings"
     parts = [*data, *data.values()] if isinstance(data, dict) else data
     return next((problem for part in parts if (problem := unreadable(part, depth + 1))), None)
 

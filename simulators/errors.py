@@ -84,7 +84,7 @@ class SpendLimitReached(CostGymError):
         self.played, self.episodes = played, episodes
         super().__init__(
             f"spend limit: ${spent_usd:.4f} of ${limit_usd:.4f} spent on {played} of {episodes} episodes, and the next may "
-            f"cost ${next_usd:.4f}. What was played is kept; the same command with a higher --spend-limit goes on"
+            f"cost ${next_usd:.4f}. Played episodes are kept; the same command with a higher --spend-limit continues"
         )
 
 

@@ -61,7 +61,7 @@ def write_atomically(path: Path, content: str | bytes, parents: bool = False) ->
         raise cannot_write(path, error) from error
     except UnicodeEncodeError as error:
         raise DataError(
-            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
+            path, f"cannot be written: a lone surrogate (U+{ord(error.object[error.start]):04X}) in its text"
         ) from None
 
 
@@ -205,7 +205,7 @@ class _BoundedLoader(*_PARSERS):  # type: ignore[misc]
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
         if self._depth > MAX_YAML_DEPTH:
-            raise _refused(f"expected at most {MAX_YAML_DEPTH} levels of lists and mappings in each other", self.peek_event())
+            raise _refused(f"expected at most {MAX_YAML_DEPTH} levels of nested lists and mappings", self.peek_event())
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         if node is None:
@@ -220,7 +220,7 @@ class _BoundedLoader(*_PARSERS):  # type: ignore[misc]
                 below = node.value
             self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in below)
         if self._sizes[id(node)] > MAX_YAML_NODES:
-            raise _refused(f"its aliases stand for more than {MAX_YAML_NODES:,} parts", node)
+            raise _refused(f"its aliases expand to more than {MAX_YAML_NODES:,} parts", node)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -153,7 +153,7 @@ class Scenario(StrictModel):
         for sign in (1, -1):
             together = sum(max(0.0, sign * math.log(event.factor)) for event in value if event.kind == "price_change")
             if together > math.log(MAX_FACTOR):
-                problem = f"expected price changes that multiply or divide a price by {MAX_FACTOR:g} at most in all"
+                problem = f"expected price changes that together multiply or divide a price by at most {MAX_FACTOR:g}"
                 raise ValueError(f"{problem}, got {math.exp(min(700.0, together)):.3g}")
         return value
 

@@ -68,12 +68,12 @@ class BtpSettings:
 
     @classmethod
     def published(cls, threshold: float = 0.15) -> "BtpSettings":
-        """As the published code has it: caps rounded half to even, use counts of test queries kept."""
+        """The published code's settings: caps rounded half to even, use counts of test queries kept."""
         return cls(threshold=threshold, sharpness=1.0, rounding="half_even", count_test_queries=True)
 
     @classmethod
     def paper(cls, threshold: float = 0.15) -> "BtpSettings":
-        """As the paper's formulas have it: no prior, exp(sim), caps rounded down, counts as they are."""
+        """The settings of the paper's formulas: no prior, exp(sim), caps rounded down, counts as they are."""
         return cls(threshold=threshold, sharpness=1.0, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
 
 

@@ -21,7 +21,7 @@ class CatpSettings(LanguageModelSettings):
     """
 
     method: Annotated[str, one_of("training method", METHODS)] = Field(
-        default="catp", description="catp (offline, told the return), ift (supervised) or rltf (policy gradient)."
+        default="catp", description="catp (offline, conditioned on returns), ift (supervised) or rltf (policy gradient)."
     )
     tasks: Literal["sequential", "nonsequential", "all"] = Field(default="all", description="Tasks to learn from.")
     steps: Count = Field(default=2000, description="Optimiser steps.")
@@ -37,7 +37,7 @@ class CatpSettings(LanguageModelSettings):
     )
     cumulative: bool = Field(
         default=False,
-        description="Every token is charged the price of all tools so far, as Eq. 4 has it, not its own tool's alone.",
+        description="Charge every token the price of all tools so far, as in Eq. 4, not only that of its own tool.",
         exclude_if=operator.not_,
     )
     gamma: float = Field(
@@ -75,8 +75,8 @@ class CatpSettings(LanguageModelSettings):
     walks: Number = Field(default=6, description="Random walks through the tool graph for each task, in the offline data.")
     composed: Number = Field(default=120, description="Tasks with several outputs that are joined from sequential ones.")
     best: Count = Field(default=4, description="Best plans found for each task and size level.")
-    near: Number = Field(default=6, description="Plans for each of them from the best tenth.")
-    spread: Number = Field(default=4, description="Plans for each of them from all plans.")
+    near: Number = Field(default=6, description="Plans for each task and size level from the best tenth.")
+    spread: Number = Field(default=4, description="Plans for each task and size level from all plans.")
     elite: Share = Field(default=0.5, description="Share of a batch drawn from plans within 0.03 of the best return known.")
     balance: Share = Field(default=0.5, description="Share of non-sequential tasks in a batch, if both kinds are trained on.")
     return_scale: Amount = Field(default=10.0, description="Factor on returns before they are embedded.")

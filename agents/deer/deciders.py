@@ -44,7 +44,7 @@ class Decider(ABC):
 
     @abstractmethod
     def search(self, query: str) -> bool:
-        """Return whether to search for a tool rather than answer from own knowledge."""
+        """Return whether to search for a tool rather than answer from the model's own knowledge."""
 
     @abstractmethod
     def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:

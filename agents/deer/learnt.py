@@ -147,6 +147,4 @@ def _check(answers: Sequence[Sequence[int]]) -> None:
     ordered = sorted(tuple(answer) for answer in answers)
     for first, second in pairwise(ordered):
         if second[: len(first)] == first:
-            raise ConfigError(
-                "choices", f"the answer {list(first)} is {list(second)} or its beginning; end both with an end token"
-            )
+            raise ConfigError("choices", f"the answer {list(first)} is a prefix of {list(second)}; end both with an end token")

@@ -22,7 +22,7 @@ _Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class DeerSettings(LanguageModelSettings):
-    """Settings of DEER's training. A small model is pre-trained on retrieval first, see `training.deer.retrieval`."""
+    """Settings of DEER's training. A small model is pre-trained on retrieval first, see `experiments.train.deer.rows`."""
 
     sampling: Annotated[str, one_of("sampling strategy", SAMPLINGS)] = Field(
         default="mixture", description="How candidates of training samples are drawn: random, inter, intra, nearest or mixture."
@@ -30,18 +30,18 @@ class DeerSettings(LanguageModelSettings):
     model: str | None = Field(
         default=None, description="A published causal language model by id or folder, tuned with LoRA; by default a small one."
     )
-    scale: Count = Field(default=1, description="How many times as many training samples about tools as the paper has.")
+    scale: Count = Field(default=1, description="Training samples about tools, as a multiple of the paper's number.")
     steps: Count = Field(default=1000, description="Optimiser steps on decisions.")
     batch_size: Count = Field(default=32, description="Rows of a step.")
     retrieval_steps: Number = Field(
-        default=800, description="Most steps of retrieval pre-training; it ends as soon as retrieval is learnt."
+        default=800, description="Maximum steps of retrieval pre-training, which ends once retrieval is learnt."
     )
-    retrieval_share: _Share = Field(default=0.1, description="Share of the steps afterwards that are on retrieval.")
+    retrieval_share: _Share = Field(default=0.1, description="Share of the later steps that train retrieval.")
     search_share: _Share = Field(default=0.25, description="Share of the rows about tools that ask whether to search.")
-    rename_share: _Share = Field(default=0.5, description="Share of the call decisions in which words are exchanged.")
+    rename_share: _Share = Field(default=0.5, description="Share of the call decisions in which some words are replaced.")
     heads: Count = Field(default=2, description="Attention heads of the small model.")
-    window: Count = Field(default=2, description="Tokens that the small model's first layer sees, the own one included.")
-    vocabulary: Count = Field(default=4000, description="Most words of the small model.")
+    window: Count = Field(default=2, description="Tokens that the small model's first layer sees, its own included.")
+    vocabulary: Count = Field(default=4000, description="Maximum vocabulary size of the small model.")
 
     def rate(self, step: int, falling: bool = True) -> float:
         """Return the learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""
@@ -56,4 +56,4 @@ class DeerConfig(PolicyConfig):
     env: str = DECISION
     settings: DeerSettings
     slots: int = Field(default=0, ge=0, le=100, description="Candidates of a sample.")
-    common: tuple[str, ...] = Field(default=(), description="Words of too many descriptions; a small model is not shown them.")
+    common: tuple[str, ...] = Field(default=(), description="Words in too many descriptions; a small model is not shown them.")

@@ -39,22 +39,22 @@ class SearchSettings:
 
     @classmethod
     def toolbench(cls) -> "SearchSettings":
-        """ToolBench's: 12 nodes deep (4 to 6 steps), 2 wide, 200 queries."""
+        """ToolBench's limits: 12 nodes deep (4 to 6 steps), 2 wide, 200 queries."""
         return cls(depth=12, unit="nodes", width=2, queries=200, text_is_answer=False)
 
     @classmethod
     def btp(cls, tree_of_thoughts: bool = False) -> "SearchSettings":
-        """BTP's: as ToolBench's; its ToT-DFS goes 8 nodes deep with 30 queries."""
+        """BTP's limits: ToolBench's, but its ToT-DFS goes 8 nodes deep with 30 queries."""
         return replace(cls.toolbench(), depth=8, queries=30) if tree_of_thoughts else cls.toolbench()
 
     @classmethod
     def ecoact(cls) -> "SearchSettings":
-        """EcoAct's: 24 nodes deep for it and its baselines; one child after a registration."""
+        """EcoAct's limits: 24 nodes deep for it and its baselines; one child after a registration."""
         return replace(cls.toolbench(), depth=24)
 
     @classmethod
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> "SearchSettings | None":
-        """The settings that a run gives a strategy, a mapping under its name for it alone; None where it leaves it its own."""
+        """A run's settings for a strategy: those for all, and a mapping under its name; None where the run has none."""
         common = {name: value for name, value in fields.items() if not isinstance(value, Mapping)}
         own = {**common, **fields.get(strategy, {})}
         return cls(**own) if own else None

@@ -101,7 +101,7 @@ class Function:
             object.__setattr__(self, "tokens", count_tokens(json.dumps(self.document())))
 
     def document(self) -> dict[str, Any]:
-        """As chat APIs take it."""
+        """The function in the form that chat APIs take."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},

@@ -107,7 +107,7 @@ def _read(text: str, path: Path) -> Reply:
         about = str(document.get("outcome", "")), str(document.get("form", ""))
         return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(path, f"a kept reply cannot be read: {error}") from error
+        raise DataError(path, f"a cached reply cannot be read: {error}") from error
 
 
 class Measured:

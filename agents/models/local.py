@@ -73,7 +73,7 @@ class LocalModel:
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process by its name: the weights are read there."""
         if self._made_with is None:
-            raise ConfigError(f"model {self.name}", "a loaded model stays in its process; name its folder to use several")
+            raise ConfigError(f"model {self.name}", "a loaded model stays in one process; to use several, name its folder")
         return type(self), self._made_with
 
     def reset(self, seed: int) -> None:

@@ -91,8 +91,8 @@ class OpenAISettings(Settings):
     timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for the server, seconds.")
     tries: Count = Field(
         default=5,
-        description="Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is "
-        "kept, up to two minutes; a server that asks for more is not asked again.",
+        description="Total requests if the server is busy, broken or out of reach. A wait that the server asks for is "
+        "respected, up to two minutes; if the server asks for more, the request is not repeated.",
     )
     reasoning_effort: str | None = Field(
         default=None, description='How long a reasoning model thinks, such as "low"; None leaves it to the server.'
@@ -140,7 +140,7 @@ class OpenAIModel:
                     )
         for name in chosen.extra_body:
             if name in _OWN_FIELDS:
-                raise ConfigError("model server", f"extra_body: {name!r} is written by the agent")
+                raise ConfigError("model server", f"extra_body: {name!r} is set by the agent")
         self._client = self._sdk.OpenAI(
             api_key=self._key or "none",
             base_url=self.url,

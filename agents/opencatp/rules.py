@@ -41,7 +41,7 @@ class ClairvoyantPlanner(_ValuesPlanner):
     def propose(self, situation: Situation) -> Proposal:
         values = self.values(situation.evaluator)
         if situation.sample is None:
-            raise ConfigError("planner oracle", "expected the sample, which only a bound is shown")
+            raise ConfigError("planner oracle", "expected the sample, which only bounds can see")
         return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level, situation.complete))
 
 

@@ -15,7 +15,7 @@ from ..llm.strategies import LimitedSearch, ReAct, SearchSettings, TreeSearch
 from ..llm.types import CallResult, Play, SearchResult, Turn
 from ..models.base import USER, FunctionCall, Message, Reply, reply
 
-_ANSWERS, _ON_OFFER = "a session has no final answer, which this is about", "all tools of a session are on offer already"
+_ANSWERS, _ON_OFFER = "it concerns the final answer, which a session lacks", "all tools of a session are on offer already"
 NOT_IN_SESSIONS = {
     "cot@5": "a second chain, which shares nothing with the first, would go on in the same session, so it is the same as one",
     "tot-dfs": "it makes several steps to keep the best; in a session every step is a call, which is billed and stays",

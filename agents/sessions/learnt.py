@@ -42,7 +42,7 @@ class SessionAgent(Agent):
         memory = "counts" if COUNTED[0] in config.network.get("tools", ()) else "raw"
         self._network = SessionNetwork(memory).eval().requires_grad_(False)
         if config.network != self._network.describe():
-            raise DataError(Path(path) / CONFIG, "the policy has another network than this version, or reads other inputs")
+            raise DataError(Path(path) / CONFIG, "the policy's network or inputs differ from this version's")
         load_weights(newest(Path(path)), self._network.state_dict())
 
     def reset(self, seat: SessionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:

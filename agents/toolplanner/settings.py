@@ -36,7 +36,7 @@ class LearntSettings(LanguageModelSettings):
     following: bool = Field(default=True, description="Instruction-following feedback.")
     candidates: Count = Field(default=MOST_CANDIDATES, description="Tools that the tags bring into play.")
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
-    vocabulary: int = Field(default=2048, ge=300, description="Tokens of a small model.")
+    vocabulary: int = Field(default=2048, ge=300, description="Vocabulary size of a small model.")
     steps: Count = Field(default=5000, description="Optimiser steps of stage 1.")
     batch_size: Count = Field(default=16, description="Texts of a step of stage 1.")
     rank_tasks: Count = Field(default=4000, description="Tasks whose solution trees stage 2 learns from.")
@@ -49,7 +49,7 @@ class LearntSettings(LanguageModelSettings):
     margin: Amount = Field(default=1.0, description="Margin by which the better round is to lead; the paper has 0.")
     rehearsal: Amount = Field(
         default=3.0,
-        description="Weight, in stage 2, of stage 1's loss on the solved paths that feedback has nothing against; pairs alone "
+        description="Weight, in stage 2, of stage 1's loss on solved paths that feedback does not fault; without it, the model "
         "would unlearn tags and paths.",
     )
     temperature: Amount = Field(default=0.7, description="Temperature at which the trees of stage 2 are drawn.")

@@ -24,7 +24,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     summary: str = Field(description="One line for lists.")
-    kind: Kind = Field(description="Which trained agent the folder is: it plays as `KIND:FOLDER`.")
+    kind: Kind = Field(description="Kind of the trained agent, which plays as `KIND:FOLDER`.")
     command: str = Field(description="The command that trained it.")
     seed: int = Field(description="Seed of the training run.")
     date: str = Field(description="Day of the training run.")

@@ -52,7 +52,7 @@ class Reporting(TyperGroup):
             raise  # the reader has closed the pipe
         except UnicodeEncodeError as error:
             half = f"U+{ord(error.object[error.start]):04X}"
-            typer.echo(f"error: a text contains half a character ({half}); write the whole character", err=True)
+            typer.echo(f"error: a text contains a lone surrogate ({half}); write the whole character", err=True)
             raise typer.Exit(2) from None
         except ValueError as error:
             if "null byte" not in str(error):

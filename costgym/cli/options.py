@@ -65,11 +65,11 @@ class WorldOptions(Settings):
     budget: Limits = None
     split: Split = "test"
     grading: Annotated[
-        str | None, option("Grade that counts as a pass: strict (every fact, the default) or judge, a stand-in.")
+        str | None, option("Grade that counts as a pass: strict (every fact, the default) or judge, a seeded stand-in.")
     ] = None
     enforcement: Enforcement = None
     documents: Documents = None
-    concurrent: Annotated[bool | None, option("Calls run side by side, where the environment has that form.")] = None
+    concurrent: Annotated[bool | None, option("Let calls run side by side, in environments that support it.")] = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class ModelOptions(Settings):
 
 
 class SpendingOptions(ModelOptions):
-    """The same, with a limit on what a real model may cost."""
+    """`ModelOptions`, with a limit on what a real model may cost."""
 
     spend_limit: SpendLimit = None
 
@@ -136,7 +136,7 @@ class SpendingOptions(ModelOptions):
 
 
 class JudgedOptions(SpendingOptions):
-    """The same, with a language model that judges answers."""
+    """`SpendingOptions`, with a language model that judges answers."""
 
     judge: JudgeModel = None
     judge_prices: JudgePrices = None
@@ -188,7 +188,7 @@ class WorkerOptions(Settings):
 
 
 class ManyWorkerOptions(WorkerOptions):
-    """The same, with all processors by default."""
+    """`WorkerOptions`, with all processors by default."""
 
     jobs: Annotated[int | None, option("Processes; all processors by default. Results do not depend on it.")] = None
 

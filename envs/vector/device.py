@@ -25,7 +25,7 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     """
     require("torch", "train")
     if device != "cpu" and env_id != "costgym/Marketplace-v0":
-        raise ConfigError("device", f"kernels for a GPU are those of costgym/Marketplace-v0, got {env_id}")
+        raise ConfigError("device", f"only costgym/Marketplace-v0 has kernels for a GPU, got {env_id}")
     found = find_device(device)
     on_gpu = found.name != "cpu"
     if on_gpu:

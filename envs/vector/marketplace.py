@@ -113,7 +113,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         """Make the batch, and the tables of what is seen of it."""
         self._several = len(scalar.scenarios) > 1
         if self._several and self.all_tables:
-            raise ConfigError("all_tables", "and GPUs take one scenario; the tables of several are made when they are drawn")
+            raise ConfigError("all_tables", "needs one scenario, as do GPUs; tables of several are made when they are drawn")
         # the tables of a small split are made at the start and drawn from by the kernels; those of a large one, and of several
         # worlds, when drawn
         self._by_row = self._several or (len(scalar.numbers) > EAGER and not self.all_tables)
@@ -278,7 +278,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         rows = self._undrawn.tasks
         if options.get("task") is not None and self._several:
             raise ConfigError(
-                'options["task"]', "a batch of several worlds draws their tasks; name one in a batch of one world"
+                'options["task"]', "a batch of several worlds draws its tasks; to name one, use a batch of one world"
             )
         if options.get("task") is not None:
             number, rows = self.scalar._task_number(options["task"]), rows.copy()

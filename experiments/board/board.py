@@ -108,7 +108,7 @@ class Leaderboard:
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
             )
         if len(found) < len(episodes):
-            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records are of no track of this run")
+            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records belong to no track of this run")
         return found
 
 

@@ -116,7 +116,7 @@ def measure(
     from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
 
     if settings.processor_time and device.startswith("cuda"):
-        raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
+        raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock can time it")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
     say = progress or (lambda _: None)

@@ -22,7 +22,7 @@ class ProfileSettings(Settings):
     """Published networks without weights are built in memory, so their cold start is the time to build them."""
     download: Download = False
     memory_limit: Annotated[
-        float | None, option("Most memory that a run may use; by default most of the free memory.", "MB", gt=0)
+        float | None, option("Maximum memory of a run; by default most of the free memory.", "MB", gt=0)
     ] = None
     levels: Annotated[tuple[int, ...], option("Size levels to measure.", "A,B,...")] = (0, 1, 2, 3)
     repeats: Annotated[Count, option("Runs per tool and level, after a warm-up.")] = 5

@@ -110,7 +110,7 @@ def past_uses(
     Collected ones are kept in the folder `costgym` of the user's cache (`XDG_CACHE_HOME`); collecting more continues from
     there. What does not change which calls succeed, such as budgets or prices of tokens, does not matter."""
     if worlds_of(scenario) is not None:
-        raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose one of the folder, as FOLDER/0")
+        raise ConfigError("--agents", "BTP plans from past uses of one world's tools; choose a world, such as FOLDER/0")
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
     name = f"{experience_key(scenario, chosen)}.jsonl.xz"

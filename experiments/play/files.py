@@ -249,7 +249,7 @@ def snapshot(folder: Path, copy: Path | None = None) -> str:
             about = os.fstat(store.fileno())
             size += about.st_size
             if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
-                raise DataError(name, "is not a file of its own (a link or a device)")
+                raise DataError(name, "is a hard link or a device, not a plain file")
             if size > MAX_BYTES:
                 raise DataError(folder.name, f"is larger than {MAX_BYTES >> 20:,} MiB")
             target = Path(os.devnull) if copy is None else copy / name
@@ -269,7 +269,7 @@ def snapshot(folder: Path, copy: Path | None = None) -> str:
 def _files(folder: Path, inside: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     """The files below a folder in the order of their names, each with its path in it."""
     if len(inside) > MAX_DEPTH:
-        raise DataError(inside[0], f"has more than {MAX_DEPTH} folders in each other")
+        raise DataError(inside[0], f"has more than {MAX_DEPTH} nested folders")
     if folder.is_symlink():
         raise DataError(folder.name, "is a link; expected a folder")
     try:

@@ -50,7 +50,7 @@ SpendLimit = Annotated[
 ]
 Batch = Annotated[Count, option("Episodes that a greedy local model replies to together, in this process.")]
 Concurrency = Annotated[
-    Count, option("Requests to a model server at once, in the whole run; it is played in this process, whatever --jobs says.")
+    Count, option("Concurrent requests to a model server; the whole run is played in this process, whatever --jobs says.")
 ]
 Jobs = Annotated[int | None, option("Processes, 1 by default; on a cluster, tasks in flight. Results do not depend on it.")]
 Enforcement = Annotated[str | None, option("What a limit does: refuse, terminate or record; each environment has a default.")]

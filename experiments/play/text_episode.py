@@ -354,7 +354,7 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
     for). Raises ConfigError for a folder of worlds, of which each seed plays another."""
     world = _read_scenario(scenario)
     if worlds_of(world) is not None:
-        raise ConfigError("scenario", "rows of tasks are those of one world; name one of the folder, as FOLDER/0")
+        raise ConfigError("scenario", "rows of tasks come from one world; name one from the folder, such as FOLDER/0")
     env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=world, split=split))
     rows = []
     for number in list(env.numbers)[:tasks]:

@@ -125,7 +125,7 @@ class Gate:
                     if len(body) > most:
                         raise OverflowError
         except (OverflowError, ValueError):
-            await refuse(413, f"a request may have {most} bytes", "TOO_LARGE")
+            await refuse(413, f"a request may have at most {most} bytes", "TOO_LARGE")
         except TimeoutError:
             await refuse(408, f"the request did not arrive within {self._limits.timeout_s:g} s", "TOO_SLOW")
         except ClientDisconnect:

@@ -177,7 +177,7 @@ def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files:
         return
     strange = sorted(path.name for path in folder.glob("[!.]*") if path.name not in files)
     if strange:
-        raise ConfigError("--out", f"{folder} holds files of no training run ({strange[0]}); name another folder")
+        raise ConfigError("--out", f"{folder} holds files that are not from a training run ({strange[0]}); name another folder")
 
 
 def require_modules(*names: str, extra: str = "train") -> None:

@@ -46,7 +46,7 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise DataError(root, "is no folder; expected one with ToolDEER's valid.json, test.json or train.json")
+        raise DataError(root, "is not a folder; expected one with ToolDEER's valid.json, test.json or train.json")
     found = {split: path for split, name in _FILES.items() if (path := _find(root, name)) is not None}
     if not found:
         raise DataError(root, f"holds none of {', '.join(_FILES.values())}")

@@ -111,7 +111,7 @@ class CandidateSampler:
                 found.append(tool)
         rest = [tool for tool in self._unfit(right, range(len(self.pool))) if tool.name not in names]
         if len(found) + len(rest) < wanted:
-            raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return found + luck.order(rest)[: wanted - len(found)]
 
     def _from_one_cluster(self, right: Tool, home: int, wanted: int, luck: Luck) -> list[Tool]:
@@ -120,7 +120,7 @@ class CandidateSampler:
             found += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(found)]
             if len(found) == wanted:
                 return found
-        raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+        raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
 
     def _nearest_tools(self, right: Tool, wanted: int) -> list[Tool]:
         """Return the tools whose descriptions are most like the right one's, one of each capability."""
@@ -130,7 +130,7 @@ class CandidateSampler:
             nearest.setdefault(tool.capability or tool.name, tool)
         found = list(nearest.values())[:wanted]
         if len(found) < wanted:
-            raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return found
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:

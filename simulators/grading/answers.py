@@ -73,7 +73,7 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
 
 
 def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None, query: str) -> tuple[list[bool], float]:
-    """For each need whether the answer counts as stating its fact, none for a dump, and the precision.
+    """Return for each need whether the answer states its fact (never for a dump), and the precision.
 
     The answer None states every fact that is known and nothing else.
     """

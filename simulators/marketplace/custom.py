@@ -197,13 +197,11 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
         writing = [tool.effect is not None for tool in offered if tool.name in serving]
         state = any(writing)
         if state and not all(writing):
-            problem = (
-                f"of the tools of {need.capability!r} some write and some do not; give the others a capability of their own"
-            )
+            problem = f"only some of the tools of {need.capability!r} write; give the others a capability of their own"
             raise DataError("scenario", problem, f"{place}.needs.{index}")
         used = any(f"{{{index}}}" == value for other in task.needs for value in other.arguments.values())
         if others and (state or used):
-            problem = "the fact of a need with alternatives is one of several, so the need neither writes nor gives an argument"
+            problem = "a need with alternatives has several possible facts, so it can neither write nor give an argument"
             raise DataError("scenario", problem, f"{place}.needs.{index}.alternatives")
         try:
             if need.type:

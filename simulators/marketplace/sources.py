@@ -140,7 +140,7 @@ class WorldsSource(FolderSource):
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """Refuse to be one world."""
         del seed, failures
-        raise ConfigError("scenario", f"expected one world, got the folder {self.data}; name one of it, such as {self.data}/0")
+        raise ConfigError("scenario", f"expected one world, got the folder {self.data}; name a world, such as {self.data}/0")
 
 
 FOLDERS = {

@@ -185,7 +185,7 @@ class _Dtype:
 def _scalar(dtype: Any, raw: Any) -> float | int:
     """Read a NumPy scalar as a plain number."""
     if not isinstance(dtype, _Dtype) or not isinstance(raw, bytes):
-        raise pickle.UnpicklingError("a number that is none")
+        raise pickle.UnpicklingError("an invalid number")
     number: float | int = struct.unpack(dtype.order + dtype.code, raw)[0]
     return number
 
@@ -193,7 +193,7 @@ def _scalar(dtype: Any, raw: Any) -> float | int:
 def _bytes(text: Any, encoding: Any) -> bytes:
     """Read bytes as old pickle protocols write them."""
     if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError("bytes in another encoding than latin1")
+        raise pickle.UnpicklingError("bytes in an encoding other than latin1")
     return text.encode("latin1")
 
 
@@ -208,7 +208,7 @@ def _default_dict(*args: Any) -> defaultdict[Any, Any]:
 def _rebuilt(kind: Any, *_: Any) -> Any:
     """Make an object of a class as the oldest protocols do."""
     if kind is not _PlanPool:
-        raise pickle.UnpicklingError("an object of another class than PlanPool")
+        raise pickle.UnpicklingError("an object of a class other than PlanPool")
     return _PlanPool()
 
 
@@ -255,5 +255,5 @@ class _PlainUnpickler(pickle.Unpickler):
         if name == "PlanPool":
             return _PlanPool
         if (module, name) not in self._KNOWN:
-            raise DataError(self._file, f"asks for {module}.{name}, which is not plain data; refused, nothing of it was run")
+            raise DataError(self._file, f"asks for {module}.{name}, which is not plain data; refused, and none of it was run")
         return self._KNOWN[module, name]

@@ -78,7 +78,7 @@ LEVELS = 4
 
 
 def size_level(width: Any = None, height: Any = None, *, text_length: Any = None) -> int:
-    """The level 0..3 with the nearest centre, by area for an image and by characters for a text; of two, the larger level.
+    """The level 0..3 with the nearest centre, by area for an image and by characters for a text; a tie goes to the larger.
 
     Args:
         width, height: Size of an image, px.

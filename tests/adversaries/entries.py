@@ -238,7 +238,7 @@ def _(folder: Path) -> float:
     (folder / "secret").write_text("s" * 40)
     _queued(folder, lambda packed: (packed / "x").symlink_to(folder / "secret"), "neither a file nor a folder")
     shutil.rmtree(folder / "packed")
-    return _queued(folder, lambda packed: os.link(folder / "secret", packed / "x"), "not a file of its own")
+    return _queued(folder, lambda packed: os.link(folder / "secret", packed / "x"), "not a plain file")
 
 
 @adversary("puts a pipe into its entry, so that its reader waits", "stopped", "The queue opens plain files alone.")
@@ -254,7 +254,7 @@ def _(folder: Path) -> float:
 
     _queued(folder, hole, "is larger than")
     shutil.rmtree(folder / "packed")
-    return _queued(folder, lambda packed: (packed / "/".join("d" * 20)).mkdir(parents=True), "folders in each other")
+    return _queued(folder, lambda packed: (packed / "/".join("d" * 20)).mkdir(parents=True), "nested folders")
 
 
 @adversary("names itself in letters that look like another's", "stopped", "Names of entries and agents are ASCII.")
@@ -403,7 +403,7 @@ def _yaml(folder: Path, text: str, words: str) -> float:
 @adversary("hands in YAML whose aliases stand for a billion parts", "stopped", "Aliases are counted as they are read.")
 def _(folder: Path) -> float:
     levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 10))
-    return _yaml(folder, f"l0: &l0 [x]\n{levels}", "its aliases stand for more than")
+    return _yaml(folder, f"l0: &l0 [x]\n{levels}", "its aliases expand to more than")
 
 
 @adversary("gives a key of a YAML file twice", "stopped", "It is refused, with its line.")

@@ -99,7 +99,7 @@ def test_another_environment_is_no_place_for_it(run: Path) -> None:
         ({"trainer": "sac"}, "expected a run of ppo or dqn, got one of 'sac'"),
         ({"settings": []}, "settings"),
         ({"surprise": 1}, "surprise"),
-        ({"network": {"hidden_size": 8, "rounds": 1}}, "other observations than this version has: needs, resources, tools"),
+        ({"network": {"hidden_size": 8, "rounds": 1}}, "observations differ from this version's: needs, resources, tools"),
         ({"network": {"hidden_size": 10**9, "rounds": 1}}, "expected a number less than or equal to 4096"),
         ({"network": {}}, "network.hidden_size: expected a valid integer, got None"),
         ({"scenario": {"name": "x", "alpha": 7}}, "scenario.alpha"),

@@ -107,7 +107,7 @@ def test_only_a_bound_is_shown_the_world() -> None:
     assert isinstance(seat_of(base_env(env), make_agent("oracle")), WorldSeat)
     assert not isinstance(seat_of(base_env(env), make_agent("greedy")), WorldSeat)
     begin(make_agent("oracle"), env, observation, info, 0)
-    with pytest.raises(ConfigError, match="expected to be shown"):
+    with pytest.raises(ConfigError, match="expected an environment"):
         make_agent("oracle").reset(seat_of(base_env(env), make_agent("greedy")), observation, info, 0)
 
 
@@ -117,7 +117,7 @@ def test_a_users_agent_is_never_shown_the_world(tmp_path: Any) -> None:
         "from costgym.agents import Agent\nclass Seer(Agent):\n    privileged = True\n"
         "    def reset(self, seat, observation, info, seed): pass\n    def act(self, observation, info): return 0\n"
     )
-    with pytest.raises(ConfigError, match="only bounds of costgym are shown the world"):
+    with pytest.raises(ConfigError, match="only costgym's own bounds may see the world"):
         make_agent(f"{path}:Seer")
 
 

@@ -158,7 +158,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "another suite everywhere": (_configuration(suite="deer"), "suite: "),
     "another grading everywhere": (_configuration(grading="judge"), "settings: "),
     "no episodes": (_text("episodes.jsonl", lambda text: ""), "ends after 0"),
-    "an episode twice": (_text("episodes.jsonl", _lines(lambda lines: [*lines, lines[-1]])), "stands behind the last"),
+    "an episode twice": (_text("episodes.jsonl", _lines(lambda lines: [*lines, lines[-1]])), "comes after the last"),
     "an episode less": (_text("episodes.jsonl", _lines(lambda lines: lines[:-1])), "ends after"),
     "two episodes swapped": (_text("episodes.jsonl", _lines(lambda lines: [lines[1], lines[0], *lines[2:]])), "replay says"),
     "junk after the last line": (_text("episodes.jsonl", lambda text: text + '{"agent"'), "after the last complete line"),

@@ -31,14 +31,14 @@ def test_a_time_stays_the_text_that_was_written(tmp_path: Path) -> None:
 
 def test_keys_that_merge_each_other_billions_of_times_are_refused_at_once(tmp_path: Path) -> None:
     text = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12))
-    with pytest.raises(costgym.CostGymError, match="its aliases stand for more than 1,000,000 parts"):
+    with pytest.raises(costgym.CostGymError, match="its aliases expand to more than 1,000,000 parts"):
         read_yaml(written(tmp_path, text))
 
 
 def test_nested_aliases_that_stand_for_billions_of_parts_are_refused_at_once(tmp_path: Path) -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    with pytest.raises(costgym.CostGymError, match="its aliases stand for more than 1,000,000 parts"):
+    with pytest.raises(costgym.CostGymError, match="its aliases expand to more than 1,000,000 parts"):
         read_yaml(written(tmp_path, "\n".join(levels)))
 
 

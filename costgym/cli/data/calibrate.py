@@ -27,7 +27,7 @@ class Reading(Settings):
     ] = None
     mapped: Annotated[
         dict[str, str] | None,
-        option("Where the log has a field: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
+        option("How to read a field from the log: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
     ] = None
 
 

@@ -56,7 +56,7 @@ def export(
     format: Annotated[str, option("minari, parquet, hf, messages, atif, jsonl, sharegpt or experience.")],
     out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
     kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
-    only: Annotated[str | None, option("clean, passed or all episodes; messages: passed, others: clean.")] = None,
+    only: Annotated[str | None, option("clean, passed or all episodes; by default passed for messages, else clean.")] = None,
     pairs: Annotated[str | None, option("messages, dpo: pairs of one task under one seed, or task for any seeds.")] = None,
     data: Data = None,
     quiet: Quiet = False,

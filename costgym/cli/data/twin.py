@@ -21,8 +21,8 @@ def twin(
         bool, option("Fit every second episode only, predict the others and compare.", "", "--hold-out")
     ] = False,
     predict: Annotated[tuple[str, ...], option("Agents whose runs with this model are predicted.", "NAME[,NAME ...]")] = (),
-    budgets: Annotated[str | None, option("Their budgets; those of the episodes by default.", "RESOURCE=LIMIT,...")] = None,
-    failures: Annotated[tuple[str, ...], option("Presets of failures that they are predicted under.", "NAME[,NAME ...]")] = (),
+    budgets: Annotated[str | None, option("Budgets; by default those of the episodes.", "RESOURCE=LIMIT,...")] = None,
+    failures: Annotated[tuple[str, ...], option("Failure presets of the predicted runs.", "NAME[,NAME ...]")] = (),
     count: Annotated[Count, option("Episodes of a predicted run.", "N", "--episodes")] = 100,
     split: Annotated[str | None, option("Tasks of a predicted run: train or test; those of the episodes by default.")] = None,
     seed: Seed = 0,

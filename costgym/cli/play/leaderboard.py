@@ -24,7 +24,7 @@ def leaderboard(
     language: JudgedOptions,
     place: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
-    release: Annotated[str | None, option("Play this frozen release, or refuse; the results say so.", "NAME")] = None,
+    release: Annotated[str | None, option("Play under this frozen release's terms or refuse; results name it.", "NAME")] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
     rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",

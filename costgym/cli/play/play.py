@@ -232,7 +232,7 @@ def play(
 ) -> None:
     """Play an episode yourself, and see afterwards what the optimum would have done.
 
-    It is recorded under the name `human`, as any agent's is. Example: `costgym play --budget price=15`
+    The episode is recorded like any agent's, under the name `human`. Example: `costgym play --budget price=15`
     """
     from ...envs.base import base_env
     from ...envs.registration import make

@@ -25,7 +25,7 @@ def pack(
     agents: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
     files: Annotated[Path | None, option("Folder with your agent files, for a rerun; they are copied.", "DIR")] = None,
 ) -> None:
-    """Make a submission of a run.
+    """Make a submission from a run.
 
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
@@ -34,7 +34,7 @@ def pack(
 
     typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
     for few in unconfirmable(run, out):
-        typer.echo(f"note: {few}; a rerun can still refute it, and its row ranks by the rerun", err=True)
+        typer.echo(f"note: {few}; a rerun can still refute a claim, and its row then ranks by the rerun", err=True)
 
 
 @submit.command()
@@ -68,7 +68,7 @@ def rerun(
         Path | None, option("Plans: an outcome table of `opencatp build-table` that nobody else has.", "FILE")
     ] = None,
     sandbox: Annotated[
-        str, option("auto, bubblewrap or none; without one, rows with own code do not count as rerun.")
+        str, option("auto, bubblewrap or none; without one, rows with their own code do not count as rerun.")
     ] = "auto",
     out: Annotated[Path, option("Folder of the rerun; it is verified like any run.", "DIR")] = Path("rerun"),
     json_file: JsonFile = None,
@@ -78,10 +78,10 @@ def rerun(
 
     Generated worlds are generated again from the secret. Nothing that reveals the seed or the world is written before the last
     of those processes has ended. In the sandbox they read the interpreter, costgym and the agent's own files, and nothing else;
-    they have no network, no child processes, and limits of memory, files and processor time.
+    they have no network, no child processes, and limits on memory, files and processor time.
 
-    With --queue every entry that waits in a folder is judged, each once, on a secret that follows from the given one. Verdicts
-    in words are kept in a folder of yours, and no file among the entries is believed. It may be killed and run again.
+    With --queue, every entry that waits in a folder is judged once, on a secret derived from the given one. Verdicts in words
+    are kept in a folder of yours, and no file among the entries is trusted. The command may be killed and run again.
 
     Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
@@ -100,7 +100,7 @@ def rerun(
     if submission is None or secret_seed is None:
         raise ConfigError("--secret-seed", "expected a submission and a secret; draw one with --new-secret FILE")
     if choose(sandbox) == "none" and sandbox != "none":
-        typer.echo(f"warning: no sandbox, rows with own code will not count as rerun: {why_not()}", err=True)
+        typer.echo(f"warning: no sandbox, rows with their own code will not count as rerun: {why_not()}", err=True)
     with Progress("rerunning", quiet) as progress:
         about = submission, secret_seed, out, commitment, code, episodes, progress.update, data
         rows = run_again(*about, pages=pages_of, sandbox=sandbox, worlds=waiting.worlds)
@@ -121,7 +121,7 @@ def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: 
     if options.queue is None or options.board is None or secret is None:
         raise ConfigError("--queue", "expected --queue FOLDER, --board DIR and --secret-seed FILE")
     if choose(sandbox) == "none":
-        typer.echo(f"warning: no sandbox, entries with own code go on waiting: {why_not()}", err=True)
+        typer.echo(f"warning: no sandbox, entries with their own code keep waiting: {why_not()}", err=True)
     where, bounds = (options.queue, options.board, secret), (options.most, options.minutes, sandbox)
     verdicts = judge_queue(*where, *bounds, pages_of, typer.echo, options.worlds, options.verdicts)
     if options.site is not None:

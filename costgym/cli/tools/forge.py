@@ -34,7 +34,7 @@ def forge(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make worlds out of API documents: the operations that read become tools, and what they give each other becomes tasks.
+    """Make worlds out of API documents: operations that read become tools, and the data that flows between them becomes tasks.
 
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """

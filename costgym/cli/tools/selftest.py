@@ -37,7 +37,7 @@ def selftest(
         tally = report.tally
         typer.echo(
             f"seed {seed}: {tally.worlds} worlds, {tally.episodes} episodes, {tally.steps} actions in "
-            f"{time.monotonic() - begin:.0f} s, {report.refused} worlds refused with a sentence"
+            f"{time.monotonic() - begin:.0f} s, {report.refused} worlds refused with a message"
             + "".join(f", {count} by {name}" for name, count in sorted(tally.refused.items()))
             + f"; {len(report.findings)} findings by {', '.join(oracles())}"
         )

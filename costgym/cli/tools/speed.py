@@ -23,7 +23,7 @@ THREADS = (1, 2)
 def warm(quiet: Quiet = False) -> None:
     """Compile the environments and the native batches, and keep the code on disk.
 
-    Environments play in compiled code by default where it is there, and in Python elsewhere. A second call takes seconds.
+    By default, environments play in compiled code if it is on disk, and in Python otherwise. A second call takes seconds.
 
     Example: `costgym warm`
     """

@@ -121,7 +121,7 @@ def tasks_needed(spread_of_tasks: float, between: float, worlds: int, share: boo
 def too_few(tasks: int, needed: int | None, about: str = "about") -> str:
     """Say that no claim can be confirmed on so many tasks; "" where one can be."""
     if needed is None:
-        return "no number of tasks can confirm a claim here, because worlds differ by more than five points allow"
+        return "no number of tasks can confirm a claim here, because worlds differ too much for a margin of five points"
     return f"{tasks} tasks are too few to confirm any claim: {about} {needed} are needed" if tasks < needed else ""
 
 

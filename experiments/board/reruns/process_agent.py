@@ -246,7 +246,7 @@ class ProcessAgent(Agent):
         except (EOFError, ValueError, OSError, RecursionError) as error:
             raise AgentCrash(f"its process has ended or sent an invalid answer ({error})") from error
         if not isinstance(document, dict):
-            raise AgentCrash("its process sent something else than a JSON object")
+            raise AgentCrash("its process sent something other than a JSON object")
         self._lost = lost
         if "error" in document:
             raise AgentCrash(str(document["error"])[:500])

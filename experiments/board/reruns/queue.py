@@ -107,9 +107,7 @@ def judge_queue(
     entries = queue.resolve()
     folder = (entries.with_name(entries.name + VERDICTS) if verdicts is None else verdicts).resolve()
     if folder == entries or entries in folder.parents:
-        raise ConfigError(
-            "--verdicts", f"{folder} lies among the entries, where others write; choose a folder outside of {queue}"
-        )
+        raise ConfigError("--verdicts", f"{folder} is inside the queue, where others write; choose a folder outside {queue}")
     root, kind = read_secret(secret), choose(sandbox)
     read_run_config(board)
     given: dict[str, Verdict] = {}
@@ -120,7 +118,7 @@ def judge_queue(
             if len(given) == most:
                 break
             if path.name.endswith(VERDICT) and path.is_file():
-                say(f"{plain(path.name)}: is not believed, because it lies among the entries; verdicts are in {folder}")
+                say(f"{plain(path.name)}: is ignored, because it is among the entries; verdicts are in {folder}")
             if path.name.startswith(".") or not (path.is_dir() or path.is_symlink()):
                 continue
             verdict = judge.verdict_on(path)
@@ -188,7 +186,7 @@ class _Judge:
             return None  # somebody writes there: it is looked at again in the next run
         manifest, _ = read_manifest(entry) if (entry / MANIFEST).is_file() else (None, [])
         if self.sandbox == NONE and manifest is not None and any(is_custom(file.agent) for file in manifest.files):
-            self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents are code of its own")
+            self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents have their own code")
             return None
         write_atomically(work / SECRET, secret)
         mine = before is not None and before.accepted and manifest is not None and before.name == manifest.name
@@ -242,7 +240,7 @@ def _rerun(board: Path, work: Path, sandbox: str, mine: bool, worlds: int) -> _O
 def _misfits(manifest: Submission, board: Path, mine: bool) -> list[str]:
     """List why an entry cannot be on a leaderboard, as far as its manifest tells."""
     if different := differences(read_run_config(board), manifest.run):
-        return [f"was not played as the leaderboard is; different: {', '.join(different)}"]
+        return [f"was not played like the leaderboard; different: {', '.join(different)}"]
     # a contact is public and can be copied, so only the folder that brought an entry may replace it
     if (board / SUBMISSIONS / manifest.name).exists() and not mine:
         return [f"the leaderboard has an entry named {manifest.name!r}, which came from another folder; choose another name"]
@@ -263,7 +261,7 @@ def _in_a_process(work: Callable[[], _Outcome], minutes: float) -> _Outcome:
             return _Outcome(False, [f"was not judged within {minutes:g} minutes"])
         return _Outcome(*ours.recv())
     except EOFError:
-        return _Outcome(False, ["the process that judged it ended without a word, as it does where memory runs out"])
+        return _Outcome(False, ["the process that judged it ended without a message, as happens when memory runs out"])
     finally:
         process.kill()
         process.join()

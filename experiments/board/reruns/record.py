@@ -51,7 +51,7 @@ def read_record(folder: Path) -> Record:
     try:
         return Record.model_validate(decode_once(path.read_text(encoding="utf-8")))
     except (ValidationError, ValueError, RecursionError) as error:
-        raise DataError(path, "is not a record of a rerun as this version writes it; `costgym submit rerun` does") from error
+        raise DataError(path, "is not a record of a rerun in this version's form; `costgym submit rerun` writes one") from error
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}; expected the folder of a `costgym submit rerun`") from error
 

@@ -39,7 +39,7 @@ def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list
     found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
     relative = (path.relative_to(place).as_posix() for path in found)
     return [
-        f"{path}: has the name of a verdict, which only the queue of a leaderboard writes, elsewhere; remove it"
+        f"{path}: has the name of a verdict, which a leaderboard's queue never writes here; remove it"
         if path.endswith(VERDICT)
         else f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative
@@ -65,7 +65,7 @@ def compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequenc
     try:
         for count, line in enumerate(iter_lines(path), 1):
             if count > len(wanted):
-                yield f"{name}, line {count}: stands behind the last of {len(wanted)} episodes"
+                yield f"{name}, line {count}: comes after the last of {len(wanted)} episodes"
                 return
             if line != wanted[count - 1]:
                 result = results[count - 1]

@@ -23,8 +23,8 @@ class About(Settings):
     """What a submission says of itself."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
-    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
-    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
+    contact: str = Field(min_length=1, max_length=200, description="Where to send questions.")
+    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where to read more.")
     description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
     organisation: str = Field(default="", max_length=200, description="Whose work it is.")
     date: str = Field(default="", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="Day of the run, as 2026-11-22.")
@@ -35,7 +35,7 @@ class About(Settings):
         default="",
         max_length=200,
         exclude_if=lambda value: not value,  # manifests from before this field keep their bytes
-        description="What the agents think with: a language model and its version, a policy's network, none.",
+        description="What the agents think with: a language model and its version, a policy's network, or none.",
     )
 
 
@@ -68,7 +68,7 @@ class TrajectoryFile(BaseModel):
     void: VoidReasons = Field(
         default={},  # pydantic copies it
         exclude_if=lambda value: not value,
-        description="Episodes that a broken back-end made void, and its words; they have no line, and count as failures.",
+        description="Episodes that a broken back-end made void, with its message; they have no line, and count as failures.",
     )
 
 

@@ -137,11 +137,9 @@ def _expect_whole(path: Path, row: RowConfig, void: Voids) -> None:
             break
     else:
         if count != len(wanted) or has_tail(path):
-            problems.append(f"{count} whole episodes; expected {len(wanted)} and nothing behind them")
+            problems.append(f"{count} whole episodes; expected {len(wanted)} and nothing after them")
     if problems:
-        raise DataError(
-            path, f"is not the record of {row.agent}: {problems[0]}; `costgym verify` says more, and a new run plays again"
-        )
+        raise DataError(path, f"is not the record of {row.agent}: {problems[0]}; see `costgym verify`, or play the run again")
 
 
 def add(
@@ -186,7 +184,7 @@ def addition_of(
         raise DataError(source / MANIFEST, problems[0])
     check_name(board, manifest.name, manifest.contact)
     if different := differences(config, manifest.run):
-        raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
+        raise ConfigError("--add", f"{source} was not played like {board}; different: {', '.join(different)}")
     verdict = validate(source, data, progress, engine, config, informed)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""

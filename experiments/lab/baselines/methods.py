@@ -119,14 +119,14 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
     """Choose the split whose tasks are learnt from: the wanted one, else `train-large` where the world makes tasks on demand,
     else `train`. Raises ConfigError if the environment has no such split at this level, or it is measured with."""
     name = wanted or LARGE_SPLIT
+    if name == "test":
+        raise ConfigError("--train-split", "expected a split other than test, whose tasks measure what was learnt")
     try:
-        if name == "test":
-            raise ConfigError("--train-split", "its tasks measure what was learnt")
         open_env(env_id, level, name).close()
     except (ConfigError, UnknownName) as error:
         if wanted is None:
             return "train"
-        raise ConfigError("--train-split", f"expected a split of {env_id} other than test, got {wanted!r}") from error
+        raise ConfigError("--train-split", f"expected a split of {env_id}, got {wanted!r}") from error
     return name
 
 

@@ -8,12 +8,12 @@ from ....simulators.bounds import Amount, Count, Settings
 class BaselineSettings(Settings):
     """Settings that all runs of a table share."""
 
-    steps: Count = Field(default=81_920, description="Decisions of an online run at most.")
+    steps: Count = Field(default=81_920, description="Maximum decisions of an online run.")
     minutes: Amount | None = Field(
-        default=None, description="Processor minutes of an online run at most, without measurements; no limit by default."
+        default=None, description="Maximum processor minutes of an online run, without measurements; no limit by default."
     )
-    points: Count = Field(default=6, description="Measurements on the way.")
-    point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
+    points: Count = Field(default=6, description="Measurements during a run.")
+    point_episodes: Count = Field(default=100, description="Test episodes of a measurement during a run.")
     episodes: Count = Field(default=400, description="Test episodes at the end.")
     cost_limit: float | None = Field(
         default=None,

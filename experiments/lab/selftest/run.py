@@ -86,7 +86,7 @@ def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None
         try:
             said = ours.recv()
         except EOFError:
-            raise InfrastructureError(f"the process of world {first} and those behind it ended without a word") from None
+            raise InfrastructureError(f"the process of world {first} and later ones ended without a message") from None
         finally:
             process.kill()
             process.join()

@@ -71,7 +71,7 @@ class Settings(bounds.Settings):
     ] = 1.0
     happens: Annotated[
         float,
-        option("Chance that a call which ends ambiguously (a time-out, a server's error) is made, its reply lost.", ge=0, le=1),
+        option("Chance that a call ending ambiguously (time-out, server error) is made though its reply is lost.", ge=0, le=1),
     ] = 0.0
     log: Annotated[Path | None, option("File to which calls are appended, as JSON lines.", "FILE")] = None
     run: Annotated[str | None, option("Name of the run in the log; by default made from the time.", "NAME")] = None
@@ -98,7 +98,7 @@ class Settings(bounds.Settings):
     @model_validator(mode="after")
     def _time_passes(self) -> "Settings":
         if self.clock == "wall" and not self.time_scale:
-            raise ConfigError("time_scale", "expected more than 0 with the wall clock, which would stand still")
+            raise ConfigError("time_scale", "expected more than 0 with the wall clock, which would stand still at 0")
         return self
 
     @property

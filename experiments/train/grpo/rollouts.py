@@ -89,7 +89,7 @@ class _Played:
         self._messages += answers
         after = self._write(True)
         if not after.startswith(before):
-            raise ConfigError("model", "its chat template does not write the beginning of a conversation alike when it goes on")
+            raise ConfigError("model", "its chat template changes the beginning of a conversation as it goes on")
         told = self._tokens(after[len(before) :])
         if said[-1] != self._tokenizer.eos_token_id:
             told = [self._tokenizer.eos_token_id, *told]  # the reply was cut off

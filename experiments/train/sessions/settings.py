@@ -31,7 +31,7 @@ class SessionSettings(TrainerSettings):
     multiplier_rate: Amount = Field(
         default=0.05, description="Rise of a multiplier in an update where twice the budget was spent."
     )
-    reward_scale: Amount = Field(default=1 / 50, description="Rewards are multiplied by it.")
-    valid: Count = Field(default=100, description="Sessions of valid that choose the weights that are kept.")
-    updates_per_measurement: Count = Field(default=10, description="Updates between two measurements on valid.")
+    reward_scale: Amount = Field(default=1 / 50, description="Factor on the rewards.")
+    valid: Count = Field(default=100, description="Sessions of the split valid that decide which weights are kept.")
+    updates_per_measurement: Count = Field(default=10, description="Updates between two measurements on the split valid.")
     updates_per_checkpoint: Number = Field(default=20, ge=1, description="Updates between checkpoints.")

@@ -14,7 +14,7 @@ class SftSettings(TrainerSettings):
 
     model: str = Field(description="Model folder, such as one of `costgym models fetch`, or a published model's id.")
     agents: tuple[str, ...] = Field(
-        default=("react",), min_length=1, description="Agents that are taught, each as many episodes.", strict=False
+        default=("react",), min_length=1, description="Agents to imitate, with equally many episodes of each.", strict=False
     )
     steps: Count = Field(default=400, description="Steps of AdamW.")
     batch_size: Count = Field(default=4, description="Conversations per step.")

@@ -36,7 +36,7 @@ def _json(text: str, name: str) -> Any:
     try:
         return json.loads(text, parse_constant=lambda word: None)
     except RecursionError:
-        raise DataError(name, "is too deep: lists and mappings in each other beyond what Python parses") from None
+        raise DataError(name, "is nested too deeply for Python to parse") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}"
         if len(text) > MAX_YAML_BYTES:

@@ -27,7 +27,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise DataError(path, "no such file") from None
     except UnicodeDecodeError as error:
-        raise DataError(path, "is no UTF-8 text", f"byte {error.start}") from None
+        raise DataError(path, "is not UTF-8 text", f"byte {error.start}") from None
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from None
 
@@ -44,7 +44,7 @@ def parse_json(path: Path, text: str, place: str = "") -> Any:
     except RecursionError:
         raise DataError(path, "is nested too deeply", place) from None
     except ValueError as error:
-        raise DataError(path, f"is not JSON that can be read ({error})", place) from None
+        raise DataError(path, f"cannot be read as JSON ({error})", place) from None
 
 
 def read_json(path: Path) -> Any:

@@ -13,7 +13,7 @@ def make_backend(name: str, weights: str | Path | None = None, download: bool = 
     if name not in BACKENDS:
         raise UnknownName("back-end", name, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
-        raise DataError(weights, "expected a folder of weights, which this is not")
+        raise DataError(weights, "expected a folder of weights")
     if name == "published":
         from .published import PublishedBackend
 

@@ -83,7 +83,7 @@ class PublishedBackend:
         torch = require("torch", "vision")
         for tool in (*(models or {}), *(loaders or {})):
             if tool not in ALL_TOOLS:
-                raise ConfigError("models", f"{tool!r} is no tool; expected one of {', '.join(ALL_TOOLS)}")
+                raise ConfigError("models", f"{tool!r} is not a tool; expected one of {', '.join(ALL_TOOLS)}")
         self.root = Path(root) if root is not None else None
         self.models: dict[str, str | Path] = {**MODELS, **(models or {})}
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
@@ -168,9 +168,9 @@ class PublishedBackend:
                 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
         except (OSError, ValueError, ImportError, KeyError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(source, f"no weights of {tool} at hand ({reason}); {wanted}, or allow download=True") from error
+            raise DataError(source, f"no weights of {tool} found ({reason}); {wanted}, or allow download=True") from error
         if missing := sorted(notes.get("missing_keys", ())):
-            raise DataError(source, f"weights of another network than {model_class}; {wanted}", str(missing[0]))
+            raise DataError(source, f"expected weights of {model_class}; {wanted}", str(missing[0]))
         return Loaded(model, processor, tokenizer)
 
 

@@ -200,6 +200,6 @@ def load_file(network: nn.Module, path: Path) -> nn.Module:
     state = {k: v for k, v in state.items() if not k.startswith("model_class")}
     wrong = sorted(k for k in own.keys() | state.keys() if k not in own or k not in state or own[k].shape != state[k].shape)
     if wrong:
-        raise DataError(path, f"weights of another network than {type(network).__name__}", wrong[0])
+        raise DataError(path, f"expected weights of {type(network).__name__}", wrong[0])
     network.load_state_dict(state)
     return network.eval()

@@ -96,7 +96,7 @@ class OutcomeTable:
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> "OutcomeTable":
-        """Read a table, by default the shipped one; raises DataError where it is missing or is no outcome table."""
+        """Read a table, by default the shipped one; raises DataError where it is missing or not an outcome table."""
         path = Path(path or TABLE)
         if not path.is_file():
             raise DataError(path, "no such outcome table; run `costgym opencatp build-table` or name another file")

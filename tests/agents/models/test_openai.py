@@ -228,7 +228,7 @@ def test_a_model_file_says_what_a_request_holds(server, monkeypatch, tmp_path):
         ("{model: 'openai:m', headers: x}", ConfigError, "headers: expected a JSON object"),
         ("{model: 'openai:m', send_seed: 1}", ConfigError, "send_seed: expected true or false"),
         ("{model: 'openai:m', headers: {Authorization: Bearer x}}", ConfigError, "set the environment variable"),
-        ("{model: 'openai:m', extra_body: {messages: []}}", ConfigError, "'messages' is written by the agent"),
+        ("{model: 'openai:m', extra_body: {messages: []}}", ConfigError, "'messages' is set by the agent"),
     ],
 )
 def test_a_wrong_model_file_is_named(monkeypatch, tmp_path, entry, error, words):

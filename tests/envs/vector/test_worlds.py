@@ -68,7 +68,7 @@ def test_memory_is_flat_however_many_worlds_are_met(worlds: Path, monkeypatch: p
 def test_what_a_batch_of_several_worlds_cannot_do_is_said(worlds: Path) -> None:
     env: Any = costgym.make_vec("costgym/Marketplace-v0", 2, scenario=worlds)
     assert isinstance(env, MarketplaceVectorEnv) and np.isfinite(env.reset(seed=0)[0]["tools"]).all()
-    with pytest.raises(ConfigError, match="draws their tasks"):
+    with pytest.raises(ConfigError, match="draws its tasks"):
         env.reset(options={"task": 3})
     with pytest.raises(ConfigError, match="all_tables"):
         costgym.make_vec("costgym/Marketplace-v0", 2, scenario=worlds, all_tables=True)

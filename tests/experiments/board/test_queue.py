@@ -156,7 +156,7 @@ def test_a_verdict_that_is_handed_in_beside_or_in_an_entry_is_not_believed(waiti
     assert [judged[name].accepted for name in sorted(judged)] == [True, False, False]
     assert "code/02 thief.verdict.json: has the name of a verdict" in judged["01 honest"].words
     assert "came from another folder" in judged["02 thief"].words
-    assert any(line.startswith("02 thief.verdict.json: is not believed, because it lies among the entries") for line in said)
+    assert any(line.startswith("02 thief.verdict.json: is ignored, because it is among the entries") for line in said)
     # verdicts outlive a change of the secret
     secret.write_text("another one, drawn after the first was published\n")
     assert judge_queue(place / "queue", place / "board", secret) == {}
@@ -165,7 +165,7 @@ def test_a_verdict_that_is_handed_in_beside_or_in_an_entry_is_not_believed(waiti
 def test_verdicts_lie_outside_of_the_entries(waiting: Path, secret: Path, tmp_path: Path) -> None:
     place = shutil.copytree(waiting, tmp_path / "place")
     for inside in (place / "queue", place / "queue/verdicts", place / "board/../queue/x"):
-        with pytest.raises(ConfigError, match="lies among the entries"):
+        with pytest.raises(ConfigError, match="is inside the queue"):
             judge_queue(place / "queue", place / "board", secret, verdicts=inside)
     judge_queue(place / "queue", place / "board", secret, most=1, verdicts=place / "mine")
     assert [path.name for path in (place / "mine").glob("*.json")] == ["00 honest.verdict.json"]

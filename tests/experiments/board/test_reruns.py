@@ -313,7 +313,7 @@ def test_a_rerun_may_play_more_episodes_than_were_handed_in_but_none_twice(tmp_p
 
 def test_a_rerun_of_an_older_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rerun.json").write_text('{"format": "costgym.rerun/2"}')
-    with pytest.raises(DataError, match="is not a record of a rerun as this version writes it"):
+    with pytest.raises(DataError, match="is not a record of a rerun in this version's form"):
         read_record(tmp_path)
 
 

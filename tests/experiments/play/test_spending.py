@@ -152,7 +152,7 @@ def test_the_commands_stop_with_an_exit_code_of_their_own(server, prices, tmp_pa
     done = invoke(*ranked, "--spend-limit", "0.000001")
     assert done.exit_code == 3 and server.requests == []
     assert "forecast: about $" in done.stderr and "The same" not in done.stdout
-    assert "What was played is kept; the same command with a higher --spend-limit goes on" in done.stderr
+    assert "Played episodes are kept; the same command with a higher --spend-limit continues" in done.stderr
     assert invoke(*ranked, "--spend-limit", 100).exit_code == 0
     server.requests.clear()
 

@@ -142,7 +142,7 @@ def test_a_run_can_be_started_again(trainer: Trainer, finished: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_folder_with_something_else_in_it_is_not_touched(trainer: Trainer, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"files of no training run \(notes\.txt\)"):
+    with pytest.raises(ConfigError, match=r"files that are not from a training run \(notes\.txt\)"):
         trainer.train(tmp_path, resume=False)
     with pytest.raises(ConfigError, match="is a file"):
         trainer.train(tmp_path / "notes.txt")

@@ -155,5 +155,5 @@ def test_a_wrong_alternative_is_named_with_its_place(changes: dict[str, Any], sa
 def test_the_fact_of_a_need_with_alternatives_is_no_argument() -> None:
     changed = journey()
     changed["source"]["tasks"][0]["needs"][1]["arguments"] = {"goal": "{0}"}
-    with pytest.raises(CostGymError, match=r"needs\.0\.alternatives.*neither writes nor gives an argument"):
+    with pytest.raises(CostGymError, match=r"needs\.0\.alternatives.*neither write nor give an argument"):
         parse_scenario(changed).build()

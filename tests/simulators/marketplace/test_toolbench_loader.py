@@ -335,7 +335,7 @@ def test_a_damaged_query_file_is_named_with_the_place(folder, content, place, wo
 
 def test_bytes_that_are_no_text_are_named(folder):
     (folder / QUERIES).write_bytes(b'[{"query": "\xff"}]')
-    with pytest.raises(DataError, match=r"G1_tool\.json, byte 12: is no UTF-8"):
+    with pytest.raises(DataError, match=r"G1_tool\.json, byte 12: is not UTF-8"):
         load_toolbench(folder)
 
 

@@ -239,7 +239,7 @@ def test_what_is_wrong_with_a_tool_that_writes_is_said(place: dict[str, Any], va
 
 def test_tools_of_one_capability_all_write_or_none_does() -> None:
     made = desk(tool("book"), {**tool("read"), "writes": None})
-    with pytest.raises(DataError, match="some write and some do not"):
+    with pytest.raises(DataError, match="only some of the tools of"):
         parse_scenario(made).build()
 
 

@@ -42,9 +42,7 @@ class Run(Settings):
 
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")]
     resume: Annotated[bool, option("Continue the run in the folder, or delete it and start again.")] = True
-    report_to: Annotated[
-        tuple[str, ...], option("Also log the figures there: wandb, mlflow or trackio.", "NAME[,NAME ...]")
-    ] = ()
+    report_to: Annotated[tuple[str, ...], option("Also log the figures to wandb, mlflow or trackio.", "NAME[,NAME ...]")] = ()
     quiet: Quiet = False
 
     def train(self, name: str, trainer: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
@@ -138,7 +136,7 @@ def catp(
         list[Path] | None, option("Plan pool to learn from (.json, or the official .pkl); repeatable.", "FILE")
     ] = None,
     preset: Annotated[
-        str | None, option("paper (its text) or code (its authors'); options that are given take precedence.")
+        str | None, option("Settings of the paper's text (paper) or of its code (code); other options take precedence.")
     ] = None,
 ) -> None:
     """Train CATP-LLM offline on executed plans of the OpenCATP tools, conditioned on their returns; the agent is `catp:DIR`.

@@ -293,7 +293,7 @@ def test_a_leaderboard_over_a_folder_meets_a_world_an_episode_and_verifies(folde
 def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_path: Path) -> None:
     made(folder, tmp_path / "worlds", 20)
     env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"), disable_env_checker=True)
-    with pytest.raises(ConfigError, match="rows of tasks are those of one world"):
+    with pytest.raises(ConfigError, match="rows of tasks come from one world"):
         task_rows(tmp_path / "worlds" / "train")
     with pytest.raises(UnknownName, match="0 to 15"):
         env.reset(seed=0, options={"scenario": 16})
