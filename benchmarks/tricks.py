@@ -4,7 +4,8 @@
 
 Needs the extra `train`. Prints microseconds of processor time with and without each: arguments that are unpacked once
 (`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), observation arrays that are
-handed out again (`envs/vector/checks.py`), and time that passes without an event of SimPy (`simulators/episode.py`).
+handed out again (`envs/vector/checks.py`), time that passes without an event of SimPy (`simulators/episode.py`), and seeds of
+episodes that are read off the generator (`envs/tool_world.py`).
 """
 
 from __future__ import annotations
@@ -92,6 +93,9 @@ def main() -> None:
             clock._now += 0.1
 
     rows.append(("time without an event", microseconds(by_event, 20_000), microseconds(without_event, 20_000)))
+    generator = np.random.Generator(np.random.PCG64(0))
+    plain = microseconds(lambda: int(generator.integers(1 << 62)), 20_000)
+    rows.append(("the seed of an episode", plain, microseconds(lambda: generator.bit_generator.random_raw() >> 2, 20_000)))
     for name, without, with_it in rows:
         print(f"{name:26} {without:10.2f} {with_it:10.2f} {without / with_it:6.2f} x")
 
