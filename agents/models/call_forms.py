@@ -12,6 +12,7 @@ _TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 _MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
 _START = re.compile(r"\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*(?=[\[{])")
 _BETWEEN = re.compile(r"(?:[\s,;]|```(?:json)?)*")  # what stands between and behind bare calls
+_CLOSERS = re.compile(r"(?:\s*[}\]])*")
 _EMPTY = re.compile(r"```(?:json)?\s*```")
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _DECODER = json.JSONDecoder()
@@ -36,6 +37,8 @@ def read_calls(text: str, lenient: bool = False) -> Read:
     Read(content='I look.', calls=(FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),), form='text')
     >>> read_calls('First: {"name": "map", "arguments": {}} and then we see.', lenient=True)
     Read(content='First:  and then we see.', calls=(FunctionCall(name='map', arguments={}, id=''),), form='json')
+    >>> read_calls('{{"name": "map", "arguments": {"city": "Lille"}}}', lenient=True)
+    Read(content='', calls=(FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),), form='json')
     """
     text = _THOUGHT.sub("", text)
     tagged = _TAGGED.findall(text)
@@ -78,7 +81,15 @@ def _anywhere(text: str) -> Read:
             around, place = around + text[place : start + 1], start + 1
             continue
         found = _calls_of(document, False)
-        around += text[place : start if found else end]
+        if found:
+            around += text[place:start]
+            # a chat template may show calls in doubled braces, which models copy: what is left of them is no text of theirs
+            if around.rstrip().endswith(("{", "[")):
+                around = around.rstrip("{[ \n\t")
+            closed = _CLOSERS.match(text, end)
+            end = closed.end() if closed else end
+        else:
+            around += text[place:end]
         calls, place = calls + found, end
     around = (around + text[place:]).strip()
     return Read(_EMPTY.sub("", around).strip(), tuple(calls), "json") if calls else Read(around)
@@ -89,7 +100,8 @@ def _calls_in(text: str) -> list[FunctionCall]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return [FunctionCall("", text[:2000])]
+        inner = _anywhere(text) if text.startswith("{{") else Read(text)
+        return list(inner.calls) if inner.calls and not inner.content else [FunctionCall("", text[:2000])]
     return _calls_of(document, True)
 
 

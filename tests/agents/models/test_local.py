@@ -195,6 +195,22 @@ def test_a_fence_around_a_call_in_a_text_is_no_part_of_the_text():
     assert read_calls(text) == (text, (), "")
 
 
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('{{"name": "map", "arguments": {"city": "Lille"}}}', ""),
+        ('{{"name": "map", "arguments": {"city": "Lille"}}}}\n', ""),
+        ('{{"name": "map", "arguments": {"city": "Lille"}}', ""),
+        ('I look:\n```json\n{{"name": "map", "arguments": {"city": "Lille"}}}\n```', "I look:"),
+        ('<tool_call>\n{{"name": "map", "arguments": {"city": "Lille"}}}\n</tool_call>', ""),
+        ('As in [1]: {"name": "map", "arguments": {"city": "Lille"}} [2]', "As in [1]:  [2]"),
+    ],
+)
+def test_doubled_braces_of_a_chat_template_are_no_part_of_the_text(text, content):
+    # left in the conversation, they are what a small model writes next
+    assert read_calls(text, lenient=True)[:2] == (content, CALL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ['{"name": "map", "argu', '{"name": "map", "argu}'])
 def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny, last):
