@@ -103,6 +103,7 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
         *("SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT", "SmolLM2 strategies"),
     ]
     assert {manifest_of(entry).run.model.partition(":")[0] for entry in entries} == {"local"}
+    assert [entry.name for entry in shipped_entries(make_run_config("small-writes", agents=["react"]))] == ["SmolLM2 writes"]
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
     board = run(config, tmp_path / "board").folder
     shutil.copytree(RECORDED / "SmolLM2", tmp_path / "entries" / "SmolLM2")
