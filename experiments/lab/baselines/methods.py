@@ -120,7 +120,7 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
     else `train`. Raises ConfigError if the environment has no such split at this level, or it is measured with."""
     name = wanted or LARGE_SPLIT
     if name == "test":
-        raise ConfigError("--train-split", "expected a split other than test, whose tasks measure what was learnt")
+        raise ConfigError("--train-split", "expected a split other than test, whose tasks measure what was learnt, got 'test'")
     try:
         open_env(env_id, level, name).close()
     except (ConfigError, UnknownName) as error:

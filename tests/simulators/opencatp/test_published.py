@@ -85,7 +85,7 @@ def test_missing_weights_say_where_to_put_them(tmp_path: Path, tool: str) -> Non
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.pth"
     torch.save({"params": networks.Siggraph17(width=2).state_dict()}, path)
-    with pytest.raises(DataError, match="another network than Siggraph17"):
+    with pytest.raises(DataError, match="expected weights of Siggraph17"):
         networks.load_file(networks.Siggraph17(width=4), path)
     loaded = networks.load_file(networks.Siggraph17(width=2), path)
     assert not loaded.training
