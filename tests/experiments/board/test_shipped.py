@@ -99,7 +99,7 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     config = make_run_config("small", agents=["react", "toolplanner"])
     entries = shipped_entries(config)
     assert [entry.name for entry in entries] == [
-        *("Qwen2.5-Coder-0.5B", "Qwen2.5-Coder-0.5B strategies"),
+        *("Qwen2.5-Coder-0.5B", "Qwen2.5-Coder-0.5B strategies", "Qwen2.5-Coder-1.5B"),
         *("SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT", "SmolLM2 strategies"),
     ]
     assert {manifest_of(entry).run.model.partition(":")[0] for entry in entries} == {"local"}
