@@ -5,7 +5,7 @@
 Needs the extra `train`. Prints microseconds of processor time with and without each: arguments that are unpacked once
 (`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), observation arrays that are
 handed out again (`envs/vector/checks.py`), time that passes without an event of SimPy (`simulators/episode.py`), and seeds of
-episodes that are read off the generator (`envs/tool_world.py`).
+episodes that are read off the generator (`envs/base.py`).
 """
 
 from __future__ import annotations

@@ -197,6 +197,11 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     # -- what a run plays --------------------------------------------------------------------------------------------------
 
+    def _draw_number(self) -> int:
+        """Draw the number that gives an episode its task and its seed: what ``np_random.integers(1 << 62)`` draws."""
+        # read off the generator, so that a compiled reset takes 4.9 instead of 5.7 microseconds (`benchmarks/tricks.py`)
+        return int(self.np_random.bit_generator.random_raw()) >> 2
+
     def instance(self, index: int, seed: int) -> Instance:
         """The task and seed at an index of a run: the split's tasks in turn, with the next seed in each round."""
         count = len(self.numbers)

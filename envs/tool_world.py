@@ -210,8 +210,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         chosen = (options or {}).get("task")
         super().reset(seed=seed)
         # drawn even where task and seed are given, so that later resets do not depend on whether they were
-        # the number of `integers(1 << 62)` in a fifth of its time, a quarter of a compiled reset (`benchmarks/tricks.py`)
-        draw = self.np_random.bit_generator.random_raw() >> 2
+        draw = self._draw_number()
         episode_seed = draw if seed is None else seed
         if len(self.scenarios) > 1 or options or self._place is None:
             self._enter_chosen(episode_seed, (options or {}).get("scenario"))

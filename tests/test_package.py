@@ -11,9 +11,11 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 import yaml
 
 import costgym
+from costgym.experiments.board.submissions.manifest import RECORDED
 
 ROOT = Path(__file__).parent.parent
 FLOORS = ["simulators", "envs", "agents", "experiments"]
@@ -130,3 +132,19 @@ def test_gymnasium_makes_an_environment_without_an_import_of_costgym() -> None:
     script = "import gymnasium; print(gymnasium.make('costgym:costgym/Marketplace-v0').spec.id)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.stdout.strip() == "costgym/Marketplace-v0", shown.stderr
+
+
+def test_every_file_of_the_recorded_rows_is_packed(monkeypatch):
+    # setuptools takes no folder with a dot in its name for a part of a package
+    setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
+    if not (ROOT / "pyproject.toml").is_file():
+        pytest.skip("not a checkout")
+    monkeypatch.chdir(ROOT)
+    distribution = setuptools.Distribution()
+    distribution.parse_config_files()
+    distribution.script_name = "setup.py"
+    command = distribution.get_command_obj("build_py")
+    command.ensure_finalized()
+    packed = {(Path(source) / name).resolve() for _, source, _, names in command.data_files for name in names}
+    rows = {path.resolve() for path in RECORDED.rglob("*") if path.is_file()}
+    assert rows and not rows - packed

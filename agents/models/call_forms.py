@@ -83,7 +83,7 @@ def _anywhere(text: str) -> Read:
         found = _calls_of(document, False)
         if found:
             around += text[place:start]
-            # a chat template may show calls in doubled braces, which models copy: what is left of them is no text of theirs
+            # models copy the doubled braces in which some chat templates show calls; the outer ones are not part of the text
             if around.rstrip().endswith(("{", "[")):
                 around = around.rstrip("{[ \n\t")
             closed = _CLOSERS.match(text, end)

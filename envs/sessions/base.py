@@ -155,7 +155,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The number and the seed of the next session."""
         self._check_options(options)
         gym.Env.reset(self, seed=seed)
-        draw = int(self.np_random.integers(1 << 62))
+        draw = self._draw_number()
         chosen = (options or {}).get("task")
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
         return number, draw if seed is None else seed

@@ -12,7 +12,7 @@ from ..output import print_table
 
 
 class Reading(Settings):
-    """What is read of a log, and how."""
+    """How to read a log, and which calls of it."""
 
     least_calls: Annotated[int | None, option("Tools with fewer calls are left out.")] = None
     gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0
