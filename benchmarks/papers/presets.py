@@ -45,7 +45,7 @@ def over_seeds(values: Sequence[float]) -> dict[str, float | list[float]]:
     return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
 
 
-def train(name: str, kind: str, seed: int, steps: int, out: Path) -> str:
+def train(name: str, kind: str, seed: int, steps: int, out: Path, device: str = "cpu") -> str:
     """Train a policy, or find it in its folder; return its agent's name."""
     base, *changes = name.split("+")
     settings: dict[str, Any] = CatpSettings.preset(base, kind) if base in PRESETS else {}
@@ -55,7 +55,7 @@ def train(name: str, kind: str, seed: int, steps: int, out: Path) -> str:
     method = train_rltf if base == "rltf" else train_catp
     # its metrics on the train tasks are not asked for, and take a large model longer than the training
     with torch_threads(1), patch("costgym.experiments.train.catp.learning.OfflineLearner.check", lambda _: {}):
-        method(folder, kind, steps, seed, device="cpu", save_every=100, **settings)
+        method(folder, kind, steps, seed, device=device, save_every=100, **settings)
     return f"{'rltf' if base == 'rltf' else 'catp'}:{folder}"
 
 
@@ -74,12 +74,14 @@ def main() -> None:
     parser.add_argument("--than", default=PROMPTED, help="what they are compared with: a prompted planner, or one of them")
     parser.add_argument("--tasks", default=",".join(KINDS), help="kinds of tasks, with commas between")
     parser.add_argument("--out", type=Path, default=Path("runs/presets"))
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or auto; a policy is measured on a GPU where there is one")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     names, found = given.presets.split(","), []
     for kind in given.tasks.split(","):
         runs: dict[str, list[str]] = {
-            name: [train(name, kind, seed, given.steps, given.out) for seed in range(given.seeds)] for name in names
+            name: [train(name, kind, seed, given.steps, given.out, given.device) for seed in range(given.seeds)]
+            for name in names
         }
         others = runs.get(given.than, [given.than] * given.seeds)
         agents = list(dict.fromkeys([*others, *(run for own in runs.values() for run in own)]))
