@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from .base import ACT, Function, LanguageModel, Message, Reply
@@ -39,6 +40,8 @@ class Batch:
     def __init__(self, model: ManyAtOnce, seats: int) -> None:
         self._model, self._talks = model, model.side_by_side(seats)
         self._turn = threading.Condition()
+        # one thread for the model: in each that computes, CUDA's and OpenMP's libraries keep workspaces of their own
+        self._worker = ThreadPoolExecutor(1)
         self._playing = set(range(seats))
         self._asked: dict[int, Request] = {}
         self._under_way: set[int] = set()
@@ -77,12 +80,7 @@ class Batch:
         if self.closed or not self._playing or self._asked.keys() | self._under_way != self._playing:
             return
         try:
-            for number in sorted(self._asked):
-                self._talks.begin(number, *self._asked[number])
-            self._under_way |= self._asked.keys()
-            self._asked = {}
-            while not (found := self._talks.step()):
-                pass
+            found = self._worker.submit(self._speak).result()
             self._replies |= found
             self._under_way -= found.keys()
         # whatever fails here fails for every seat that waits: each of them raises it in its own thread
@@ -91,6 +89,16 @@ class Batch:
             self._asked, self._under_way = {}, set()
             self._talks = self._model.side_by_side(self.size)
         self._turn.notify_all()
+
+    def _speak(self) -> Mapping[int, Reply]:
+        """Take what was asked, and return the first replies."""
+        for number in sorted(self._asked):
+            self._talks.begin(number, *self._asked[number])
+        self._under_way |= self._asked.keys()
+        self._asked = {}
+        while not (found := self._talks.step()):
+            pass
+        return found
 
 
 class Member:

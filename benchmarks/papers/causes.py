@@ -12,9 +12,11 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from math import log2
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -93,7 +95,7 @@ _PATCHES = {
     "documents crowd": ("costgym.agents.models.simulated.Simulated._wrong_rate", _documents_crowd),
     "answers": ("costgym.experiments.lab.papers.instructions.make_agent", _answering),
 }
-"""Other code, by what the name of a variation holds; a process plays one of them, since worlds are kept."""
+"""Other code, by what the name of a variation holds."""
 
 
 def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
@@ -173,11 +175,8 @@ def main() -> None:
     agents = None if args.agents is None else args.agents.split(",")
     found: Found = {}
     for variation in chosen:
-        patched = next((found for name, found in _PATCHES.items() if name in variation.name), None)
-        earlier = nullcontext() if patched is None else patch(*patched)
-        with tempfile.TemporaryDirectory() as folder, earlier:
-            rows = play_protocol(args.paper, variation, Job(args.seed, args.episodes, args.jobs, Path(folder)), agents)
-        effects = counted(rows["effects"])
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
+            effects = own.submit(play, args.paper, variation, args.seed, args.episodes, args.jobs, agents).result()
         for row in effects:
             key = f"{row['claim']} ({row['grading']})" if row["grading"] else row["claim"]
             found.setdefault(key, {})[variation.name] = (row["measured"], row["follows"])
@@ -189,6 +188,15 @@ def main() -> None:
         print(f"\n{claim}")
         for name, (text, follows) in measured.items():
             print(f"  {'yes' if follows else 'no ':3} {name}: {text}")
+
+
+def play(
+    paper: str, variation: Protocol, seed: int, episodes: int, jobs: int, agents: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """The counted effects under a variation. Worlds are kept, so each variation needs a process of its own."""
+    patched = next((found for name, found in _PATCHES.items() if name in variation.name), None)
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if patched is None else patch(*patched):
+        return counted(play_protocol(paper, variation, Job(seed, episodes, jobs, Path(folder)), agents)["effects"])
 
 
 def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], found: Found) -> None:

@@ -158,7 +158,8 @@ def _thread(row: Row) -> Callable[..., None]:
 
 @cache
 def _kernel(row: Row) -> Any:
-    return _numba_cuda().jit(lto=False)(_thread(row))  # linking at run time would fuse again
+    # linking at run time would fuse again; `jit(lto=False)(function)` would drop the option, in numba-cuda 0.30.4
+    return _numba_cuda().jit(_thread(row), lto=False)
 
 
 @contextmanager

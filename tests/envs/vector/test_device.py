@@ -18,7 +18,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 import torch
 
 from costgym.envs.vector.device import DeviceVectorEnv
-from costgym.simulators.batch.device import Cpu
+from costgym.simulators.batch.device import Cpu, _kernel
 from tests.helpers.ptx import CAPABILITIES, compile_ptx
 
 SOURCE = {"kind": "marketplace", "tools": 30, "providers": 8, "categories": 3, "train": 5, "test": 3, "candidates": [3, 6]}
@@ -149,3 +149,5 @@ def test_a_gpus_compiler_fuses_what_it_is_not_told_to_leave() -> None:
     fused, _ = cuda.compile_ptx(add_product, tuple(map(numba.typeof, arrays)), cc=(9, 0))
     assert INEXACT.search(fused)
     assert not INEXACT.search(compile_ptx(numba.njit(row), arrays, (9, 0)))
+    # a kernel that is linked at run time is optimised again, and fused
+    assert _kernel(numba.njit(row)).targetoptions["lto"] is False
