@@ -46,8 +46,7 @@ class Batch:
         self._asked: dict[int, Request] = {}
         self._under_way: set[int] = set()
         self._replies: dict[int, Reply | BaseException] = {}
-        self.closed = False
-        self.size = seats
+        self.closed, self.size = False, seats
         self.members = [Member(self, model.name, number) for number in range(seats)]
 
     def ask(self, number: int, request: Request) -> Reply:
@@ -74,6 +73,7 @@ class Batch:
         with self._turn:
             self.closed = True
             self._turn.notify_all()
+        self._worker.shutdown()
 
     def _go_on(self) -> None:
         """If every seat waits, let the model speak until one of them has its reply."""
