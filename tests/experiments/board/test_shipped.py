@@ -99,11 +99,12 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     config = make_run_config("small", agents=["react", "toolplanner"])
     entries = shipped_entries(config)
     assert [entry.name for entry in entries] == [
-        *("Qwen2.5-Coder-0.5B", "Qwen2.5-Coder-0.5B strategies", "Qwen2.5-Coder-1.5B"),
+        *("Qwen2.5-Coder-0.5B", "Qwen2.5-Coder-0.5B strategies", "Qwen2.5-Coder-1.5B", "Qwen2.5-Coder-1.5B strategies"),
         *("SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT", "SmolLM2 strategies"),
     ]
     assert {manifest_of(entry).run.model.partition(":")[0] for entry in entries} == {"local"}
-    assert [entry.name for entry in shipped_entries(make_run_config("small-writes", agents=["react"]))] == ["SmolLM2 writes"]
+    writing = shipped_entries(make_run_config("small-writes", agents=["react"]))
+    assert [entry.name for entry in writing] == ["Qwen2.5-Coder-1.5B writes", "SmolLM2 writes"]
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
     board = run(config, tmp_path / "board").folder
     shutil.copytree(RECORDED / "SmolLM2", tmp_path / "entries" / "SmolLM2")
