@@ -88,7 +88,7 @@ def _documents_crowd(model: Any, context: Any) -> float:
     return float(model.rates.wrong_tool + model.rates.crowding * max(0.0, log2(max(1, len(context.shown)) / 5.0)))
 
 
-_PATCHES = {
+PATCHES = {
     "all groups": ("costgym.experiments.lab.papers.instructions.of_group", lambda world, numbers, most: list(numbers[:most])),
     "reader knows": ("costgym.agents.toolplanner.simulated.understood", lambda view, everywhere=False: view.task),
     "whole query": ("costgym.simulators.marketplace.tasks.instructions", _whole),
@@ -194,7 +194,7 @@ def play(
     paper: str, variation: Protocol, seed: int, episodes: int, jobs: int, agents: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     """The counted effects under a variation. Worlds are kept, so each variation needs a process of its own."""
-    patched = next((found for name, found in _PATCHES.items() if name in variation.name), None)
+    patched = next((found for name, found in PATCHES.items() if name in variation.name), None)
     with tempfile.TemporaryDirectory() as folder, nullcontext() if patched is None else patch(*patched):
         return counted(play_protocol(paper, variation, Job(seed, episodes, jobs, Path(folder)), agents)["effects"])
 
