@@ -1,6 +1,6 @@
-"""What the new instructions change: the default board, the suite `toolplanner` and BTP's experience with the earlier ones too.
+"""What the new instructions change on the default board, in the suite `toolplanner` and in what BTP learns from.
 
-    python benchmarks/papers/before.py --out runs/before --json benchmarks/results/instructions_before.json
+    python benchmarks/papers/instructions_before.py --out runs/before --json benchmarks/results/instructions_before.json
 
 Earlier instructions held the whole query at every level (`whole query` in causes.py). Episodes are compared in five figures,
 the experience by its bytes; a pair of figures is before and after.
@@ -79,7 +79,7 @@ def main() -> None:
     digests = [apart(experience, earlier) for earlier in (True, False)]
     print("experience:", "the same bytes" if digests[0] == digests[1] else "other bytes", digests)
     if args.json is not None:
-        write_report({"command": "python benchmarks/papers/before.py", "rows": rows, "experience": digests}, args.json)
+        write_report({"command": "python benchmarks/papers/instructions_before.py", "rows": rows, "experience": digests}, args.json)
 
 
 if __name__ == "__main__":
