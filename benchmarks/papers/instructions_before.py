@@ -79,7 +79,9 @@ def main() -> None:
     digests = [apart(experience, earlier) for earlier in (True, False)]
     print("experience:", "the same bytes" if digests[0] == digests[1] else "other bytes", digests)
     if args.json is not None:
-        write_report({"command": "python benchmarks/papers/instructions_before.py", "rows": rows, "experience": digests}, args.json)
+        write_report(
+            {"command": "python benchmarks/papers/instructions_before.py", "rows": rows, "experience": digests}, args.json
+        )
 
 
 if __name__ == "__main__":
