@@ -175,8 +175,7 @@ def main() -> None:
     agents = None if args.agents is None else args.agents.split(",")
     found: Found = {}
     for variation in chosen:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
-            effects = own.submit(play, args.paper, variation, args.seed, args.episodes, args.jobs, agents).result()
+        effects = apart(play, args.paper, variation, args.seed, args.episodes, args.jobs, agents)
         for row in effects:
             key = f"{row['claim']} ({row['grading']})" if row["grading"] else row["claim"]
             found.setdefault(key, {})[variation.name] = (row["measured"], row["follows"])
@@ -190,10 +189,16 @@ def main() -> None:
             print(f"  {'yes' if follows else 'no ':3} {name}: {text}")
 
 
+def apart(function: Any, *arguments: Any) -> Any:
+    """Call a function in a process of its own: worlds are kept, also those that another variation has made."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
+        return own.submit(function, *arguments).result()
+
+
 def play(
     paper: str, variation: Protocol, seed: int, episodes: int, jobs: int, agents: Sequence[str] | None
 ) -> list[dict[str, Any]]:
-    """The counted effects under a variation. Worlds are kept, so each variation needs a process of its own."""
+    """The counted effects under a variation."""
     patched = next((found for name, found in PATCHES.items() if name in variation.name), None)
     with tempfile.TemporaryDirectory() as folder, nullcontext() if patched is None else patch(*patched):
         return counted(play_protocol(paper, variation, Job(seed, episodes, jobs, Path(folder)), agents)["effects"])

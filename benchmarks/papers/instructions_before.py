@@ -1,4 +1,4 @@
-"""What the new instructions change on the default board, in the suite `toolplanner` and in what BTP learns from.
+"""Compare text episodes and BTP's experience under the earlier instructions of ToolPlanner and under the present ones.
 
     python benchmarks/papers/instructions_before.py --out runs/before --json benchmarks/results/instructions_before.json
 
@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +24,7 @@ from costgym.experiments.play.experience import ExperienceSettings, collect_expe
 from costgym.simulators.scenario import load_scenario
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.papers.causes import PATCHES
+from benchmarks.papers.causes import PATCHES, apart
 from benchmarks.report import write_report
 
 SUITES = ("quick", "toolplanner")
@@ -36,10 +34,9 @@ USES = 5
 def play(earlier: bool, suite: str, out: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Episodes of a suite's text rows: strict, judged, price, calls and tokens of each, by agent and budget."""
     with patch(*PATCHES["whole query"]) if earlier else nullcontext():
-        config = make_run_config(suite)
-        run_leaderboard(config, out / f"{suite}-{'earlier' if earlier else 'present'}")
+        folder = run_leaderboard(make_run_config(suite), out / f"{suite}-{'earlier' if earlier else 'present'}").folder
         found: dict[str, list[tuple[Any, ...]]] = {}
-        for one in read_episodes(out / f"{suite}-{'earlier' if earlier else 'present'}"):
+        for one in read_episodes(folder):
             if one.env == TEXT:
                 key = f"{one.agent}, {one.budget.get('price', 0):g}"
                 found.setdefault(key, []).append((one.strict, one.judged, one.price, one.calls, one.tokens))
@@ -51,12 +48,6 @@ def experience(earlier: bool) -> str:
     with patch(*PATCHES["whole query"]) if earlier else nullcontext():
         found = collect_experience(load_scenario("marketplace"), ExperienceSettings(explorer="dfsdt", uses=USES))
     return hashlib.sha256(found.to_jsonl().encode()).hexdigest()
-
-
-def apart(function: Any, *arguments: Any) -> Any:
-    """Call a function in a process of its own: worlds are kept."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
-        return own.submit(function, *arguments).result()
 
 
 def main() -> None:
