@@ -104,19 +104,19 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     ]
     assert {manifest_of(entry).run.model.partition(":")[0] for entry in entries} == {"local"}
     writing = shipped_entries(make_run_config("small-writes", agents=["react"]))
-    assert [entry.name for entry in writing] == ["Qwen2.5-Coder-1.5B writes", "SmolLM2 writes"]
+    assert [entry.name for entry in writing] == ["Qwen2.5-Coder-0.5B writes", "Qwen2.5-Coder-1.5B writes", "SmolLM2 writes"]
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
     board = run(config, tmp_path / "board").folder
-    shutil.copytree(RECORDED / "SmolLM2", tmp_path / "entries" / "SmolLM2")
-    assert add_shipped(board, config, folder=tmp_path / "entries") == ["react (SmolLM2)"]
+    shutil.copytree(RECORDED / "SmolLM2 GRPO", tmp_path / "entries" / "SmolLM2 GRPO")
+    assert add_shipped(board, config, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(board)["rows"])] == [PLAYED_BLOCK, SIMULATED]
     assert verify(board).verified
     # another's record of the same episodes: who counted its tokens?
-    path = tmp_path / "entries" / "SmolLM2" / "manifest.json"
+    path = tmp_path / "entries" / "SmolLM2 GRPO" / "manifest.json"
     found = manifest_of(path.parent).model_copy(update={"contact": "another"})
     path.write_text(manifest_text(found))
     other = run(config, tmp_path / "other").folder
-    assert add_shipped(other, config, folder=tmp_path / "entries") == ["react (SmolLM2)"]
+    assert add_shipped(other, config, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(other)["rows"])] == [SIMULATED, UNMETERED]
 
 
