@@ -33,7 +33,7 @@ COMMANDS = ("mcp-server-time",)
 LONG = {
     "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "localmodel",
     "loop", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
-    "train", "vision", "worlds", "writes", "zoo",
+    "train", "twin", "vision", "worlds", "writes", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 

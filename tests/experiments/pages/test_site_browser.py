@@ -292,6 +292,7 @@ def test_every_control_of_the_ranking_is_reached_and_used_by_keyboard_alone(driv
     assert complaints(driver) == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: Path) -> None:
     build([imagined(agents=10, episodes=500)], tmp_path / "site")
     visit(driver, tmp_path / "site" / "episodes.html", "", READY)

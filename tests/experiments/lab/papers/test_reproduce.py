@@ -73,6 +73,7 @@ def test_deer_seen_and_unseen_tools() -> None:
     assert reproduce("deer", episodes=200) == found
 
 
+@pytest.mark.slow
 def test_deer_on_recorded_samples() -> None:
     rows = reproduce("deer", data=str(shared("data/toolbench_family/tooldeer")))["ours"]
     rule = {row["split"]: row for row in rows if row["agent"] == "deer-rule"}

@@ -6,10 +6,12 @@ import runpy
 import shlex
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.version import Version
 from typer.main import get_command
 
 import costgym
@@ -223,7 +225,10 @@ def test_the_openenv_package_starts_a_server_with_options_that_exist():
 
 @pytest.mark.slow
 def test_the_oracle_that_the_openenv_package_declares_reaches_the_highest_reward(monkeypatch, capsys):
-    pytest.importorskip("websockets", reason="needs the extra `serve`")
+    for package, least in (("websockets", "15"), ("mcp", "2.3")):
+        pytest.importorskip(package, reason="needs the extra `serve`")
+        if Version(metadata.version(package)) < Version(least):
+            pytest.skip(f"`costgym serve` needs {package} {least}")
     folder = Path(costgym.__file__).parent / "experiments" / "serve" / "adapters" / "openenv"
     declared = yaml.safe_load((folder / "openenv.yaml").read_text())["validation"]
     oracle = declared["capabilities"]["oracle"]
