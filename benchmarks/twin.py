@@ -1,9 +1,11 @@
 """Compare predictions of `costgym twin` with the runs that were played after them.
 
     python benchmarks/twin.py PREDICTIONS.json:RUN[,RUN ...] ... --json RESULT.json
+    python benchmarks/twin.py RESULT.json ... --json ALL.json --plot ALL.svg
 
-The runs stand in the order of the predictions, with `-` for one that waits. A figure is a hit if the predicted interval holds
-it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by a bootstrap over the runs.
+The runs stand in the order of the predictions, with `-` for one that waits; results that are there are pooled. A figure is a
+hit if the predicted interval holds it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by
+a bootstrap over the runs.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from scipy.stats import spearmanr
 
 from costgym.experiments.fit.twin import FIGURES, figures_of
 from costgym.experiments.play.trajectories.format import read_trajectories
 from costgym.experiments.play.trajectories.replay import trajectory_files
+
+OKABE_ITO = ("#000000", "#0072B2", "#009E73", "#E69F00", "#CC79A7")  # told apart by colour-blind readers too
 
 
 def played(run: Path) -> tuple[dict[str, float], str, Any]:
@@ -43,12 +48,43 @@ def correlation(predicted: list[float], real: list[float]) -> dict[str, float] |
     return {"value": float(spearmanr(*pairs).statistic), "low": float(low), "high": float(high)}
 
 
+def draw(of: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    """Plot strict passes and price, played over predicted, with the predicted intervals; points on the line are right."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    colours = dict(zip(("react", "react+btp", "react+ecoact", "dfsdt", "toolplanner"), OKABE_ITO, strict=True))
+    with pyplot.rc_context({"svg.hashsalt": "costgym", "font.size": 9}):
+        figure, panels = pyplot.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
+        for axes, (name, unit, factor) in zip(
+            panels, (("passed", "passed, strict, %", 100), ("price", "price, credits", 1)), strict=True
+        ):
+            for agent, colour in colours.items():
+                mine = np.array(
+                    [[row[key] for key in ("predicted", "low", "high", "played")] for row in of[name] if row["agent"] == agent]
+                )
+                predicted, low, high, real = factor * mine.T
+                axes.hlines(real, low, high, color=colour, linewidth=1, alpha=0.5)
+                axes.plot(predicted, real, "o", color=colour, markersize=4, label=agent)
+            end = max(axes.get_xlim()[1], axes.get_ylim()[1])
+            axes.plot([0, end], [0, end], color="0.6", linewidth=0.8, zorder=0)
+            axes.set(xlabel=f"predicted: {unit}", ylabel=f"played: {unit}", xlim=(0, end), ylim=(0, end), aspect="equal")
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncols=5, loc="outside upper center")
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        pyplot.close(figure)
+
+
 def main(arguments: list[str]) -> None:
     out = Path(arguments[arguments.index("--json") + 1])
+    plot = Path(arguments[arguments.index("--plot") + 1]) if "--plot" in arguments else None
     rows: list[dict[str, Any]] = []
     for given in arguments[: arguments.index("--json")]:
         file, _, names = given.partition(":")
         text = Path(file).read_text()
+        if not names:
+            rows += json.loads(text)["rows"]
+            continue
         for said, name in zip(json.loads(text)["runs"], names.split(","), strict=True):
             if name == "-":
                 continue
@@ -73,6 +109,8 @@ def main(arguments: list[str]) -> None:
     for row in rows:
         print(row["agent"], row["budget"], row["failures"], row["figure"], row["played"], [row["low"], row["high"]], row["hit"])
     print(f"{hits} of {len(rows)} hit; rank correlations: {ranks}")
+    if plot is not None:
+        draw(of, plot)
 
 
 if __name__ == "__main__":
