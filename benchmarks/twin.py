@@ -4,8 +4,8 @@
     python benchmarks/twin.py RESULT.json ... --json ALL.json --plot ALL.svg
 
 The runs stand in the order of the predictions, with `-` for one that waits; results that are there are pooled. A figure is a
-hit if the predicted interval holds it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval by
-a bootstrap over the runs.
+hit if the predicted interval holds it. The rank correlation is Spearman's, of each figure over all runs, with a 95 % interval
+by a bootstrap over the runs.
 """
 
 from __future__ import annotations
