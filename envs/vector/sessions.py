@@ -80,13 +80,8 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         observed = self._observed or {name: self._pool.empty(*shape) for name, shape in shapes.items()}
         if not self.copy:
             self._observed = observed
-        return kernels.Out(
-            **observed,
-            **self._outcomes(self.scalar._actions),
-            queries=np.empty(count, np.int64),
-            reported=np.empty(count, np.int64),
-            values=np.empty((2, count)),
-        )
+        numbers = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
+        return kernels.Out(*observed.values(), *self._outcomes(self.scalar._actions), *numbers)
 
     def observations(self, out: Any) -> Any:
         return {"tools": out.tools, "query": out.query, "resources": out.resources}
