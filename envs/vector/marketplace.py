@@ -460,9 +460,9 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         """The figures, each with its mask: of the environments in `where`, zero elsewhere, or of all."""
         info: dict[str, Any] = self.figures(out)
         if where is not None:
-            info = {key: array.copy() for key, array in info.items()}
+            info, outside = {key: array.copy() for key, array in info.items()}, ~where
             for array in info.values():
-                array[~where] = 0
+                array[outside] = 0
         if not self._mask_names:
             self._mask_names = [f"_{key}" for key in info]
         info.update(dict.fromkeys(self._mask_names, self._everyone.copy() if where is None else where))
