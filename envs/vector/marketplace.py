@@ -425,9 +425,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     def fresh(self) -> kernels.Out:
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
-        observed = self._observed
-        if observed is None:
-            observed = [self._pool.empty(count, *shape) for shape in self._shapes.values()]
+        observed = self._observed or [self._pool.empty(count, *shape) for shape in self._shapes.values()]
         if not self.copy:
             self._observed = observed
         # one after the other in the order of `kernels.Out`, which is quicker than by name
