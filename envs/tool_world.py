@@ -207,8 +207,9 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The number and seed of the next task; `options["task"]`, a number or an id, fixes the task."""
         if options:
             self._check_options(options)
-        chosen = (options or {}).get("task")
-        super().reset(seed=seed)
+        chosen = options.get("task") if options else None
+        if seed is not None:
+            super().reset(seed=seed)
         # drawn even where task and seed are given, so that later resets do not depend on whether they were
         draw = self._draw_number()
         episode_seed = draw if seed is None else seed

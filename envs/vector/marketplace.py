@@ -34,12 +34,8 @@ Mask = NDArray[np.bool_]
 _WORD = (1 << 64) - 1
 EAGER = 2_048  # tasks of a split up to which all tables are made at the start
 KEPT_ROWS = 8_192  # tasks of several worlds whose tables are kept
-NO_WRITES: dict[str, NDArray[Any]] = {
-    "roles": np.zeros((1, 1, 1), np.float32),
-    "effects": np.zeros((1, 1, 1), np.float32),
-    "written": np.zeros((1, 1)),
-}
-"""The arrays of `kernels.Out` that worlds without writes do not use."""
+NO_WRITES = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), np.zeros((1, 1))
+"""The last arrays of `kernels.Out`, which worlds without writes do not use."""
 
 
 class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, Any]):
@@ -107,7 +103,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self._bound: BoundArguments | None = None
         self._used = np.zeros(self.threads, np.int64)
         self._observed: Any = None  # the arrays of observations that are handed out again
+        self._everyone = np.ones(num_envs, np.bool_)
         self._make_world(scalar)
+        # what begins in a step is written into these arrays, so that kernels have their addresses
+        self._turn = self._undrawn._replace(tasks=self._undrawn.tasks.copy(), seeds=self._undrawn.seeds.copy())
 
     def _make_world(self, scalar: Any) -> None:
         """Make the batch, and the tables of what is seen of it."""
@@ -334,12 +333,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         """What the episodes that begin in `where` begin with, `given` seeds and rows or drawn ones; -1 where the kernels draw
         them."""
         if not self._by_row or where is None or not where.any():
-            return self._undrawn
-        rows, draws = self._undrawn.tasks.copy(), self._undrawn.seeds.copy()
+            return self._turn
+        rows, draws = self._turn.tasks, self._turn.seeds
         draw_where(self._streams, where, draws)
         seeds = draws if given is None else np.where(given.seeded, given.seeds, draws)
         if given is not None and (given.tasks >= 0).any():
-            rows = given.tasks
+            rows[:] = given.tasks
         elif not self._several:
             known = self._numbers[0]
             rows[where] = self._rows(known[draws[where] % np.uint64(len(known))], np.flatnonzero(where))
@@ -348,13 +347,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             chosen = [self._choices(world) for world in worlds]
             numbers = np.array([known[draw % len(known)] for known, draw in zip(chosen, drawn, strict=True)])
             rows[where] = self._rows(numbers, np.flatnonzero(where), np.array(worlds))
-        return self._undrawn._replace(tasks=rows, seeds=seeds)
+        draws[:] = seeds
+        return self._turn
 
     def _begin(self, out: kernels.Out, where: Mask, starts: kernels.Starts, show_all: bool) -> None:
         """Begin the episodes of `where`; with `show_all` also write the present state of the others."""
-        batch = self.batch
-        world = batch.tables, batch.rules, batch.state, self._view, out, self._streams
-        batch.make_room(self.kernels.reset_where(*world, starts, where, show_all))
+        self.batch.make_room(self.kernels.reset_where(self._constant(), out, starts, where, show_all))
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
@@ -384,7 +382,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
                 f'environments {ended} have ended; call reset(options={{"reset_mask": mask}}) before the next step'
             )
         out = self._new()
-        self._play(out, numbers, self._draw(self._ended if self._view.autoreset else None))
+        self._draw(self._ended if self._view.autoreset else None)
+        self._play(out, numbers)
         # the next step or the caller begins these episodes; until then their arrays show the end
         self._ended = out.terminated | out.truncated
         final: dict[str, Any] = {}
@@ -395,17 +394,20 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         info.update(final)
         return self.observations(out), out.rewards, out.terminated, out.truncated, info
 
-    def _play(self, out: kernels.Out, actions: NDArray[Any], starts: kernels.Starts) -> None:
-        batch, used = self.batch, self._used
-        # the arrays that hardly ever change are unpacked once, not at every step
-        steady = batch.tables, batch.rules, batch.state, self._view, self._streams
-        self._bound = bound = rebound(self._bound, steady)
+    def _play(self, out: kernels.Out, actions: NDArray[Any]) -> None:
         if self.threads == 1:
-            self.kernels.step_part(bound, out, actions, starts, used, 0)
+            self.kernels.step_part(self._constant(), out, actions, 0)
         else:
-            in_threads(self.threads, self.kernels.step_parts, bound, out, actions, starts, used)
-        if batch.at_once is None:
-            batch.make_room(int(used.max()))
+            in_threads(self.threads, self.kernels.step_parts, self._constant(), out, actions, self.threads)
+        if self.batch.at_once is None:
+            self.batch.make_room(int(self._used.max()))
+
+    def _constant(self) -> BoundArguments:
+        """The arrays that hardly ever change, unpacked once and not at every call of a kernel."""
+        batch = self.batch
+        steady = batch.tables, batch.rules, batch.state, self._view, self._streams, self._turn, self._used
+        self._bound = bound = rebound(self._bound, steady)
+        return bound
 
     def _final(self, out: Any) -> dict[str, Any]:
         """The last observations and `info` of the episodes that have just ended, taken before they are reset."""
@@ -423,27 +425,21 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     def fresh(self) -> kernels.Out:
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
-        observed = self._observed
-        if observed is None:
-            observed = {name: self._pool.empty(count, *shape) for name, shape in self._shapes.items()}
-        written: dict[str, NDArray[Any]] = {"written": np.empty((len(WRITTEN), count))} if scalar.world.writes else NO_WRITES
-        out = kernels.Out(**observed, **written, **self._outcomes(scalar.finish_action + 1))
+        observed = self._observed or [self._pool.empty(count, *shape) for shape in self._shapes.values()]
         if not self.copy:
             self._observed = observed
-        return out
+        # one after the other in the order of `kernels.Out`, which is quicker than by name
+        tools, needs, resources, *more = observed
+        written = (*more, np.empty((len(WRITTEN), count))) if more else NO_WRITES
+        return kernels.Out(tools, needs, resources, *self._outcomes(scalar.finish_action + 1), *written)
 
-    def _outcomes(self, actions: int) -> dict[str, NDArray[Any]]:
-        """New arrays for the mask, rewards, ends and figures of a step."""
-        count = self.num_envs
-        return {
-            "mask": np.empty((count, actions), np.bool_),
-            "rewards": np.empty(count),
-            "terminated": np.empty(count, np.bool_),
-            "truncated": np.empty(count, np.bool_),
-            "figures": np.empty((len(FIGURES), count)),
-            "counts": np.empty((len(COUNTS), count), np.int64),
-            "success": np.empty(count, np.bool_),
-        }
+    def _outcomes(self, actions: int) -> tuple[NDArray[Any], ...]:
+        """New arrays for a step's mask, rewards, ends (terminated, truncated), figures, counts and success."""
+        count, empty = self.num_envs, np.empty
+        return (
+            empty((count, actions), np.bool_), empty(count), empty(count, np.bool_), empty(count, np.bool_),
+            empty((len(FIGURES), count)), empty((len(COUNTS), count), np.int64), empty(count, np.bool_),
+        )  # fmt: skip
 
     def observations(self, out: kernels.Out) -> Observation:
         """The observations among a step's arrays."""
@@ -462,12 +458,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         """The figures, each with its mask: of the environments in `where`, zero elsewhere, or of all."""
         info: dict[str, Any] = self.figures(out)
         if where is not None:
-            info = {key: array.copy() for key, array in info.items()}
+            info, outside = {key: array.copy() for key, array in info.items()}, ~where
             for array in info.values():
-                array[~where] = 0
+                array[outside] = 0
         if not self._mask_names:
             self._mask_names = [f"_{key}" for key in info]
-        info.update(dict.fromkeys(self._mask_names, np.ones(self.num_envs, np.bool_) if where is None else where))
+        info.update(dict.fromkeys(self._mask_names, self._everyone.copy() if where is None else where))
         return info
 
     def action_masks(self) -> Mask:

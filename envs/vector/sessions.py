@@ -72,21 +72,12 @@ class SessionVectorEnv(MarketplaceVectorEnv):
 
     def fresh(self) -> Any:
         count, rules, view = self.num_envs, self.scalar.rules, self._view
-        shapes = {
-            "tools": view.tools.shape,
-            "query": (count, len(query_features(rules))),
-            "resources": (count, len(RESOURCE_FEATURES)),
-        }
-        observed = self._observed or {name: self._pool.empty(*shape) for name, shape in shapes.items()}
+        shapes = view.tools.shape, (count, len(query_features(rules))), (count, len(RESOURCE_FEATURES))
+        observed = self._observed or [self._pool.empty(*shape) for shape in shapes]
         if not self.copy:
             self._observed = observed
-        return kernels.Out(
-            **observed,
-            **self._outcomes(self.scalar._actions),
-            queries=np.empty(count, np.int64),
-            reported=np.empty(count, np.int64),
-            values=np.empty((2, count)),
-        )
+        parts: list[Any] = [*observed, *self._outcomes(self.scalar._actions)]
+        return kernels.Out._make([*parts, np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))])
 
     def observations(self, out: Any) -> Any:
         return {"tools": out.tools, "query": out.query, "resources": out.resources}

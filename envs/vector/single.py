@@ -137,7 +137,7 @@ class CompiledEpisode:
         if self._lane is None:
             self._lane = _lane_of(env)
             self._lane.bind()
-        env.episode = None
+        env._episode = None
         self._begun, self._actions, self.goes_on = (number, seed), [], True
         seed %= _WORD
         observation, _, _, _, info = self.play(-1, self._lane.row(number), seed if seed < _SIGN else seed - _WORD)

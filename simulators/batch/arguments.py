@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import require
 from .rng import compiled, numba
 
 _extending, _types = numba.extending, numba.types
 
 
 class BoundArgumentsType(_types.Type):  # type: ignore[name-defined]
-    """The type of a `BoundArguments`, by that of its arguments."""
+    """The type of a `BoundArguments`, by that of its arguments, and of a named tuple among them, whose parts kernels read where
+    they use them. To a kernel that is not inlined that is one pointer; the tuple itself would be hundreds of words."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
@@ -42,17 +44,6 @@ def _unbox(_: Any, found: Any, call: Any) -> Any:
 
 
 @_extending.intrinsic
-def _size(typing_context: Any, content: Any) -> Any:
-    """Bytes that a value takes in memory."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = context.data_model_manager[signature.args[0]].get_data_type()
-        return context.get_constant(_types.intp, context.get_abi_sizeof(kind))
-
-    return _types.intp(content), generate
-
-
-@_extending.intrinsic
 def _store(typing_context: Any, memory: Any, content: Any) -> Any:
     """Write a value into an array of bytes."""
 
@@ -65,30 +56,56 @@ def _store(typing_context: Any, memory: Any, content: Any) -> Any:
     return _types.void(memory, content), generate
 
 
+def _in_place(kind: Any) -> Any:
+    return BoundArgumentsType(kind) if isinstance(kind, _types.BaseNamedTuple) else kind
+
+
+def _part(context: Any, builder: Any, content: Any, memory: Any, number: int) -> Any:
+    """A part of a tuple in memory that nobody changes, so that LLVM may read it once, again or never."""
+    types = require("llvmlite.ir", "train")
+    model = context.data_model_manager[content.types[number]]
+
+    def load(of: Any, at: Any) -> Any:
+        if not isinstance(of, types.Aggregate):
+            value = builder.load(at)
+            value.set_metadata("invariant.load", builder.module.add_metadata([]))
+            return value
+        # number by number: of a load in one piece LLVM forgets that it is invariant, and steps take half as long again
+        whole = types.Constant(of, types.Undefined)
+        for k in range(len(of)):
+            inside = load(of.gep(types.IntType(32)(k)), numba.core.cgutils.gep_inbounds(builder, at, 0, k))
+            whole = builder.insert_value(whole, inside, k)
+        return whole
+
+    kind = context.data_model_manager[content].get_data_type()
+    place = numba.core.cgutils.gep_inbounds(builder, builder.bitcast(memory, kind.as_pointer()), 0, number)
+    if isinstance(content.types[number], _types.BaseNamedTuple):
+        return builder.bitcast(place, memory.type)
+    return model.from_data(builder, load(model.get_data_type(), place))
+
+
+@_extending.infer_getattr
+class _Parts(numba.core.typing.templates.AttributeTemplate):  # type: ignore[name-defined]
+    key = BoundArgumentsType
+
+    def generic_resolve(self, bound: Any, name: str) -> Any:
+        return _in_place(bound.content.types[bound.content.fields.index(name)])
+
+
+@_extending.lower_getattr_generic(BoundArgumentsType)
+def _get(context: Any, builder: Any, bound: Any, memory: Any, name: str) -> Any:
+    return _part(context, builder, bound.content, memory, bound.content.fields.index(name))
+
+
 @_extending.intrinsic
 def bound_arguments(typing_context: Any, bound: Any) -> Any:
-    """The tuple that a `BoundArguments` holds; what the kernel does not use of it is not read."""
-
-    def load(context: Any, builder: Any, kind: Any, place: Any) -> Any:
-        if not isinstance(kind, _types.BaseTuple):
-            return context.data_model_manager[kind].load_from_data_pointer(builder, place)
-        # part by part: LLVM then drops the loads of arrays that a kernel does not use
-        parts = [
-            load(context, builder, part, numba.core.cgutils.gep_inbounds(builder, place, 0, number))
-            for number, part in enumerate(kind.types)
-        ]
-        return context.make_tuple(builder, kind, parts)
+    """The tuple that a `BoundArguments` holds, with its named tuples left where they are."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = context.data_model_manager[signature.return_type].get_data_type()
-        return load(context, builder, signature.return_type, builder.bitcast(values[0], kind.as_pointer()))
+        parts = [_part(context, builder, bound.content, values[0], number) for number in range(len(bound.content))]
+        return context.make_tuple(builder, signature.return_type, parts)
 
-    return bound.content(bound), generate
-
-
-@compiled
-def _size_of(content: Any) -> Any:
-    return _size(content)
+    return _types.Tuple([_in_place(kind) for kind in bound.content.types])(bound), generate
 
 
 @compiled
@@ -102,12 +119,14 @@ class BoundArguments:
     __slots__ = ("_memory", "_numba_type_", "address", "content")
 
     def __init__(self, content: tuple[Any, ...]) -> None:
-        self.content = content
+        self.content, kind = content, numba.typeof(content)
+        target = numba.core.registry.cpu_target.target_context
+        size = target.get_abi_sizeof(target.data_model_manager[kind].get_data_type())
         # words of eight bytes, so that the memory is aligned as Numba's structures want it
-        self._memory = np.zeros(-(-int(_size_of(content)) // 8), np.uint64).view(np.uint8)
+        self._memory = np.zeros(-(-size // 8), np.uint64).view(np.uint8)
         _write(self._memory, content)
         self.address = self._memory.ctypes.data
-        self._numba_type_ = BoundArgumentsType(numba.typeof(content))
+        self._numba_type_ = BoundArgumentsType(kind)
 
     def __reduce__(self) -> Any:
         return BoundArguments, (self.content,)  # a copy has addresses of its own

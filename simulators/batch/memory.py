@@ -27,19 +27,22 @@ def _words(builder: Any, place: Any, size: Any, word: int) -> Any:
     return builder.bitcast(place, ir.IntType(8 * word).as_pointer()), builder.udiv(size, ir.Constant(size.type, word))
 
 
+def _row(context: Any, builder: Any, kind: Any, array: Any, i: Any) -> tuple[Any, Any]:
+    """Where row i of an array begins, and its bytes."""
+    found = context.make_array(kind)(context, builder, array)
+    size = numba.core.cgutils.unpack_tuple(builder, found.strides)[0]
+    byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
+    return builder.gep(builder.bitcast(found.data, byte), [builder.mul(i, size)]), size
+
+
 @numba.extending.intrinsic
 def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> Any:
     """``target[i] = source[j]`` in one copy of memory; both are contiguous and of one type but for the length."""
     signature = numba.types.void(target, numba.types.int64, source, numba.types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in (0, 2)]
-        size = numba.core.cgutils.unpack_tuple(builder, arrays[0].strides)[0]
-        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
-        places = [
-            builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[k], size)])
-            for array, k in zip(arrays, (1, 3), strict=True)
-        ]
+        rows = [_row(context, builder, signature.args[k], *arguments[k : k + 2]) for k in (0, 2)]
+        places, size = [place for place, _ in rows], rows[0][1]
         # NVVM has no call for a block of memory, and byte by byte would be eight times as many accesses
         if _on_gpu(context):
             word = min(_word(signature.args[0]), _word(signature.args[2]))
@@ -59,10 +62,7 @@ def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
     signature = numba.types.void(target, numba.types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        size = numba.core.cgutils.unpack_tuple(builder, array.strides)[0]
-        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
-        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[1], size)])
+        place, size = _row(context, builder, signature.args[0], *arguments)
         if _on_gpu(context):
             word = _word(signature.args[0])
             to, count = _words(builder, place, size, word)
@@ -82,10 +82,8 @@ def _prefetching(writes: bool) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         ir = require("llvmlite.ir", "train")
         whole, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        here = context.make_array(signature.args[0])(context, builder, arguments[0])
-        stride = numba.core.cgutils.unpack_tuple(builder, here.strides)[0]
-        place = builder.add(builder.mul(arguments[1], stride), arguments[2])
-        address = builder.gep(builder.bitcast(here.data, byte), [place])
+        place, _ = _row(context, builder, signature.args[0], *arguments[:2])
+        address = builder.gep(place, [arguments[2]])
         hint = numba.core.cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole]), "llvm.prefetch.p0i8"
         )

@@ -112,12 +112,8 @@ class SessionBatch(Batch):
         session = draw_session(self.session_rules, number)
         count, tables = len(session.offers), self.tables
         of, profiles, slots = self.sessions, session.profiles, tables.slots[i, :count]
-        of.capability[i], of.fact[i], of.value[i], of.lives_s[i] = (
-            session.capability,
-            session.fact,
-            session.value,
-            session.lives_s,
-        )
+        of.capability[i], of.fact[i] = session.capability, session.fact
+        of.value[i], of.lives_s[i] = session.value, session.lives_s
         of.regimes[i, :, :count] = session.states + 4 * np.searchsorted(FACTORS, session.factors)
         of.offers[i], of.fees[i], of.provider[i] = -1, 0.0, -1  # slots that a world's tools leave empty
         of.offers[i, :count], of.fees[i, :count], of.quota[i, :count] = session.offers, profiles.fee, profiles.quota

@@ -101,10 +101,9 @@ class Starts(NamedTuple):
 
 
 @compiled
-def reset_where(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool
-) -> Any:
+def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -> Any:
     """Begin the episodes of `where`; returns the largest number of places that one uses, for `Batch.make_room`."""
+    tables, rules, state, view, streams, _, _ = bound_arguments(bound)
     used = 0
     for i in range(where.size):
         used = max(used, reset_row(tables, rules, state, view, out, streams, starts, where, show_all, i))
@@ -127,9 +126,9 @@ def reset_row(
 
 
 @compiled
-def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
-    """Play one step of part number `part`; `room` (P,) receives the most places an episode uses, for `Batch.make_room`."""
-    tables, rules, state, view, streams = bound_arguments(bound)
+def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
+    """Play one step of part number `part`; the bound `room` (P,) receives the most places that an episode uses."""
+    tables, rules, state, view, streams, starts, room = bound_arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, out, actions, i)
@@ -161,10 +160,10 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
 
 
 @threaded
-def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> None:
+def step_parts(bound: Any, out: Any, actions: Any, parts: int) -> None:
     """Play one step of every episode, each part on a thread of its own."""
-    for part in prange(room.size):
-        step_part(bound, out, actions, starts, room, np.int64(part))
+    for part in prange(parts):
+        step_part(bound, out, actions, np.int64(part))
 
 
 @compiled

@@ -85,10 +85,9 @@ class Out(NamedTuple):
 
 
 @compiled
-def reset_where(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool
-) -> Any:
+def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -> Any:
     """Begin the episodes of `where`; with `show_all` also write the state of the others. A row has room for every episode."""
+    tables, rules, state, view, streams, _, _ = bound_arguments(bound)
     for i in range(where.size):
         limited, before = play.limited(rules, view.sessions, i), spent(state.episodes[i])
         if where[i]:
@@ -100,9 +99,9 @@ def reset_where(
 
 
 @compiled
-def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: int) -> None:
+def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
     """Play one step of the episodes of a part; see `kernels.marketplace.step_part`."""
-    tables, rules, state, view, streams = bound_arguments(bound)
+    tables, rules, state, view, streams, starts, room = bound_arguments(bound)
     parts, used = room.size, np.int64(0)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         used = max(used, _step(tables, rules, state, view, out, streams, actions, starts, i))
@@ -110,10 +109,10 @@ def step_part(bound: Any, out: Any, actions: Any, starts: Any, room: Any, part: 
 
 
 @threaded
-def step_parts(bound: Any, out: Any, actions: Any, starts: Any, room: Any) -> None:
+def step_parts(bound: Any, out: Any, actions: Any, parts: int) -> None:
     """Play one step of every episode, each part on a thread of its own."""
-    for part in prange(room.size):
-        step_part(bound, out, actions, starts, room, np.int64(part))
+    for part in prange(parts):
+        step_part(bound, out, actions, np.int64(part))
 
 
 @compiled
