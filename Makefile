@@ -15,12 +15,12 @@ leaderboard: .venv/.core
 # a file's tests stay in one process, so that what its fixtures play is played once; a test that waits for ever ends its process
 # with the stacks of all threads, not the whole run
 TESTS = .venv/bin/python -m pytest -n auto --dist loadfile
-# some tests wait for a browser, a server or a command: with one process more than processors the quick suite took 230 s, not 246
+# some tests wait for a browser, a server or a command: by itself the quick suite took 230 s, not 246, with one process more than
+# there are processors; beside the types, which fill these waits too, it took 278 s, not 265
 MORE = PYTEST_XDIST_AUTO_NUM_WORKERS=$$(.venv/bin/python -c "import os; print(1 + os.cpu_count())")
 LIMIT = --timeout 600 --timeout-method thread
-# types are checked while tests wait for a browser, a server or a command
 test: .venv/.dev lint
-	@$(MAKE) --no-print-directory --jobs 2 types quick
+	@$(MAKE) --no-print-directory --jobs 2 types quick MORE=
 
 quick: .venv/.dev
 	$(MORE) $(TESTS) $(LIMIT) -m "not slow and not native"
