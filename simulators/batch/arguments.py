@@ -20,8 +20,8 @@ _extending, _types = numba.extending, numba.types
 
 
 class BoundArgumentsType(_types.Type):  # type: ignore[name-defined]
-    """The type of a `BoundArguments`, by that of its arguments, and of a named tuple among them, whose parts kernels read where
-    they use them. To a kernel that is not inlined that is one pointer; the tuple itself would be hundreds of words."""
+    """The type of a `BoundArguments`, and of a named tuple among its arguments. Kernels read the parts where they use them, and
+    pass one pointer to a kernel that is not inlined; the tuple itself would be hundreds of words."""
 
     def __init__(self, content: Any) -> None:
         self.content = content

@@ -28,7 +28,7 @@ def _words(builder: Any, place: Any, size: Any, word: int) -> Any:
 
 
 def _row(context: Any, builder: Any, kind: Any, array: Any, i: Any) -> tuple[Any, Any]:
-    """Where row i of an array begins, and its bytes."""
+    """The address of row i of an array, and its size in bytes."""
     found = context.make_array(kind)(context, builder, array)
     size = numba.core.cgutils.unpack_tuple(builder, found.strides)[0]
     byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
