@@ -63,7 +63,7 @@ def draw(of: dict[str, list[dict[str, Any]]], path: Path) -> None:
                 mine = np.array(
                     [[row[key] for key in ("predicted", "low", "high", "played")] for row in of[name] if row["agent"] == agent]
                 )
-                predicted, low, high, real = factor * mine.T
+                predicted, low, high, real = factor * mine.reshape(-1, 4).T
                 axes.hlines(real, low, high, color=colour, linewidth=1, alpha=0.5)
                 axes.plot(predicted, real, "o", color=colour, markersize=4, label=agent)
             end = max(axes.get_xlim()[1], axes.get_ylim()[1])
