@@ -272,7 +272,8 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
             mask[self.finish_action] = True
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
-            found = Template(tools, needs, mask, order, rows, roles_of(slots, self.max_tools), serves, phases={})
+            dearest, roles = max((slot.quote for slot in slots), default=0.0), roles_of(slots, self.max_tools)
+            found = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
             self._templates[number] = found
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
@@ -441,7 +442,8 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         mask = self._useful(episode).copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()
-            if limit < inf:
+            # most budgets pay for every call until late in an episode, and then no single price is looked at
+            if spent + self._template.dearest * max(episode.factors, default=1.0) > limit:
                 for row in mask[: self._callable].nonzero()[0].tolist():
                     mask[row] = spent + episode.quote(self._slots[row]) <= limit
         if episode.banned:

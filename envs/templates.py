@@ -38,6 +38,7 @@ class Template(NamedTuple):
     mask: NDArray[np.bool_]  # (actions,) what is allowed before prices, bans and needs are looked at
     slots: tuple[int, ...]  # the candidate of each row, by its index in the task
     rows: tuple[int, ...]
+    dearest: float  # the highest quote of a candidate
     roles: NDArray[np.float32]  # (max_tools, 5) `observation["roles"]`, which only worlds with writes have
     # (max_tools,) bits of the needs that a row serves; bit 6 for needs that observations do not show, 7 for none
     serves: NDArray[np.uint8]
