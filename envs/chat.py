@@ -82,7 +82,7 @@ class TalkEnv(BaseEnv[str, str]):
         self._news: list[str] = []
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
-        self._unpaid = Usage(_fewest_tokens(text), 0)
+        self._unread, self._unsaid = _fewest_tokens(text), 0
         return text, self._chat_info(episode)
 
     # -- what an agent may read ------------------------------------------------------------------------------------------
@@ -123,7 +123,8 @@ class TalkEnv(BaseEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
-        return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
+        # as `Episode.quote` says: an agent reads all of them at every step, and a call for each takes three times as long
+        return {slot.name: slot.quote * factor for slot, factor in zip(episode.candidates, episode.factors, strict=True)}
 
     def _look_at_offer(self, episode: Episode) -> None:
         """Note slots and cards of the tools on offer; a search adds to them."""
@@ -163,7 +164,7 @@ class TalkEnv(BaseEnv[str, str]):
         episode.think(usage)
         observation = "" if episode.over else self._act(episode, parsed)
         self._context += count_tokens(observation)
-        self._unpaid = self._unpaid._replace(input_tokens=self._unpaid.input_tokens + _fewest_tokens(observation))
+        self._unread += _fewest_tokens(observation)
         reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
 
@@ -174,11 +175,14 @@ class TalkEnv(BaseEnv[str, str]):
         and each call and answer that it gave.
         """
         said = action.answer or "".join(call.name + json.dumps(dict(call.arguments)) for call in action.calls)
-        read, written = self._unpaid.input_tokens, self._unpaid.output_tokens + _fewest_tokens(said)
-        paid = usage._replace(input_tokens=max(usage.input_tokens, read), output_tokens=max(usage.output_tokens, written))
         # what was reported above the floor stands for later: a plan is written once and then followed call by call
-        self._unpaid = Usage(read - paid.input_tokens, written - paid.output_tokens)
-        return paid
+        read, written = usage.input_tokens, usage.output_tokens
+        self._unread, self._unsaid = self._unread - read, self._unsaid + _fewest_tokens(said) - written
+        if self._unread > 0 or self._unsaid > 0:
+            read, written = read + max(0, self._unread), written + max(0, self._unsaid)
+            self._unread, self._unsaid = min(0, self._unread), min(0, self._unsaid)
+            usage = usage._replace(input_tokens=read, output_tokens=written)
+        return usage
 
     def _act(self, episode: Episode, action: Action) -> str:
         if action.kind == "finish":

@@ -79,8 +79,9 @@ def cleaned(text: str) -> str:
     text = unicodedata.normalize("NFKC", html.unescape(text[:MAX_CHARACTERS])).casefold().translate(_LETTERS)
     text = text.replace(" & ", " and ").replace("{,}", ",").replace("\\$", "$").replace("\\%", "%")
     text = _MARKUP.sub("", text)
-    plain = unicodedata.normalize("NFD", text)
-    return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
+    if not text.isascii():  # letter by letter takes as long as all the rest
+        text = "".join(letter for letter in unicodedata.normalize("NFD", text) if not unicodedata.combining(letter))
+    return " ".join(text.split())
 
 
 def values_in(text: str) -> list[Value]:
