@@ -163,7 +163,7 @@ def _strays(
             counts = codes if value.kind == "code" else times
         (rivals if counts else others).add((value.kind, value.readings, value.unit))
     worded = any(fact.type in ("name", "text", "identifier") for fact in asked)
-    facts = [cleaned(fact.text) for fact in asked]
+    facts = [fact.plain for fact in asked]
     head = answer[:MAX_CHARACTERS]
     quoted = [inner for inner, colon in _QUOTED.findall(head) if len(inner) > 1 and not colon]  # with a colon it is a key
     for written in (*_NAMES.findall(head), *quoted):

@@ -23,6 +23,7 @@ class Fact:
     """A fact, ready to be looked for."""
 
     text: str
+    plain: str  # the same, cleaned
     type: str
     tolerance: float  # difference at which a number still counts as the same, in the fact's own unit
     value: Value | None  # the value of a number, date, time or moment
@@ -49,22 +50,22 @@ def type_of(text: str) -> str:
 @lru_cache(maxsize=8192)
 def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
     """Prepare a fact, of `stated_type` or the type that its writing shows; raises ValueError where it is no such value."""
-    kind = stated_type or type_of(text)
+    kind, plain = stated_type or type_of(text), cleaned(text)
     value = pattern = None
     if kind in ("number", *TIMES):
         value = _whole_value(text)
         if value is None or value.kind != kind:
             raise ValueError(f"expected a {kind}, got {text!r}")
     elif kind == "identifier":
-        runs = re.findall(r"[^\W_]+", cleaned(text))
+        runs = re.findall(r"[^\W_]+", plain)
         pattern = re.compile(r"(?<![^\W_])(?<!\w-)" + r"[-_/.: ()]{0,2}".join(map(re.escape, runs)) + r"(?!-?[^\W_])")
     elif kind in ("name", "text"):
-        words = _words(cleaned(text))
+        words = _words(plain)
         orders = [words] if kind == "text" or len(words) < 2 else [words, [words[-1], *words[:-1]]]
         pattern = re.compile("|".join(r"(?<!\w)" + r"\W+".join(map(re.escape, order)) + r"(?!\w)" for order in orders))
         if not words:
-            pattern = re.compile(re.escape(cleaned(text)))
-    return Fact(text, kind, tolerance, value, pattern)
+            pattern = re.compile(re.escape(plain))
+    return Fact(text, plain, kind, tolerance, value, pattern)
 
 
 def spans_of(fact: Fact, text: str, values: Sequence[Value]) -> Iterator[Span]:

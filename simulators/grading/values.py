@@ -31,6 +31,7 @@ _DATES = [
     r"(?P<one>\d\d?)(?P<sep>[/.-])(?P<two>\d\d?)(?P=sep)(?P<year>\d{4})",
     r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)(?=t\d)",
 ]
+_YEAR = re.compile(r"\d{4}")
 _CLOCK_AFTER = re.compile(_AT + r"(?:(?P<compact>\d{4}(?:\d\d)?)(?![\d:])|" + _CLOCK + r")" + _ZONE + r"(?![\w:])", re.ASCII)
 _CLOCK_BEFORE = re.compile(r"(?<![\w:.,])" + _CLOCK + _ZONE + r"\s*(?:on|,)\s*(?:the\s)?(?:\w+day,?\s)?$")
 _DATE_PATTERNS = [re.compile(r"(?<![\w.,/-])" + pattern + r"(?![\d/]|-\d)") for pattern in _DATES]
@@ -87,6 +88,8 @@ def cleaned(text: str) -> str:
 def values_in(text: str) -> list[Value]:
     """The values in a cleaned text, by place; none overlaps another."""
     taken: list[Value] = []
+    if not any(map(str.isdigit, text)):
+        return taken
     for found in (_moments(text), _times(text), _codes(text), _numbers(text)):
         kept = sorted(taken, key=lambda value: value.start)
         taken += [value for value in found if not _overlaps(value, kept)]
@@ -102,7 +105,8 @@ def _overlaps(value: Value, kept: list[Value]) -> bool:
 
 
 def _moments(text: str) -> Iterator[Value]:
-    for pattern in _DATE_PATTERNS:
+    # every pattern has a year of four digits, and most answers hold no date
+    for pattern in _DATE_PATTERNS if _YEAR.search(text) else ():
         for match in pattern.finditer(text):
             days = tuple(dict.fromkeys(_days(match)))
             if not days:
@@ -220,13 +224,13 @@ _THOUSANDS_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 def _decimals(digits: str) -> Iterator[Decimal]:
     """The numbers that written digits may mean. "1,957" is a whole number; "1.957" may be one or not."""
-    plain = re.sub(r"[ '_]", "", digits)
+    plain = digits.replace(" ", "").replace("'", "").replace("_", "")
     last = max(plain.rfind("."), plain.rfind(","))
     if last < 0:
         yield Decimal(plain)
         return
     mark, decimals = plain[last], plain[last + 1 :]
-    whole = re.sub(r"[.,]", "", plain[:last])
+    whole = plain[:last].replace(".", "").replace(",", "")
     between_thousands = (mark == "," and len(decimals) == 3 and not plain.startswith("0")) or plain.count(mark) > 1
     yield Decimal(whole + decimals) if between_thousands else Decimal(f"{whole}.{decimals}")
     if _THOUSANDS_POINT.fullmatch(plain):
