@@ -280,11 +280,7 @@ class Episode:
         return delay + duration
 
     def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        slot, world, chain = spec.index, self.world, self._chains[spec.index]
-        if chain is None:
-            chain = self._chains[slot] = start_chain(
-                self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
-            )
+        chain = self._chains[spec.index] or self.start_chain(spec)
         # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         # after the chain has moved: an outage uses the call's luck up
@@ -302,7 +298,7 @@ class Episode:
                 return _OK
         else:
             # the user may have changed their mind since the call was made; the answer is to what was asked then
-            call.answer = world.answers.answer(world.catalog[spec.number], call.arguments, self.task)
+            call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
             if call.answer is not None:
                 for number in spec.needs:
                     if arguments_match(call.arguments, self.needs[number].arguments):
@@ -312,6 +308,14 @@ class Episode:
                         break
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
+
+    def start_chain(self, spec: Candidate) -> Chain:
+        """Draw the hidden state of a candidate, which decides how each of its calls ends."""
+        slot, world = spec.index, self.world
+        chain = self._chains[slot] = start_chain(
+            self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
+        )
+        return chain
 
     def _complete(self, event: Any) -> None:
         call: Call = event.value
@@ -421,8 +425,7 @@ class Episode:
         if world.tokens is not None:
             price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
         self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
-        if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
-            self._end(exceeded)
+        self._go_on()
 
     def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
         """End the episode with an answer.
@@ -494,4 +497,4 @@ class Episode:
 
     def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
         """Play the actions of a recorded log."""
-        replay(self, list(log))
+        replay(self, log)
