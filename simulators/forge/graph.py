@@ -6,7 +6,9 @@ The path `/orders/{order_id}/items` says that an order has items; `GET /orders` 
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .queries import is_own_name
@@ -47,6 +49,9 @@ _PEOPLE = lexicon("people")
 _FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
+_ID_FORMS = {
+    "username": "login", "login": "login", "user": "login", "name": "slug", "slug": "slug", "handle": "slug", "arn": "arn",
+}  # fmt: skip
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
 _JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
 _VERBS = lexicon("verbs")  # words that are verbs where a noun is expected
@@ -276,7 +281,7 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
     if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
-        identity = _identity(entity, words, schema, spec)
+        identity = _identity(words, schema, spec)
         if identity is None or not _accepted(identity, schema):
             return "an argument of unknown form"
         known = graph.entities.setdefault("_".join(entity), EntityDraft(graph.words.written(entity), identity))
@@ -327,40 +332,28 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     return []
 
 
-def _identity(entity: list[str], words: list[str], schema: object, spec: Spec | None) -> Spec | None:
+def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None) -> Spec | None:
     """The form of an entity's ids."""
-    given = dict(schema) if isinstance(schema, dict) else {}
-    if given.get("type") in ("array", "object", "boolean"):
+    kind = schema.get("type")
+    if kind in ("array", "object", "boolean"):
         return None
     if spec is not None and spec["form"] == "enum":
         return spec if len(spec["of"]) > 7 else None
-    if given.get("type") == "integer" or given.get("type") == "number":
-        least, most = given.get("minimum"), given.get("maximum")
+    if kind in ("integer", "number"):
+        least, most = schema.get("minimum"), schema.get("maximum")
         low = max(10_000, int(least)) if isinstance(least, int | float) else 10_000
         high = min(9_999_999, int(most)) if isinstance(most, int | float) else 9_999_999
         return {"form": "integer", "low": float(low), "high": float(high)} if high - low > 1_000 else None
     if spec is not None and spec["form"] in ("uuid", "like", "arn", "email", "isbn", "url", "phone", "domain"):
         return spec
-    if words[-1] in ("username", "login", "user"):
-        return {"form": "login"}
-    if words[-1] in ("name", "slug", "handle"):
-        return {"form": "slug"}
-    if words[-1] == "arn":
-        return {"form": "arn"}
-    return {"form": "code"}
+    return {"form": _ID_FORMS.get(words[-1], "code")}
 
 
-def _accepted(spec: Spec, schema: object) -> bool:
+def _accepted(spec: Spec, schema: Mapping[str, Any]) -> bool:
     """Return whether a parameter takes values of a form; some of them are tried against its pattern."""
-    given = dict(schema) if isinstance(schema, dict) else {}
-    pattern, kind = given.get("pattern"), given.get("type")
-    for number in range(3):
-        value = draw(spec, 0, "try", number)
-        if (kind == "integer" and isinstance(value, str | float)) or (kind == "number" and isinstance(value, str)):
-            return False
-        if pattern is not None and not matches(pattern, str(value)):
-            return False
-    return True
+    values = [draw(spec, 0, "try", number) for number in range(3)]
+    wrong = {"integer": str | float, "number": str}.get(schema.get("type", ""), ())
+    return all(not isinstance(value, wrong) and matches(schema.get("pattern"), str(value)) for value in values)
 
 
 # -- facts -----------------------------------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from ...errors import DataError
 from .documents import References, line, listing, mapping
-from .operations import RESULT, Field
+from .operations import RESULT, Field, Parameter
 
 MAX_FIELDS = 60  # values that are read from one response
 MAX_LEVELS = 5  # deepest value that is read from a response, and deepest schema of a parameter
@@ -50,6 +51,15 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
         }
         made["required"] = [name for name in listing(found.get("required")) if name in made["properties"]]
     return made
+
+
+def members(
+    schema: Any, references: References, base: Any = None, told: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Parameter, ...]:
+    """The members of a request's body as arguments; `told` are their descriptions."""
+    made = plain(schema, references, base)
+    found, required = mapping(made.get("properties")).items(), set(made.get("required", ()))
+    return tuple(Parameter(name, each, name in required, "body", told.get(name, "")) for name, each in found if name)
 
 
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:
