@@ -23,9 +23,6 @@ TIER_MB = (128, 512, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 9216,
 CPU_RATE = (
     2.1e-9, 8.3e-9, 1.67e-8, 2.5e-8, 3.33e-8, 5.0e-8, 6.67e-8, 8.33e-8, 1.0e-7, 1.167e-7, 1.333e-7, 1.5e-7, 1.667e-7
 )  # fmt: skip
-CPU_INSTANT_RATE = 3.02e-14
-GPU_FACTOR = 3.0
-PER_RUN = 2e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +49,11 @@ class FaasPricing:
     0.00171028
     """
 
-    per_run: float = PER_RUN
+    per_run: float = 2e-7
     tier_mb: tuple[float, ...] = TIER_MB
     cpu_rate: tuple[float, ...] = CPU_RATE
-    cpu_instant_rate: float = CPU_INSTANT_RATE
-    gpu_factor: float = GPU_FACTOR
+    cpu_instant_rate: float = 3.02e-14
+    gpu_factor: float = 3.0
     per_tier: bool = False
     _gpu_rate: tuple[float, ...] = field(init=False, repr=False, compare=False)
     _gpu_instant_rate: float = field(init=False, repr=False, compare=False)
