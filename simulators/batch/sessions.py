@@ -62,7 +62,7 @@ class SessionBatch(Batch):
     `at_once` calls in flight, or any number where that is None."""
 
     def __init__(
-        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None = 1
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
     ) -> None:
         self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
         self.most = None
@@ -248,10 +248,8 @@ def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
     """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
     e, lane = state.episodes[i], sessions.lanes[i]
     index = np.int64(e.next)
-    need, query = (
-        np.int64(state.calls[i, index].need),
-        np.int64(state.calls[i, index].start_epoch),
-    )  # the record goes with the call
+    # the record goes with the call
+    need, query = np.int64(state.calls[i, index].need), np.int64(state.calls[i, index].start_epoch)
     lane.called += query == lane.query
     world._step(tables, rules, state, i)
     if not e.over and need == sessions.capability[i, query]:

@@ -269,10 +269,6 @@ def _task_bits(tasks: Sequence[Task], wanted: Callable[[Need], bool]) -> NDArray
     return np.array([sum(1 << i for i, need in enumerate(task.needs) if wanted(need)) for task in tasks], np.uint64)
 
 
-def _bits(need: Need) -> int:
-    return sum(1 << before for before in set(need.after))
-
-
 def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate], notices: Sequence[Any]) -> None:
     """Go through the events in their order, and note the prices, bans and wishes after each."""
     width = len(slots)
@@ -284,7 +280,7 @@ def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate
     def note(epoch: int) -> None:
         tables.factor[row, epoch, :width], tables.quote[row, epoch, :width] = factor, base * factor
         tables.banned[row, epoch, :width] = banned
-        tables.after[row, epoch, : len(needs)] = [_bits(need) for need in needs]
+        tables.after[row, epoch, : len(needs)] = [sum(1 << before for before in set(need.after)) for need in needs]
         tables.version[row, epoch, : len(needs)] = versions
 
     # tables by epoch instead of a list of changes: a kernel then reads a price with one index
