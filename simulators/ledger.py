@@ -41,10 +41,7 @@ class Budget:
 
     def items(self) -> Iterator[tuple[str, float]]:
         """The limited resources and their limits, in the order of `RESOURCES`."""
-        for name in RESOURCES:
-            limit = getattr(self, name)
-            if limit is not None:
-                yield name, limit
+        return ((name, limit) for name in RESOURCES if (limit := getattr(self, name)) is not None)
 
     def as_dict(self) -> dict[str, float]:
         return dict(self.items())

@@ -5,6 +5,7 @@ QoP weighs what a plan achieved against what it cost. It is not clipped: a plan 
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, overload
 
 import numpy as np
@@ -57,10 +58,10 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     return float(alpha * score - (1.0 - alpha) * price / max_price)
 
 
-def check_alpha(alpha: float, place: str = "alpha") -> float:
+def check_alpha(alpha: float) -> float:
     """The weight of the score as a float; raises ConfigError where it is not strictly between 0 and 1."""
     if not (isinstance(alpha, int | float) and 0.0 < alpha < 1.0):
-        raise ConfigError(place, f"expected a weight strictly between 0 and 1, got {alpha!r}")
+        raise ConfigError("alpha", f"expected a weight strictly between 0 and 1, got {alpha!r}")
     return float(alpha)
 
 
@@ -88,9 +89,5 @@ def cumulative_reward(
 
 def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
     """Discounted sum of the rewards from each step to the end."""
-    returns = [0.0] * len(rewards)
-    ahead = 0.0
-    for step in range(len(rewards) - 1, -1, -1):
-        ahead = rewards[step] + gamma * ahead
-        returns[step] = ahead
-    return returns
+    backwards = accumulate(reversed(rewards), lambda ahead, reward: reward + gamma * ahead, initial=0.0)
+    return list(backwards)[:0:-1]

@@ -189,14 +189,12 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     prefix = _list_prefix(operation, listed)
     role = "list" if prefix is not None else "record"
     key = "_".join(own)
-    last = arguments[-1] if arguments else None
-    if role == "record" and last is not None and last.entity and operation.path.rstrip("/").endswith("}"):
-        key = last.entity
-        own = key.split("_")
-    if last is not None and last.entity and (own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
-        key, own = last.entity, last.entity.split("_")
-    if role == "record" and last is not None and last.entity == "_".join(own[-last.entity.count("_") - 1 :]):
-        key = last.entity  # the id of a job is that of the signing job
+    last = arguments[-1].entity if arguments else ""
+    ends_in_id = role == "record" and operation.path.rstrip("/").endswith("}")
+    if last and (ends_in_id or own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
+        key, own = last, last.split("_")
+    if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
+        key = last  # the id of a job is that of the signing job
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)

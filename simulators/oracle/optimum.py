@@ -130,11 +130,8 @@ class _Solver:
         wanted = needed(self.scratch.needs)
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
-        self.serving: list[list[Candidate]] = [[] for _ in self.scratch.needs]
-        for slot in self.scratch.candidates:
-            for need in slot.needs:
-                if wanted[need] and slot.role in (READ, WRITE):
-                    self.serving[need].append(slot)
+        serving = [slot for slot in self.scratch.candidates if slot.role in (READ, WRITE)]
+        self.serving = [[slot for slot in serving if each and need in slot.needs] for need, each in enumerate(wanted)]
 
     def _opened(self, episode: Episode) -> Episode:
         """With all tools on offer that serve a need, if they may be searched for."""
@@ -210,42 +207,30 @@ class _Solver:
 
     def _least(self, spec: Candidate, first: int) -> float:
         """The least that a call of a tool can cost that works, from its k-th call on."""
-        costs = [cost for works, cost in (self.foresee(spec, k) for k in range(first, first + TRIES)) if works]
-        return min(costs)
+        return min(cost for works, cost in (self.foresee(spec, k) for k in range(first, first + TRIES)) if works)
 
     def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
         """The cheapest ways to get from the known facts to the wanted number, and their price; None where there is none."""
-        cheapest = []
-        for need in range(len(known)):
-            options = [] if known[need] else self.options(need, counts, False)
-            cheapest.append(options[0] if options else None)
-        return self._choose(known, cheapest, wanted)
-
-    def _choose(
-        self, known: Sequence[bool], options: Sequence[Option | None], wanted: int
-    ) -> tuple[float, list[Option]] | None:
         missing = wanted - self._found(known)
         if missing <= 0:
             return 0.0, []
-        open_needs = [need for need in self._order() if not known[need] and options[need] is not None]
-        if missing > sum(self.required[need] for need in open_needs):
+        order = [need for need in self._order() if not known[need]]
+        ways = {need: options[0] for need in order if (options := self.options(need, counts, False))}
+        if missing > sum(self.required[need] for need in ways):
             return None
         best: tuple[float, list[Option]] | None = None
+        masks = range(1 << len(ways))
         if missing == sum(self.required) - self._found(known):
-            if any(not known[before] and before not in open_needs for need in open_needs for before in self.after[need]):
-                return None
-            chosen = [options[need] for need in open_needs]
-            return sum(option.price for option in chosen if option), [option for option in chosen if option]
-        for mask in range(1 << len(open_needs)):
-            picked = [need for bit, need in enumerate(open_needs) if mask >> bit & 1]
+            masks = masks[-1:]  # all of them
+        for mask in masks:
+            picked = [need for bit, need in enumerate(ways) if mask >> bit & 1]
             if sum(self.required[need] for need in picked) != missing:
                 continue
             if any(not known[before] and before not in picked for need in picked for before in self.after[need]):
                 continue
-            chosen = [options[need] for need in picked]
-            price = sum(option.price for option in chosen if option)
+            price = sum(ways[need].price for need in picked)
             if best is None or price < best[0]:
-                best = (price, [option for option in chosen if option])
+                best = (price, [ways[need] for need in picked])
         return best
 
     def _begun(self, episode: Episode) -> list[bool]:

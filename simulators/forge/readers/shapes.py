@@ -64,16 +64,10 @@ def members(
 
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:
     """A schema with the parts of `allOf` in one, and of `oneOf` and `anyOf` the first that is more than null."""
-    parts = [schema]
-    for part in listing(schema.get("allOf"))[:20]:
-        found, _ = references.resolve(part, base)
-        parts.append(found)
+    parts = [schema, *(references.resolve(part, base)[0] for part in listing(schema.get("allOf"))[:20])]
     for key in ("oneOf", "anyOf"):
-        for part in listing(schema.get(key))[:20]:
-            found, _ = references.resolve(part, base)
-            if found.get("type") != "null":
-                parts.append(found)
-                break
+        choices = (references.resolve(part, base)[0] for part in listing(schema.get(key))[:20])
+        parts += islice((choice for choice in choices if choice.get("type") != "null"), 1)
     if len(parts) == 1:
         return schema
     together: dict[str, Any] = {}
