@@ -22,9 +22,9 @@ from . import kernels as world
 from .failures import pick
 from .memory import clear_row
 from .rng import inlined, internal, uniforms
-from .state import BILL, BURST, EPISODE, LARGE, Batch, State, _wider
+from .state import LARGE, Batch, _wider
 from .tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
-from .writes import EFFECT, ENTITY
+from .writes import EFFECT
 
 CANCELLED = int(Status.CANCELLED)
 LANE = np.dtype([("value", np.float64), ("query", np.int32), ("called", np.int32)], align=True)
@@ -92,20 +92,7 @@ class SessionBatch(Batch):
             factors=np.array(FACTORS),
         )
         self.records = LARGE
-        self.state = State(
-            episodes=np.zeros(n, EPISODE),
-            slots=np.zeros((n, m), LARGE.slot),
-            calls=np.zeros((n, room), LARGE.call),
-            times=np.zeros((n, room + m)),
-            numbers=np.zeros((n, room + m), LARGE.number),
-            bills=np.zeros((n, room), BILL),
-            windows=np.zeros((n, 1)),
-            news=np.zeros((n, room + 1), LARGE.news),
-            bursts=np.zeros((n, rules.providers), BURST),
-            gpu_used=np.zeros(1),
-            entities=np.zeros((1, 1), ENTITY),
-            keys=np.zeros((1, 1), np.uint64),
-        )
+        self.state = self._fresh_state(m, room, room + m, 1, rules.providers)
 
     def put(self, i: int, number: int) -> Session:
         """Give episode i the session of a number, which it plays when it begins next."""

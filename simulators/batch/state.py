@@ -135,20 +135,24 @@ class Batch:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
         self.records = self._fitting_records()
         room = self._first_room()
-        places = self._places(room)
-        self.state = State(
+        self.state = self._fresh_state(width, room, self._places(room), self._largest.windows)
+
+    def _fresh_state(self, width: int, room: int, places: int, windows: int, bursts: int = 1) -> State:
+        """Arrays with so many columns for episodes that have not begun."""
+        count, rules, tables, records = self.count, self.rules, self.tables, self.records
+        return State(
             episodes=np.zeros(count, EPISODE),
-            slots=np.zeros((count, width), self.records.slot),
-            calls=np.zeros((count, room), self.records.call),
+            slots=np.zeros((count, width), records.slot),
+            calls=np.zeros((count, room), records.call),
             times=np.zeros((count, places)),
-            numbers=np.zeros((count, places), self.records.number),
-            bills=np.zeros((count, room) if self.rules.track_bills else (1, 1), BILL),
-            windows=np.zeros((count, self._largest.windows)),
-            news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
-            bursts=np.zeros((count if self.rules.burst_every_s > 0.0 else 1, 1), BURST),
-            gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
-            entities=np.zeros((count, self.tables.after.shape[2]) if self.rules.writes else (1, 1), ENTITY),
-            keys=np.zeros((count, width) if self.rules.writes else (1, 1), np.uint64),
+            numbers=np.zeros((count, places), records.number),
+            bills=np.zeros((count, room) if rules.track_bills else (1, 1), BILL),
+            windows=np.zeros((count, windows)),
+            news=np.zeros((count, room + tables.event_at.shape[1]), records.news),
+            bursts=np.zeros((count if rules.burst_every_s > 0.0 else 1, bursts), BURST),
+            gpu_used=np.zeros(count if rules.gpu_capacity_mb >= 0.0 else 1),
+            entities=np.zeros((count, tables.after.shape[2]) if rules.writes else (1, 1), ENTITY),
+            keys=np.zeros((count, width) if rules.writes else (1, 1), np.uint64),
         )
 
     def _see(self, tables: Tables) -> None:

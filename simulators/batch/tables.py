@@ -176,18 +176,17 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         factors=np.array(list(shapes.values()), np.float64).reshape(-1, QUANTILES),
     )
     tables.slots["outage_slot"] = tables.slot_count[:, None]  # the world's own: all tools share its outages
-    for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
-        _fill_slots(tables, row, slots[:width], list(shapes))
-        if world.failures.bursts is not None:
-            tables.slots["outage"][row, : len(slots[:width])] = [
-                0 if world.failures.bursts.concerns(slot.name) else -1 for slot in slots[:width]
-            ]
-        _fill_events(tables, row, task, slots[:width], found)
-        for slot in slots[:width]:
+    bursts = world.failures.bursts
+    for row, (task, slots, found) in enumerate(zip(tasks, (slots[:width] for slots in candidates), notices, strict=True)):
+        _fill_slots(tables, row, slots, list(shapes))
+        if bursts is not None:
+            tables.slots["outage"][row, : len(slots)] = [0 if bursts.concerns(slot.name) else -1 for slot in slots]
+        _fill_events(tables, row, task, slots, found)
+        for slot in slots:
             if (effect := slot.effect) is not None:
                 tables.effects[row, slot.index] = (effect.settles_s, effect.happens, effect.role, effect.idempotent)
         tables.amount[row, : len(task.needs)] = [need.amount for need in task.needs]
-        tables.serves[row, : len(slots[:width])] = [sum(1 << need for need in slot.needs) for slot in slots[:width]]
+        tables.serves[row, : len(slots)] = [sum(1 << need for need in slot.needs) for slot in slots]
         # the judge's chance depends on the number of facts alone, so a kernel looks it up instead of taking a power
         count = sum(need.required for need in task.needs)
         for known in range(count + 1):
