@@ -137,8 +137,7 @@ def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
         return Status.OVER_BUDGET
     # last, since a call that is let through takes a place in the window
     if profile.rate_limit:
-        window = episode.windows[slot]
-        if window is None:
+        if (window := episode.windows[slot]) is None:
             window = episode.windows[slot] = deque()
         while window and window[0] <= now - profile.window_s:
             window.popleft()

@@ -79,8 +79,7 @@ class Episode:
     __slots__ = (
         "_chains", "_deadline", "_draws", "_gpu_used", "_queue", "_reserved", "banned", "budget", "bursts", "calls",
         "candidates", "clock", "counts", "enforcement", "exceeded", "factors", "grade", "idle", "in_flight", "known", "ledger",
-        "log", "needs", "number", "over", "running", "seed", "store", "successes", "task", "unread", "versions", "void",
-        "windows", "world",
+        "log", "needs", "number", "over", "running", "seed", "store", "task", "unread", "versions", "void", "windows", "world",
     )
     # fmt: on
 
@@ -96,7 +95,6 @@ class Episode:
         self.needs = list(self.task.needs)
         self.known = [False] * len(self.needs)
         self.counts = [0] * size
-        self.successes = [0] * size
         self.in_flight = 0
         self.factors = [1.0] * size
         self.banned: set[int] = set()
@@ -243,8 +241,7 @@ class Episode:
         delay = 0.0
         profile = spec.profile
         if profile.cold_start_s:
-            idle = self.idle[slot]
-            if idle is None:
+            if (idle := self.idle[slot]) is None:
                 idle = self.idle[slot] = []
             # the last to finish is the most recently used
             if idle and now - idle[-1] <= profile.keep_alive_s:
@@ -319,7 +316,7 @@ class Episode:
 
     def _complete(self, event: Any) -> None:
         call: Call = event.value
-        slot, spec = call.slot, self.candidates[call.slot]
+        spec = self.candidates[call.slot]
         call.finished_s = self.now_s
         free(self, call, True)
         # before the budget is looked at: a completion that ends the episode is still reported
@@ -328,8 +325,6 @@ class Episode:
             self.store.settle(self, call, spec)
         if call.need >= 0 and call.version == self.versions[call.need]:
             self.known[call.need] = True
-        if call.status is _OK:
-            self.successes[slot] += 1
         self.ledger.charge(call.finished_s, call.tool, call.price, 0, 1)
         self._go_on()
 
