@@ -360,9 +360,9 @@ def _accepted(spec: Spec, schema: Mapping[str, Any]) -> bool:
 def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     """Choose the facts that can be asked of an operation, and for a list what its entities are known by."""
     operation = draft.operation
-    prefix = _list_prefix(operation, True) if draft.role == "list" else None
-    here = [f for f in operation.fields if (f.path[: len(prefix)] == prefix if prefix is not None else not f.listed)]
-    here = [f for f in here if f.listed == (prefix or ()).count("[]")]
+    prefix = _list_prefix(operation, True) or () if draft.role == "list" else ()
+    here = [f for f in operation.fields if f.path[: len(prefix)] == prefix and f.listed == prefix.count("[]")]
+    named = any(a.entity == draft.entity for a in draft.arguments)
     own = draft.entity.split("_")
     facts: list[FactDraft] = []
     # what a question says already, it does not ask: the type of the policy of that type, the name of what its name names
@@ -371,8 +371,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         {"name"} for a in draft.arguments if a.entity == draft.entity and graph.entities[a.entity].identity["form"] == "slug"
     ]
     for each in here:
-        inner = each.path[len(prefix) if prefix else 0 :]
-        words = field_words(inner, own, graph.words)
+        words = field_words(each.path[len(prefix) :], own, graph.words)
         if words is None or graph.words.written(words) == draft.noun:
             continue
         gives = _reference(words, own, wanted, draft.entity in wanted)
@@ -387,12 +386,11 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         facts.append(FactDraft(each, graph.words.written(told), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
-        named = any(a.entity == draft.entity for a in draft.arguments)
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     facts = _distinct(facts)
     if draft.role == "list":
         facts = _listed(draft, facts, graph)
-    if draft.entity in wanted and draft.role == "record" and any(a.entity == draft.entity for a in draft.arguments):
+    if draft.entity in wanted and draft.role == "record" and named:
         facts = [fact for fact in facts if fact.gives != draft.entity]
     draft.facts = facts[:MAX_FACTS]
 
