@@ -105,7 +105,8 @@ class ForgedAnswers:
         here: Any = root
         outer = True
         for step, after in zip(path, (*path[1:], ""), strict=True):
-            empty, at = list if after == "[]" else dict, step
+            at: str | int = step
+            empty = list if after == "[]" else dict
             if step == "[]":
                 at, outer = place if outer else 0, False
                 here += [empty() for _ in range(len(here), at + 1)]
