@@ -9,11 +9,9 @@ from itertools import accumulate
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from .errors import ConfigError, InvalidProfile
-
-FloatArray = npt.NDArray[np.float64]
+from .pricing import FloatArray, _each
 
 MAX_PRICE_USD = 0.5669374317944147
 INVALID_PLAN_COST = 2.0
@@ -47,8 +45,7 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     if not (isinstance(max_price, int | float) and 0.0 < max_price < math.inf):
         raise ConfigError("max_price", f"expected a price above zero, got {max_price!r}")
     if any(isinstance(value, np.ndarray | list | tuple) for value in (score, price, alpha)):
-        each = np.vectorize(quality_of_plan, otypes=[np.float64])
-        return np.asarray(each(score, price, alpha, max_price))
+        return _each(quality_of_plan, (score, price, alpha, max_price))
     if not math.isfinite(score):
         raise InvalidProfile(f"score: expected a finite number, got {score}; an unscored plan has no quality")
     if not math.isfinite(price):

@@ -73,7 +73,6 @@ class SessionBatch(Batch):
         )
         n, q, m, room = count, rules.queries, rules.tools, self._first_room()
         self.tables = _empty_tables(self.world, rules, n)
-        given = [np.inf if limit is None else limit for limit in ((budget or Budget()).price, (budget or Budget()).seconds)]
         self.sessions = Sessions(
             capability=np.zeros((n, q), np.int8),
             fact=np.zeros((n, q), np.int16),
@@ -85,7 +84,7 @@ class SessionBatch(Batch):
             offers=np.zeros((n, m), np.int8),
             provider=np.zeros((n, m), np.int8),
             total=np.ones(n),
-            limits=np.tile(np.array(given), (n, 1)),
+            limits=np.tile([self.rules.price_limit, self.rules.seconds_limit], (n, 1)),
             found_s=np.zeros((n, q)),
             found_for=np.zeros((n, q), np.int16),
             lanes=np.zeros(n, LANE),

@@ -203,12 +203,11 @@ class Batch:
 
     def make_room(self, used: int) -> None:
         """Widen the arrays before the next action, where an episode that uses `used` places could outgrow them."""
-        room = self.state.calls.shape[1]
         # checked between actions, so that kernels need not look whether a row is full
-        if self.at_once is not None or used < room:
+        if self.at_once is not None or used < self.state.calls.shape[1]:
             return
         # by half again, so that a growing episode copies its arrays a few times at most
-        wide = max(room, used) * 3 // 2 + 1
+        wide = used * 3 // 2 + 1
         if self.most is not None and used <= self.most:
             wide = min(wide, self.most + 1)
         if wide > _MOST_PLACES:

@@ -206,14 +206,11 @@ def kind_rows(world: World, rows: int) -> dict[str, Any]:
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more`, which was made beside these tables, from the row `used` on."""
-    shared = {"shapes", "factors"}  # what `more` has of them holds all of `tables`
-    blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
-    grown: dict[str, Any] = {}
-    for name, array, block in blocks:
-        if name not in shared:
-            grown[name] = put_rows(array, used, block)
-        elif len(block) > len(array):
-            grown[name] = block
+    shared = ("shapes", "factors")  # what `more` has of them holds all of `tables`
+    own = [name for name in Tables._fields if name not in shared]
+    grown = {name: put_rows(getattr(tables, name), used, getattr(more, name)) for name in own}
+    if len(more.shapes) > len(tables.shapes):
+        grown |= {name: getattr(more, name) for name in shared}
     return replaced(tables, **grown)
 
 
