@@ -7,7 +7,7 @@ of one shape, and returns the same. A flat fee per call is the `fee` of a tool's
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -55,8 +55,6 @@ class FaasPricing:
     cpu_instant_rate: float = 3.02e-14
     gpu_factor: float = 3.0
     per_tier: bool = False
-    _gpu_rate: tuple[float, ...] = field(init=False, repr=False, compare=False)
-    _gpu_instant_rate: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.tier_mb or len(self.tier_mb) != len(self.cpu_rate):
@@ -69,8 +67,6 @@ class FaasPricing:
             _check_price(f"FaasPricing.{name}", getattr(self, name))
         for edge, rate in zip(self.tier_mb, self.cpu_rate, strict=True):
             _check_price(f"FaasPricing.cpu_rate of the {edge} MB tier", rate)
-        object.__setattr__(self, "_gpu_rate", tuple(rate * self.gpu_factor for rate in self.cpu_rate))
-        object.__setattr__(self, "_gpu_instant_rate", self.cpu_instant_rate * self.gpu_factor)
 
     @classmethod
     def opencatp(cls) -> "FaasPricing":
@@ -97,12 +93,13 @@ class FaasPricing:
         top = len(self.tier_mb) - 1
         # a size on an edge belongs to the tier below it
         cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
-        gpu = self._gpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)]
+        gpu = self.cpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)] * self.gpu_factor
         if self.per_tier:
             constant = (cpu if cpu_cons_mb > 0 else 0.0) + (gpu if gpu_cons_mb > 0 else 0.0)
         else:
             constant = cpu_cons_mb * cpu + gpu_cons_mb * gpu
-        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * self._gpu_instant_rate)
+        gpu_instant_rate = self.cpu_instant_rate * self.gpu_factor
+        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * gpu_instant_rate)
 
     @overload
     def price(  # type: ignore[overload-overlap]
