@@ -137,8 +137,7 @@ def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
         return Status.OVER_BUDGET
     # last, since a call that is let through takes a place in the window
     if profile.rate_limit:
-        window = episode.windows[slot]
-        if window is None:
+        if (window := episode.windows[slot]) is None:
             window = episode.windows[slot] = deque()
         while window and window[0] <= now - profile.window_s:
             window.popleft()
@@ -259,29 +258,16 @@ def free(episode: Episode, call: Call, loaded: bool) -> None:
 
 
 def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
-    """Play the actions of a recorded log."""
-    for entry in log:
-        match entry:
-            case ("submit", slot, arguments, refusal, reason):
-                episode.submit(slot, arguments, refusal, reason)
-            case ("wait",):
-                episode.wait()
-            case ("settle", index):
-                episode.settle(episode.calls[index])
-            case ("cancel", index):
-                episode.cancel(episode.calls[index])
-            case ("notices",):
-                episode.notices()
-            case ("offer", numbers):
-                episode.offer(numbers)
-            case ("advance", seconds):
-                episode.advance(seconds)
-            case ("think", usage):
-                episode.think(usage)
-            case ("redraw", again, seed):  # the function itself is logged: it knows more of the world than this module may
+    """Play the actions of a recorded log, each under the name of its method and with the method's arguments."""
+    for action, *given in log:
+        match action:
+            case "settle" | "cancel":
+                getattr(episode, action)(episode.calls[given[0]])
+            case "redraw":  # the function itself is logged: it knows more of the world than this module may
+                again, seed = given
                 again(episode, seed)
-            case ("finish", answer, gave_up):
-                episode.finish(answer, gave_up)
+            case _:
+                getattr(episode, action)(*given)
 
 
 # -- what an agent reads -----------------------------------------------------------------------------------------------
@@ -308,13 +294,9 @@ _TEXTS = {
 }
 
 
-def error_text(call: Call) -> str:
-    """A failed call as a JSON object: the error's type, a message, and for a rate limit the seconds to wait."""
-    return _error_text(call.status, call.reason, call.retry_after_s if call.status is Status.RATE_LIMITED else 0.0)
-
-
 @lru_cache(maxsize=4096)
 def _error_text(status: Status, reason: str, retry_after_s: float) -> str:
+    """A failed call as a JSON object: the error's type, a message, and for a rate limit the seconds to wait."""
     body: dict[str, object] = {"error": status.label, "message": reason or _TEXTS[status]}
     if status is Status.RATE_LIMITED:
         body["retry_after_s"] = round(retry_after_s, 3)
@@ -336,4 +318,4 @@ def content(episode: Episode, call: Call) -> str:
         return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
     if call.status in (Status.EMPTY, Status.NO_DATA):
         return "{}"
-    return error_text(call)
+    return _error_text(call.status, call.reason, call.retry_after_s)

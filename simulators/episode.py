@@ -79,8 +79,7 @@ class Episode:
     __slots__ = (
         "_chains", "_deadline", "_draws", "_gpu_used", "_queue", "_reserved", "banned", "budget", "bursts", "calls",
         "candidates", "clock", "counts", "enforcement", "exceeded", "factors", "grade", "idle", "in_flight", "known", "ledger",
-        "log", "needs", "number", "over", "running", "seed", "store", "successes", "task", "unread", "versions", "void",
-        "windows", "world",
+        "log", "needs", "number", "over", "running", "seed", "store", "task", "unread", "versions", "void", "windows", "world",
     )
     # fmt: on
 
@@ -96,7 +95,6 @@ class Episode:
         self.needs = list(self.task.needs)
         self.known = [False] * len(self.needs)
         self.counts = [0] * size
-        self.successes = [0] * size
         self.in_flight = 0
         self.factors = [1.0] * size
         self.banned: set[int] = set()
@@ -243,8 +241,7 @@ class Episode:
         delay = 0.0
         profile = spec.profile
         if profile.cold_start_s:
-            idle = self.idle[slot]
-            if idle is None:
+            if (idle := self.idle[slot]) is None:
                 idle = self.idle[slot] = []
             # the last to finish is the most recently used
             if idle and now - idle[-1] <= profile.keep_alive_s:
@@ -280,11 +277,7 @@ class Episode:
         return delay + duration
 
     def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        slot, world, chain = spec.index, self.world, self._chains[spec.index]
-        if chain is None:
-            chain = self._chains[slot] = start_chain(
-                self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
-            )
+        chain = self._chains[spec.index] or self.start_chain(spec)
         # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         # after the chain has moved: an outage uses the call's luck up
@@ -302,7 +295,7 @@ class Episode:
                 return _OK
         else:
             # the user may have changed their mind since the call was made; the answer is to what was asked then
-            call.answer = world.answers.answer(world.catalog[spec.number], call.arguments, self.task)
+            call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
             if call.answer is not None:
                 for number in spec.needs:
                     if arguments_match(call.arguments, self.needs[number].arguments):
@@ -313,9 +306,17 @@ class Episode:
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
+    def start_chain(self, spec: Candidate) -> Chain:
+        """Draw the hidden state of a candidate, which decides how each of its calls ends."""
+        slot, world = spec.index, self.world
+        chain = self._chains[slot] = start_chain(
+            self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
+        )
+        return chain
+
     def _complete(self, event: Any) -> None:
         call: Call = event.value
-        slot, spec = call.slot, self.candidates[call.slot]
+        spec = self.candidates[call.slot]
         call.finished_s = self.now_s
         free(self, call, True)
         # before the budget is looked at: a completion that ends the episode is still reported
@@ -324,8 +325,6 @@ class Episode:
             self.store.settle(self, call, spec)
         if call.need >= 0 and call.version == self.versions[call.need]:
             self.known[call.need] = True
-        if call.status is _OK:
-            self.successes[slot] += 1
         self.ledger.charge(call.finished_s, call.tool, call.price, 0, 1)
         self._go_on()
 
@@ -421,8 +420,7 @@ class Episode:
         if world.tokens is not None:
             price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
         self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
-        if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
-            self._end(exceeded)
+        self._go_on()
 
     def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
         """End the episode with an answer.
@@ -494,4 +492,4 @@ class Episode:
 
     def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
         """Play the actions of a recorded log."""
-        replay(self, list(log))
+        replay(self, log)

@@ -48,27 +48,27 @@ def write_atomically(path: Path, content: str | bytes, parents: bool = False) ->
     """
     if not path.name:
         raise DataError(path, "is not a file name; choose one")
-    try:
+    with writing(path):
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            data = content if isinstance(content, bytes) else content.encode()
+        except UnicodeEncodeError as error:
+            problem = f"cannot be written: a lone surrogate (U+{ord(error.object[error.start]):04X}) in its text"
+            raise DataError(path, problem) from None
         if path.is_char_device() or path.is_fifo():
             # written to and not replaced: a file in its place would take /dev/null from the whole machine
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+            path.write_bytes(data)
             return
         with replacing(path) as draft:
-            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    except UnicodeEncodeError as error:
-        raise DataError(
-            path, f"cannot be written: a lone surrogate (U+{ord(error.object[error.start]):04X}) in its text"
-        ) from None
+            draft.write_bytes(data)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A draft, file or folder, that takes the place of `path` whole and lasting if the block ends well; raises DataError."""
-    draft = draft_of(path)
+    # beside the file, since a rename is one step only within a file system; the name tells which process writes it
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         remove_drafts(path)
         remove(draft)
@@ -122,12 +122,6 @@ def put_back(path: Path) -> None:
     """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
     if _aside(path).exists() and not path.exists():
         _aside(path).rename(path)
-
-
-def draft_of(path: Path) -> Path:
-    """Where this process writes a file before it takes its place; the name tells whose it is."""
-    # beside the file, since a rename is one step only within a file system
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def remove(path: Path) -> None:

@@ -5,7 +5,7 @@ are not the sum of the calls' durations.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from .bounds import out_of_bounds
@@ -41,10 +41,7 @@ class Budget:
 
     def items(self) -> Iterator[tuple[str, float]]:
         """The limited resources and their limits, in the order of `RESOURCES`."""
-        for name in RESOURCES:
-            limit = getattr(self, name)
-            if limit is not None:
-                yield name, limit
+        return ((name, limit) for name in RESOURCES if (limit := getattr(self, name)) is not None)
 
     def as_dict(self) -> dict[str, float]:
         return dict(self.items())
@@ -128,6 +125,7 @@ class Charge(NamedTuple):
     calls: int  # 1 for an executed call, else 0
 
 
+@dataclass(slots=True, eq=False)
 class Ledger:
     """Everything that an episode has spent: the charges and their totals.
 
@@ -136,14 +134,11 @@ class Ledger:
         attempts: Number of calls asked for, refused ones included.
     """
 
-    __slots__ = ("attempts", "calls", "charges", "price", "tokens")
-
-    def __init__(self) -> None:
-        self.price = 0.0
-        self.tokens = 0
-        self.calls = 0
-        self.attempts = 0
-        self.charges: list[Charge] = []
+    price: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+    attempts: int = 0
+    charges: list[Charge] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Charge]:
         return iter(self.charges)

@@ -97,9 +97,7 @@ class Plan:
         """
         if isinstance(items, str) or not isinstance(items, Sequence):
             raise InvalidPlan(f"expected a list [tool, [dependencies], ...], got {type(items).__name__}")
-        if not items:
-            raise InvalidPlan("a plan has at least one tool, this one is empty")
-        known = dict(aliases or {})
+        known = aliases or {}
         names: list[str] = []
         dep_lists: list[list[str]] = []
         for position, item in enumerate(items):
@@ -113,13 +111,11 @@ class Plan:
                 dep_lists.append(list(_flat(item, f"item {position + 1}")))
         if len(dep_lists) < len(names):
             raise InvalidPlan(f"odd length: {names[-1]} has no list of dependencies", f"item {len(items)}")
-        tools = frozenset(names)
-        steps = []
-        for name, deps in zip(names, dep_lists, strict=True):
-            if tidy:
-                deps = [_tidy_dep(dep, tools, known) for dep in deps]
-            steps.append(PlanStep(name, tuple(known.get(dep, dep) for dep in deps)))
-        return cls(tuple(steps))
+        if tidy:
+            tools = frozenset(names)
+            dep_lists = [[_tidy_dep(dep, tools, known) for dep in deps] for deps in dep_lists]
+        steps = zip(names, dep_lists, strict=True)
+        return cls(tuple(PlanStep(name, tuple(known.get(dep, dep) for dep in deps)) for name, deps in steps))
 
     def to_list(self) -> list[Any]:
         """The flat list ``[tool, [dependencies], ...]`` that this plan is written as."""
@@ -217,12 +213,8 @@ def _seconds_of(tool: str, position: int, seconds: Mapping[str, float]) -> float
     return taken
 
 
-def _tidy(name: str) -> str:
-    return "_".join(name.strip().lower().split())
-
-
 def _tidy_tool(name: str, aliases: Mapping[str, str]) -> str:
-    tidied = _tidy(name)
+    tidied = "_".join(name.lower().split())
     return aliases.get(tidied, tidied)
 
 

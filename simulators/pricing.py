@@ -7,7 +7,7 @@ of one shape, and returns the same. A flat fee per call is the `fee` of a tool's
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -23,9 +23,6 @@ TIER_MB = (128, 512, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 9216,
 CPU_RATE = (
     2.1e-9, 8.3e-9, 1.67e-8, 2.5e-8, 3.33e-8, 5.0e-8, 6.67e-8, 8.33e-8, 1.0e-7, 1.167e-7, 1.333e-7, 1.5e-7, 1.667e-7
 )  # fmt: skip
-CPU_INSTANT_RATE = 3.02e-14
-GPU_FACTOR = 3.0
-PER_RUN = 2e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +49,12 @@ class FaasPricing:
     0.00171028
     """
 
-    per_run: float = PER_RUN
+    per_run: float = 2e-7
     tier_mb: tuple[float, ...] = TIER_MB
     cpu_rate: tuple[float, ...] = CPU_RATE
-    cpu_instant_rate: float = CPU_INSTANT_RATE
-    gpu_factor: float = GPU_FACTOR
+    cpu_instant_rate: float = 3.02e-14
+    gpu_factor: float = 3.0
     per_tier: bool = False
-    _gpu_rate: tuple[float, ...] = field(init=False, repr=False, compare=False)
-    _gpu_instant_rate: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.tier_mb or len(self.tier_mb) != len(self.cpu_rate):
@@ -72,8 +67,6 @@ class FaasPricing:
             _check_price(f"FaasPricing.{name}", getattr(self, name))
         for edge, rate in zip(self.tier_mb, self.cpu_rate, strict=True):
             _check_price(f"FaasPricing.cpu_rate of the {edge} MB tier", rate)
-        object.__setattr__(self, "_gpu_rate", tuple(rate * self.gpu_factor for rate in self.cpu_rate))
-        object.__setattr__(self, "_gpu_instant_rate", self.cpu_instant_rate * self.gpu_factor)
 
     @classmethod
     def opencatp(cls) -> "FaasPricing":
@@ -100,12 +93,13 @@ class FaasPricing:
         top = len(self.tier_mb) - 1
         # a size on an edge belongs to the tier below it
         cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
-        gpu = self._gpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)]
+        gpu = self.cpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)] * self.gpu_factor
         if self.per_tier:
             constant = (cpu if cpu_cons_mb > 0 else 0.0) + (gpu if gpu_cons_mb > 0 else 0.0)
         else:
             constant = cpu_cons_mb * cpu + gpu_cons_mb * gpu
-        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * self._gpu_instant_rate)
+        gpu_instant_rate = self.cpu_instant_rate * self.gpu_factor
+        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * gpu_instant_rate)
 
     @overload
     def price(  # type: ignore[overload-overlap]

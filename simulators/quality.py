@@ -5,14 +5,13 @@ QoP weighs what a plan achieved against what it cost. It is not clipped: a plan 
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from .errors import ConfigError, InvalidProfile
-
-FloatArray = npt.NDArray[np.float64]
+from .pricing import FloatArray, _each
 
 MAX_PRICE_USD = 0.5669374317944147
 INVALID_PLAN_COST = 2.0
@@ -46,8 +45,7 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     if not (isinstance(max_price, int | float) and 0.0 < max_price < math.inf):
         raise ConfigError("max_price", f"expected a price above zero, got {max_price!r}")
     if any(isinstance(value, np.ndarray | list | tuple) for value in (score, price, alpha)):
-        each = np.vectorize(quality_of_plan, otypes=[np.float64])
-        return np.asarray(each(score, price, alpha, max_price))
+        return _each(quality_of_plan, (score, price, alpha, max_price))
     if not math.isfinite(score):
         raise InvalidProfile(f"score: expected a finite number, got {score}; an unscored plan has no quality")
     if not math.isfinite(price):
@@ -57,10 +55,10 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     return float(alpha * score - (1.0 - alpha) * price / max_price)
 
 
-def check_alpha(alpha: float, place: str = "alpha") -> float:
+def check_alpha(alpha: float) -> float:
     """The weight of the score as a float; raises ConfigError where it is not strictly between 0 and 1."""
     if not (isinstance(alpha, int | float) and 0.0 < alpha < 1.0):
-        raise ConfigError(place, f"expected a weight strictly between 0 and 1, got {alpha!r}")
+        raise ConfigError("alpha", f"expected a weight strictly between 0 and 1, got {alpha!r}")
     return float(alpha)
 
 
@@ -88,9 +86,5 @@ def cumulative_reward(
 
 def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
     """Discounted sum of the rewards from each step to the end."""
-    returns = [0.0] * len(rewards)
-    ahead = 0.0
-    for step in range(len(rewards) - 1, -1, -1):
-        ahead = rewards[step] + gamma * ahead
-        returns[step] = ahead
-    return returns
+    backwards = accumulate(reversed(rewards), lambda ahead, reward: reward + gamma * ahead, initial=0.0)
+    return list(backwards)[:0:-1]

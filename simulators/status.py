@@ -55,18 +55,9 @@ class Status(IntEnum):
             self.origin = Origin.AGENT
         else:
             self.origin = Origin.TOOL if value < 60 else Origin.INFRASTRUCTURE
+        #: the call ran and was billed; it was not refused at the gateway
+        self.executed = self.name in ("OK", "WRONG_ARGUMENTS", "NO_DATA") or 32 <= value <= 43
 
-    @property
-    def executed(self) -> bool:
-        """The call ran and was billed; it was not refused at the gateway."""
-        return self in _EXECUTED
-
-
-_EXECUTED = frozenset(
-    status
-    for status in Status
-    if status is Status.OK or status in (Status.WRONG_ARGUMENTS, Status.NO_DATA) or 32 <= status <= 43
-)
 
 LIMITS = (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED)
 """Refusals at a tool's own limits, which cost nothing: asking again soon brings nothing either."""

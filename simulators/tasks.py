@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .bounds import out_of_bounds
-from .errors import ConfigError
+from .errors import ConfigError, UnknownName
 from .tools import WRITE, Catalog, Tool, shown
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
@@ -101,8 +101,6 @@ class TaskSet(Sequence[Task]):
     def numbers(self, split: str) -> Sequence[int]:
         """Numbers of the tasks in a split."""
         if split not in self._splits:
-            from .errors import UnknownName
-
             raise UnknownName("split", split, self._splits)
         return self._splits[split]
 
@@ -118,6 +116,16 @@ class TaskSet(Sequence[Task]):
     def most_candidates(self) -> int:
         """The largest number of tools that any task has on offer."""
         return max(len(task.candidates) for task in self)
+
+
+class OnlyTask(TaskSet):
+    """The one task that is played, under any number."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__((task,), {})
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tasks[0]
 
 
 KEPT = 2_048  # tasks that are kept once they are written
@@ -154,11 +162,9 @@ class Answers(Protocol):
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The JSON text that a working call returns, or None where there is nothing for these arguments."""
-        ...
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """A plausible answer about something else; `luck` in [0, 1) picks which."""
-        ...
 
 
 def normalise(value: Any) -> str:
@@ -252,14 +258,6 @@ class Judge:
         share = sum(found) / len(found) if found else 0.0
         strict = bool(found) and all(found) and clean and not gave_up
         return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
-
-
-def needs_by_slot(task: Task, catalog: Catalog) -> list[tuple[int, ...]]:
-    """For each candidate slot, the indices of the needs that it serves."""
-    for name in task.candidates:
-        catalog.number(name)
-    served = needs_by_tool(task, catalog)
-    return [served.get(name, ()) for name in task.candidates]
 
 
 def needs_by_tool(task: Task, catalog: Catalog) -> dict[str, tuple[int, ...]]:

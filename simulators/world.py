@@ -58,7 +58,7 @@ from .failures import FailureModel, cumulative_kinds
 from .ledger import Budget, Enforcement
 from .pricing import FaasPricing, TokenPricing
 from .status import Status
-from .tasks import Answers, Judge, Task, TaskSet, needs_by_slot, needs_by_tool
+from .tasks import Answers, Judge, Task, TaskSet, needs_by_tool
 from .tools import Catalog
 
 if TYPE_CHECKING:
@@ -100,11 +100,10 @@ class World:
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
-    _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
     def changed(self, **parts: Any) -> "World":
         """The same world with other parts. It looks everything up again, since candidates follow from the parts."""
-        return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource(), _kinds=[])
+        return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource())
 
     def candidates(self, number: int) -> tuple[Candidate, ...]:
         """A task's candidates, with prices and profiles looked up."""
@@ -132,11 +131,8 @@ class World:
         return self.ttft_s + usage.output_tokens / self.tokens_per_s
 
     def _look_up(self, task: Task) -> tuple[Candidate, ...]:
-        served = needs_by_slot(task, self.catalog)
-        return tuple(
-            self._candidate(task, index, name, needs)
-            for index, (name, needs) in enumerate(zip(task.candidates, served, strict=True))
-        )
+        served = needs_by_tool(task, self.catalog)
+        return tuple(self._candidate(task, index, name, served.get(name, ())) for index, name in enumerate(task.candidates))
 
     def candidate(self, task: Task, index: int, name: str) -> Candidate:
         """A tool of the catalogue as a candidate of a task, in a slot of its own."""
@@ -174,12 +170,10 @@ class World:
         """Whether some tool writes, so that episodes have a store."""
         return any(tool.effect is not None for tool in self.catalog)
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[tuple[float, Status], ...]:
         """Cumulative weights of the ways to fail."""
-        if not self._kinds:
-            self._kinds.append(cumulative_kinds(self.failures.kinds))
-        return self._kinds[0]
+        return cumulative_kinds(self.failures.kinds)
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "terminate"

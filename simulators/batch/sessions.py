@@ -22,9 +22,9 @@ from . import kernels as world
 from .failures import pick
 from .memory import clear_row
 from .rng import inlined, internal, uniforms
-from .state import BILL, BURST, EPISODE, LARGE, Batch, State, _wider
+from .state import LARGE, Batch, _wider
 from .tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
-from .writes import EFFECT, ENTITY
+from .writes import EFFECT
 
 CANCELLED = int(Status.CANCELLED)
 LANE = np.dtype([("value", np.float64), ("query", np.int32), ("called", np.int32)], align=True)
@@ -62,7 +62,7 @@ class SessionBatch(Batch):
     `at_once` calls in flight, or any number where that is None."""
 
     def __init__(
-        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None = 1
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
     ) -> None:
         self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
         self.most = None
@@ -73,7 +73,6 @@ class SessionBatch(Batch):
         )
         n, q, m, room = count, rules.queries, rules.tools, self._first_room()
         self.tables = _empty_tables(self.world, rules, n)
-        given = [np.inf if limit is None else limit for limit in ((budget or Budget()).price, (budget or Budget()).seconds)]
         self.sessions = Sessions(
             capability=np.zeros((n, q), np.int8),
             fact=np.zeros((n, q), np.int16),
@@ -85,27 +84,14 @@ class SessionBatch(Batch):
             offers=np.zeros((n, m), np.int8),
             provider=np.zeros((n, m), np.int8),
             total=np.ones(n),
-            limits=np.tile(np.array(given), (n, 1)),
+            limits=np.tile([self.rules.price_limit, self.rules.seconds_limit], (n, 1)),
             found_s=np.zeros((n, q)),
             found_for=np.zeros((n, q), np.int16),
             lanes=np.zeros(n, LANE),
             factors=np.array(FACTORS),
         )
         self.records = LARGE
-        self.state = State(
-            episodes=np.zeros(n, EPISODE),
-            slots=np.zeros((n, m), LARGE.slot),
-            calls=np.zeros((n, room), LARGE.call),
-            times=np.zeros((n, room + m)),
-            numbers=np.zeros((n, room + m), LARGE.number),
-            bills=np.zeros((n, room), BILL),
-            windows=np.zeros((n, 1)),
-            news=np.zeros((n, room + 1), LARGE.news),
-            bursts=np.zeros((n, rules.providers), BURST),
-            gpu_used=np.zeros(1),
-            entities=np.zeros((1, 1), ENTITY),
-            keys=np.zeros((1, 1), np.uint64),
-        )
+        self.state = self._fresh_state(m, room, room + m, 1, rules.providers)
 
     def put(self, i: int, number: int) -> Session:
         """Give episode i the session of a number, which it plays when it begins next."""
@@ -248,10 +234,8 @@ def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
     """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
     e, lane = state.episodes[i], sessions.lanes[i]
     index = np.int64(e.next)
-    need, query = (
-        np.int64(state.calls[i, index].need),
-        np.int64(state.calls[i, index].start_epoch),
-    )  # the record goes with the call
+    # the record goes with the call
+    need, query = np.int64(state.calls[i, index].need), np.int64(state.calls[i, index].start_epoch)
     lane.called += query == lane.query
     world._step(tables, rules, state, i)
     if not e.over and need == sessions.capability[i, query]:

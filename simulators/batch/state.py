@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError
+from ..errors import ConfigError, EpisodeOver
 from ..ledger import RESOURCES, Budget, Enforcement
 from ..world import World
 from . import kernels
@@ -129,26 +129,30 @@ class Batch:
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
         width = self.tables.slots.shape[1]
-        self._largest = _Largest(0, 0, 0)
+        self._largest = _Largest(rate_limit=0, windows=1, cold=0)
         self._see(self.tables)
         if max(width, self._largest.rate_limit) > np.iinfo(np.int16).max:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
         self.records = self._fitting_records()
         room = self._first_room()
-        places = self._places(room)
-        self.state = State(
+        self.state = self._fresh_state(width, room, self._places(room), self._largest.windows)
+
+    def _fresh_state(self, width: int, room: int, places: int, windows: int, bursts: int = 1) -> State:
+        """Arrays with so many columns for episodes that have not begun."""
+        count, rules, tables, records = self.count, self.rules, self.tables, self.records
+        return State(
             episodes=np.zeros(count, EPISODE),
-            slots=np.zeros((count, width), self.records.slot),
-            calls=np.zeros((count, room), self.records.call),
+            slots=np.zeros((count, width), records.slot),
+            calls=np.zeros((count, room), records.call),
             times=np.zeros((count, places)),
-            numbers=np.zeros((count, places), self.records.number),
-            bills=np.zeros((count, room) if self.rules.track_bills else (1, 1), BILL),
-            windows=np.zeros((count, self._windows())),
-            news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
-            bursts=np.zeros((count if self.rules.burst_every_s > 0.0 else 1, 1), BURST),
-            gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
-            entities=np.zeros((count, self.tables.after.shape[2]) if self.rules.writes else (1, 1), ENTITY),
-            keys=np.zeros((count, width) if self.rules.writes else (1, 1), np.uint64),
+            numbers=np.zeros((count, places), records.number),
+            bills=np.zeros((count, room) if rules.track_bills else (1, 1), BILL),
+            windows=np.zeros((count, windows)),
+            news=np.zeros((count, room + tables.event_at.shape[1]), records.news),
+            bursts=np.zeros((count if rules.burst_every_s > 0.0 else 1, bursts), BURST),
+            gpu_used=np.zeros(count if rules.gpu_capacity_mb >= 0.0 else 1),
+            entities=np.zeros((count, tables.after.shape[2]) if rules.writes else (1, 1), ENTITY),
+            keys=np.zeros((count, width) if rules.writes else (1, 1), np.uint64),
         )
 
     def _see(self, tables: Tables) -> None:
@@ -175,18 +179,8 @@ class Batch:
         """
         return room + self._largest.cold if self.at_once == 1 else room
 
-    def _windows(self) -> int:
-        return max(1, self._largest.windows)
-
-    def row(self, number: int) -> int:
-        """A task's row in the tables, which is added where it is missing."""
-        if number not in self.numbers:
-            self.add([number])
-        return self.numbers.index(number)
-
-    def add(self, numbers: Sequence[int], first: int | None = None) -> None:
-        """Add rows for more tasks of `world` at the end, or write over those from `first` on."""
-        first = len(self.numbers) if first is None else first
+    def add(self, numbers: Sequence[int], first: int) -> None:
+        """Add rows for more tasks of `world` from the row `first` on, at the end or over others."""
         columns = self.tables.slots.shape[1] if self.columns is None else self.columns
         more = make_tables(self.world, numbers, columns, self.tables)
         self._see(more)
@@ -197,7 +191,7 @@ class Batch:
         self.state = replaced(
             self._with_room(room, max(state.times.shape[1], self._places(room))),
             slots=state.slots.astype(self.records.slot, copy=False),
-            windows=_wider(state.windows, self._windows()),
+            windows=_wider(state.windows, self._largest.windows),
             entities=_wider(state.entities, self.tables.after.shape[2]) if self.rules.writes else state.entities,
             keys=_wider(state.keys, self.tables.slots.shape[1]) if self.rules.writes else state.keys,
         )
@@ -209,12 +203,11 @@ class Batch:
 
     def make_room(self, used: int) -> None:
         """Widen the arrays before the next action, where an episode that uses `used` places could outgrow them."""
-        room = self.state.calls.shape[1]
         # checked between actions, so that kernels need not look whether a row is full
-        if self.at_once is not None or used < room:
+        if self.at_once is not None or used < self.state.calls.shape[1]:
             return
         # by half again, so that a growing episode copies its arrays a few times at most
-        wide = max(room, used) * 3 // 2 + 1
+        wide = used * 3 // 2 + 1
         if self.most is not None and used <= self.most:
             wide = min(wide, self.most + 1)
         if wide > _MOST_PLACES:
@@ -245,44 +238,38 @@ class Batch:
 
     # -- actions -----------------------------------------------------------------------------------------------------------
 
-    def begin(self, rows: Any, seeds: Any, where: Any = None) -> None:
-        """Start the tasks in the (N,) `rows` of the tables afresh with (N,) `seeds` modulo 2**64, `where` true or None."""
-        seeds = np.array([int(seed) & ((1 << 64) - 1) for seed in np.broadcast_to(seeds, self.count).tolist()], np.uint64)
-        rows = np.broadcast_to(np.asarray(rows, np.int64), self.count)
-        _begin(self.tables, self.rules, self.state, np.ascontiguousarray(rows), seeds, self._where(where))
+    def begin(self, rows: Any, seeds: Any) -> None:
+        """Start the tasks in the (N,) `rows` of the tables afresh with (N,) `seeds`."""
+        _begin(self.tables, self.rules, self.state, self._each(rows, np.int64), self._each(seeds, np.uint64))
 
-    def submit(self, slots: Any, where: Any = None) -> NDArray[np.int64]:
-        """Start a call of (N,) `slots` in each episode; returns (N,) the status of a refusal, or -1 where it is on its way."""
-        return self._act(0, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
+    def submit(self, slots: Any, where: Any = True) -> NDArray[np.int64]:
+        """Start a call of (N,) `slots` in each episode `where` true; returns (N,) the status of a refusal, or -1 where it is on
+        its way."""
+        return self._act(0, slots, where)
 
-    def wait(self, where: Any = None) -> NDArray[np.int64]:
+    def wait(self, where: Any = True) -> NDArray[np.int64]:
         """Go to each next completion or visible event: (N,) slot * 64 + status, -1 - the event's index, or `NOTHING`."""
-        return self._act(1, np.zeros(self.count, np.int64), where)
+        return self._act(1, 0, where)
 
-    def cancel(self, slots: Any, where: Any = None) -> None:
-        """Cut off the oldest call in flight of a candidate in each episode that has one.
+    def cancel(self, slots: Any, where: Any = True) -> None:
+        """Cut off the oldest call in flight of (N,) candidates, `slots`, in each episode that has one."""
+        self._act(3, slots, where)
 
-        Args:
-            slots: (N,) candidates.
-        """
-        self._act(3, np.broadcast_to(np.asarray(slots, np.int64), self.count), where)
-
-    def finish(self, where: Any = None) -> None:
+    def finish(self, where: Any = True) -> None:
         """End with an answer that holds every fact found so far."""
-        self._act(2, np.zeros(self.count, np.int64), where)
+        self._act(2, 0, where)
 
-    def _act(self, kind: int, slots: NDArray[np.int64], where: Any) -> NDArray[np.int64]:
-        chosen = self._where(where)
+    def _act(self, kind: int, slots: Any, where: Any) -> NDArray[np.int64]:
+        chosen = self._each(where, np.bool_)
         if (self.state.episodes["over"] & chosen).any():
-            from ..errors import EpisodeOver
-
             raise EpisodeOver("an episode has ended; begin a new one before the next action")
         out = np.zeros(self.count, np.int64)
-        self.make_room(_act_all(self.tables, self.rules, self.state, kind, np.ascontiguousarray(slots), chosen, out))
+        self.make_room(_act_all(self.tables, self.rules, self.state, kind, self._each(slots, np.int64), chosen, out))
         return out
 
-    def _where(self, where: Any) -> NDArray[np.bool_]:
-        return np.ones(self.count, np.bool_) if where is None else np.ascontiguousarray(where, np.bool_)
+    def _each(self, values: Any, kind: Any) -> NDArray[Any]:
+        """(N,) values, or one for all episodes, as the array that kernels take."""
+        return np.broadcast_to(np.asarray(values, kind), self.count).copy()
 
     # -- views -------------------------------------------------------------------------------------------------------------
 
@@ -324,10 +311,9 @@ def _wider_ring(ring: NDArray[Any], columns: int, episodes: NDArray[np.void]) ->
 
 
 @compiled
-def _begin(tables: Any, rules: Any, state: Any, rows: Any, seeds: Any, where: Any) -> None:
+def _begin(tables: Any, rules: Any, state: Any, rows: Any, seeds: Any) -> None:
     for i in range(rows.size):
-        if where[i]:
-            kernels.begin(tables, rules, state, i, rows[i], seeds[i])
+        kernels.begin(tables, rules, state, i, rows[i], seeds[i])
 
 
 @compiled

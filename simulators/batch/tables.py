@@ -176,18 +176,17 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         factors=np.array(list(shapes.values()), np.float64).reshape(-1, QUANTILES),
     )
     tables.slots["outage_slot"] = tables.slot_count[:, None]  # the world's own: all tools share its outages
-    for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
-        _fill_slots(tables, row, slots[:width], list(shapes))
-        if world.failures.bursts is not None:
-            tables.slots["outage"][row, : len(slots[:width])] = [
-                0 if world.failures.bursts.concerns(slot.name) else -1 for slot in slots[:width]
-            ]
-        _fill_events(tables, row, task, slots[:width], found)
-        for slot in slots[:width]:
+    bursts = world.failures.bursts
+    for row, (task, slots, found) in enumerate(zip(tasks, (slots[:width] for slots in candidates), notices, strict=True)):
+        _fill_slots(tables, row, slots, list(shapes))
+        if bursts is not None:
+            tables.slots["outage"][row, : len(slots)] = [0 if bursts.concerns(slot.name) else -1 for slot in slots]
+        _fill_events(tables, row, task, slots, found)
+        for slot in slots:
             if (effect := slot.effect) is not None:
                 tables.effects[row, slot.index] = (effect.settles_s, effect.happens, effect.role, effect.idempotent)
         tables.amount[row, : len(task.needs)] = [need.amount for need in task.needs]
-        tables.serves[row, : len(slots[:width])] = [sum(1 << need for need in slot.needs) for slot in slots[:width]]
+        tables.serves[row, : len(slots)] = [sum(1 << need for need in slot.needs) for slot in slots]
         # the judge's chance depends on the number of facts alone, so a kernel looks it up instead of taking a power
         count = sum(need.required for need in task.needs)
         for known in range(count + 1):
@@ -207,14 +206,11 @@ def kind_rows(world: World, rows: int) -> dict[str, Any]:
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more`, which was made beside these tables, from the row `used` on."""
-    shared = {"shapes", "factors"}  # what `more` has of them holds all of `tables`
-    blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
-    grown: dict[str, Any] = {}
-    for name, array, block in blocks:
-        if name not in shared:
-            grown[name] = put_rows(array, used, block)
-        elif len(block) > len(array):
-            grown[name] = block
+    shared = ("shapes", "factors")  # what `more` has of them holds all of `tables`
+    own = [name for name in Tables._fields if name not in shared]
+    grown = {name: put_rows(getattr(tables, name), used, getattr(more, name)) for name in own}
+    if len(more.shapes) > len(tables.shapes):
+        grown |= {name: getattr(more, name) for name in shared}
     return replaced(tables, **grown)
 
 
@@ -269,10 +265,6 @@ def _task_bits(tasks: Sequence[Task], wanted: Callable[[Need], bool]) -> NDArray
     return np.array([sum(1 << i for i, need in enumerate(task.needs) if wanted(need)) for task in tasks], np.uint64)
 
 
-def _bits(need: Need) -> int:
-    return sum(1 << before for before in set(need.after))
-
-
 def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate], notices: Sequence[Any]) -> None:
     """Go through the events in their order, and note the prices, bans and wishes after each."""
     width = len(slots)
@@ -284,7 +276,7 @@ def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate
     def note(epoch: int) -> None:
         tables.factor[row, epoch, :width], tables.quote[row, epoch, :width] = factor, base * factor
         tables.banned[row, epoch, :width] = banned
-        tables.after[row, epoch, : len(needs)] = [_bits(need) for need in needs]
+        tables.after[row, epoch, : len(needs)] = [sum(1 << before for before in set(need.after)) for need in needs]
         tables.version[row, epoch, : len(needs)] = versions
 
     # tables by epoch instead of a list of changes: a kernel then reads a price with one index

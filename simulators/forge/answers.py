@@ -105,17 +105,14 @@ class ForgedAnswers:
         here: Any = root
         outer = True
         for step, after in zip(path, (*path[1:], ""), strict=True):
-            empty: Any = value if after == "" else [] if after == "[]" else {}
+            at: str | int = step
+            empty = list if after == "[]" else dict
             if step == "[]":
-                at = place if outer else 0
-                outer = False
-                while len(here) <= at:
-                    here.append([] if after == "[]" else {})
-                if after == "":
-                    here[at] = value
+                at, outer = place if outer else 0, False
+                here += [empty() for _ in range(len(here), at + 1)]
+            elif after:
+                here.setdefault(step, empty())
+            if after:
                 here = here[at]
             else:
-                if after == "":
-                    here[step] = value
-                else:
-                    here = here.setdefault(step, empty)
+                here[at] = value

@@ -6,7 +6,9 @@ The path `/orders/{order_id}/items` says that an order has items; `GET /orders` 
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from .queries import is_own_name
@@ -47,6 +49,9 @@ _PEOPLE = lexicon("people")
 _FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
+_ID_FORMS = {
+    "username": "login", "login": "login", "user": "login", "name": "slug", "slug": "slug", "handle": "slug", "arn": "arn",
+}  # fmt: skip
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
 _JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
 _VERBS = lexicon("verbs")  # words that are verbs where a noun is expected
@@ -184,14 +189,12 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     prefix = _list_prefix(operation, listed)
     role = "list" if prefix is not None else "record"
     key = "_".join(own)
-    last = arguments[-1] if arguments else None
-    if role == "record" and last is not None and last.entity and operation.path.rstrip("/").endswith("}"):
-        key = last.entity
-        own = key.split("_")
-    if last is not None and last.entity and (own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
-        key, own = last.entity, last.entity.split("_")
-    if role == "record" and last is not None and last.entity == "_".join(own[-last.entity.count("_") - 1 :]):
-        key = last.entity  # the id of a job is that of the signing job
+    last = arguments[-1].entity if arguments else ""
+    ends_in_id = role == "record" and operation.path.rstrip("/").endswith("}")
+    if last and (ends_in_id or own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
+        key, own = last, last.split("_")
+    if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
+        key = last  # the id of a job is that of the signing job
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)
@@ -276,7 +279,7 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
     if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
-        identity = _identity(entity, words, schema, spec)
+        identity = _identity(words, schema, spec)
         if identity is None or not _accepted(identity, schema):
             return "an argument of unknown form"
         known = graph.entities.setdefault("_".join(entity), EntityDraft(graph.words.written(entity), identity))
@@ -327,40 +330,28 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     return []
 
 
-def _identity(entity: list[str], words: list[str], schema: object, spec: Spec | None) -> Spec | None:
+def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None) -> Spec | None:
     """The form of an entity's ids."""
-    given = dict(schema) if isinstance(schema, dict) else {}
-    if given.get("type") in ("array", "object", "boolean"):
+    kind = schema.get("type")
+    if kind in ("array", "object", "boolean"):
         return None
     if spec is not None and spec["form"] == "enum":
         return spec if len(spec["of"]) > 7 else None
-    if given.get("type") == "integer" or given.get("type") == "number":
-        least, most = given.get("minimum"), given.get("maximum")
+    if kind in ("integer", "number"):
+        least, most = schema.get("minimum"), schema.get("maximum")
         low = max(10_000, int(least)) if isinstance(least, int | float) else 10_000
         high = min(9_999_999, int(most)) if isinstance(most, int | float) else 9_999_999
         return {"form": "integer", "low": float(low), "high": float(high)} if high - low > 1_000 else None
     if spec is not None and spec["form"] in ("uuid", "like", "arn", "email", "isbn", "url", "phone", "domain"):
         return spec
-    if words[-1] in ("username", "login", "user"):
-        return {"form": "login"}
-    if words[-1] in ("name", "slug", "handle"):
-        return {"form": "slug"}
-    if words[-1] == "arn":
-        return {"form": "arn"}
-    return {"form": "code"}
+    return {"form": _ID_FORMS.get(words[-1], "code")}
 
 
-def _accepted(spec: Spec, schema: object) -> bool:
+def _accepted(spec: Spec, schema: Mapping[str, Any]) -> bool:
     """Return whether a parameter takes values of a form; some of them are tried against its pattern."""
-    given = dict(schema) if isinstance(schema, dict) else {}
-    pattern, kind = given.get("pattern"), given.get("type")
-    for number in range(3):
-        value = draw(spec, 0, "try", number)
-        if (kind == "integer" and isinstance(value, str | float)) or (kind == "number" and isinstance(value, str)):
-            return False
-        if pattern is not None and not matches(pattern, str(value)):
-            return False
-    return True
+    values = [draw(spec, 0, "try", number) for number in range(3)]
+    wrong = {"integer": str | float, "number": str}.get(schema.get("type", ""), ())
+    return all(not isinstance(value, wrong) and matches(schema.get("pattern"), str(value)) for value in values)
 
 
 # -- facts -----------------------------------------------------------------------------------------------------------------
@@ -369,9 +360,9 @@ def _accepted(spec: Spec, schema: object) -> bool:
 def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     """Choose the facts that can be asked of an operation, and for a list what its entities are known by."""
     operation = draft.operation
-    prefix = _list_prefix(operation, True) if draft.role == "list" else None
-    here = [f for f in operation.fields if (f.path[: len(prefix)] == prefix if prefix is not None else not f.listed)]
-    here = [f for f in here if f.listed == (prefix or ()).count("[]")]
+    prefix = _list_prefix(operation, True) or () if draft.role == "list" else ()
+    here = [f for f in operation.fields if f.path[: len(prefix)] == prefix and f.listed == prefix.count("[]")]
+    named = any(a.entity == draft.entity for a in draft.arguments)
     own = draft.entity.split("_")
     facts: list[FactDraft] = []
     # what a question says already, it does not ask: the type of the policy of that type, the name of what its name names
@@ -380,8 +371,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         {"name"} for a in draft.arguments if a.entity == draft.entity and graph.entities[a.entity].identity["form"] == "slug"
     ]
     for each in here:
-        inner = each.path[len(prefix) if prefix else 0 :]
-        words = field_words(inner, own, graph.words)
+        words = field_words(each.path[len(prefix) :], own, graph.words)
         if words is None or graph.words.written(words) == draft.noun:
             continue
         gives = _reference(words, own, wanted, draft.entity in wanted)
@@ -396,12 +386,11 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         facts.append(FactDraft(each, graph.words.written(told), spec))
     if [f.path for f in here] == [RESULT]:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
-        named = any(a.entity == draft.entity for a in draft.arguments)
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     facts = _distinct(facts)
     if draft.role == "list":
         facts = _listed(draft, facts, graph)
-    if draft.entity in wanted and draft.role == "record" and any(a.entity == draft.entity for a in draft.arguments):
+    if draft.entity in wanted and draft.role == "record" and named:
         facts = [fact for fact in facts if fact.gives != draft.entity]
     draft.facts = facts[:MAX_FACTS]
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .words import lexicon, plural, singular
+from .phrases import TIMES, WHEN
+from .words import is_plural, lexicon, plural, singular
 
 if TYPE_CHECKING:
     from .source import ForgedCapability, ForgedEntity, ForgedFact
@@ -14,7 +15,6 @@ MOST_LINKS = 3  # times that a sentence says "of"
 _OWN = lexicon("own")
 _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("units")
-TIMES, WHEN = lexicon("times"), lexicon("when")
 _PLACES = lexicon("places")  # nouns of what other things are in
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
 _TWICE = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
@@ -104,7 +104,7 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
-    several = form == "integer" and singular(words[-1]) != words[-1]
+    several = form == "integer" and is_plural(words[-1])
     if several and "of" not in words and singular(words[-1]) not in _UNITS and words[0] != "total":
         return f"How many {fact.words} does {about} have?"
     if several and words[0] in ("total", "num") and len(words) > 1:
@@ -114,7 +114,7 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
     if words[-3:-1] == ["number", "of"] or words[:2] == ["number", "of"]:
         return f"How many {' '.join(words[words.index('of') + 1 :])} does {about} have?"
     asked = _ASK[luck % len(_ASK)].format(wish(fact, about))
-    return asked.replace("What is", "What are") if singular(words[-1]) != words[-1] else asked
+    return asked.replace("What is", "What are") if is_plural(words[-1]) else asked
 
 
 def joined(sentences: Sequence[str], luck: int) -> str:

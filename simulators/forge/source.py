@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from ..bounds import StrictModel, within
+from ..bounds import StrictModel, is_none, within
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..failures import FailureModel
 from ..marketplace.catalogue import ProfileRules, draw_profile
@@ -36,8 +36,8 @@ class ValueForm(StrictModel):
 
     form: str
     of: tuple[Scalar, ...] = Field(default=(), exclude_if=lambda value: not value)
-    low: float | None = Field(default=None, ge=-(2**53), le=2**53, exclude_if=lambda value: value is None)
-    high: float | None = Field(default=None, ge=-(2**53), le=2**53, exclude_if=lambda value: value is None)
+    low: float | None = Field(default=None, ge=-(2**53), le=2**53, exclude_if=is_none)
+    high: float | None = Field(default=None, ge=-(2**53), le=2**53, exclude_if=is_none)
     example: Annotated[str, StringConstraints(max_length=60)] = Field(default="", exclude_if=lambda value: not value)
 
     @field_validator("form")
@@ -59,8 +59,7 @@ class ValueForm(StrictModel):
 
     def spec(self) -> dict[str, Any]:
         """The form as `values.draw` takes it."""
-        made = {"form": self.form, "of": self.of, "low": self.low, "high": self.high, "example": self.example}
-        return {key: value for key, value in made.items() if value not in (None, (), "")}
+        return {key: value for key, value in self if value not in (None, (), "")}
 
 
 class ForgedEntity(StrictModel):

@@ -52,9 +52,9 @@ class ForgedTaskWriter:
         self._asks = {each.name: asks for each in source.capabilities if (asks := self._asks_of(each))}
         if not self._asks:
             raise ConfigError("source.capabilities", "no capability has a fact that can be asked for")
-        self._gives = [ask for asks in self._asks.values() for ask in asks if ask.fact.entity]
+        gives = [ask for asks in self._asks.values() for ask in asks if ask.fact.entity]
         self._links = [
-            (ask, name) for ask in self._gives for name, others in self._asks.items()
+            (ask, name) for ask in gives for name, others in self._asks.items()
             if name != ask.capability.name and ask.fact.entity in others[0].takes
         ]  # fmt: skip
         low, high = source.needs

@@ -67,11 +67,6 @@ class Belief:
         return cls((alive, degraded, max(0.0, 1.0 - alive - degraded)), model, spec.slip, spec.persistence, cut_share(spec))
 
     @property
-    def states(self) -> list[float]:
-        """Chances of the three states."""
-        return [float(share) for share in self._weights.sum(axis=(1, 2))]
-
-    @property
     def works(self) -> float:
         """Chance that the tool works at its next call, however long that takes."""
         if self._chance is None:

@@ -8,28 +8,27 @@ That sum is a lower bound whatever happens in time: bursts, bans, rate limits an
 played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for another.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import product
 from math import prod
+from typing import Any
 
 from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate
 from ..draws import CONTENT, DURATION, KIND
 from ..episode import Episode
-from ..failures import Chain, start_chain
 from ..ledger import Budget, Enforcement
 from ..quality import quality_of_plan
 from ..status import AMBIGUOUS, Status
 from ..tasks import needed
-from ..tools import CHECK, READ, WRITE
+from ..tools import CHECK, READ, WRITE, Same
 from ..world import World
 
 WAIT = -1  # an action of a plan: go to the next completion or event
 TRIES, COMBINATIONS, NODES = 64, 256, 300
 """Limits on the calls of one tool that are foreseen, on choices of tools that are played, and on nodes of the search."""
-_REMEMBERED = 8192
 _SLACK = 1e-9
 
 
@@ -58,9 +57,6 @@ class Option:
     price: float
 
 
-_memory: OrderedDict[tuple[object, ...], tuple[World, Optimum]] = OrderedDict()
-
-
 def optimum(
     world: World,
     task_number: int,
@@ -86,18 +82,13 @@ def optimum(
         concurrent: Calls may run side by side.
         searching: Where tools are retrieved, whatever serves in the catalogue may be called, and finding it takes no time.
     """
-    budget = budget or Budget()
-    # by identity, since worlds hold functions and cannot be compared; the memory keeps the world, so its id stays its own
-    key = (id(world), task_number, seed, budget, grading, enforcement, patient, concurrent, searching)
-    found = _memory.get(key)
-    if found is not None:
-        _memory.move_to_end(key)
-        return found[1]
-    best = _Solver(world, task_number, seed, budget, enforcement, patient, concurrent, searching).solve(grading)
-    _memory[key] = (world, best)
-    if len(_memory) > _REMEMBERED:
-        _memory.popitem(last=False)
-    return best
+    # by identity, since worlds hold functions and cannot be compared
+    return _remembered(Same(world), task_number, seed, budget or Budget(), grading, enforcement, patient, concurrent, searching)
+
+
+@lru_cache(maxsize=8192)
+def _remembered(world: Same, number: int, seed: int, budget: Budget, grading: str, *how: Any) -> Optimum:
+    return _Solver(world.value, number, seed, budget, *how).solve(grading)
 
 
 def facts_wanted(episode: Episode, grading: str) -> int | None:
@@ -124,7 +115,7 @@ class _Solver:
         enforcement: Enforcement,
         patient: bool,
         concurrent: bool,
-        searching: bool = False,
+        searching: bool,
     ) -> None:
         self.world, self.number, self.seed, self.budget = world, number, seed, budget
         self.enforcement, self.patient, self.concurrent = enforcement, patient, concurrent
@@ -137,14 +128,10 @@ class _Solver:
         used = {before for need in self.scratch.needs for before in need.after}
         self.told = [need.asked or number in used for number, need in enumerate(self.scratch.needs)]
         wanted = needed(self.scratch.needs)
-        self.chains: dict[int, Chain] = {}
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
-        self.serving: list[list[Candidate]] = [[] for _ in self.scratch.needs]
-        for slot in self.scratch.candidates:
-            for need in slot.needs:
-                if wanted[need] and slot.role in (READ, WRITE):
-                    self.serving[need].append(slot)
+        serving = [slot for slot in self.scratch.candidates if slot.role in (READ, WRITE)]
+        self.serving = [[slot for slot in serving if each and need in slot.needs] for need, each in enumerate(wanted)]
 
     def _opened(self, episode: Episode) -> Episode:
         """With all tools on offer that serve a need, if they may be searched for."""
@@ -169,18 +156,7 @@ class _Solver:
 
     def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
         """Return whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
-        chain = self.chains.get(spec.index)
-        world = self.world
-        if chain is None:
-            chain = self.chains[spec.index] = start_chain(
-                self.scratch.draws_of(spec.index),
-                spec.index,
-                spec.profile.reliability,
-                world.failures,
-                world.kinds,
-                spec.slip,
-                spec.persistence,
-            )
+        world, chain = self.world, self.scratch._chains[spec.index] or self.scratch.start_chain(spec)
         works = chain.ok(k)
         row = self.scratch.draws_of(spec.index).at(k, spec.index)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
@@ -231,42 +207,30 @@ class _Solver:
 
     def _least(self, spec: Candidate, first: int) -> float:
         """The least that a call of a tool can cost that works, from its k-th call on."""
-        costs = [cost for works, cost in (self.foresee(spec, k) for k in range(first, first + TRIES)) if works]
-        return min(costs)
+        return min(cost for works, cost in (self.foresee(spec, k) for k in range(first, first + TRIES)) if works)
 
     def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
         """The cheapest ways to get from the known facts to the wanted number, and their price; None where there is none."""
-        cheapest = []
-        for need in range(len(known)):
-            options = [] if known[need] else self.options(need, counts, False)
-            cheapest.append(options[0] if options else None)
-        return self._choose(known, cheapest, wanted)
-
-    def _choose(
-        self, known: Sequence[bool], options: Sequence[Option | None], wanted: int
-    ) -> tuple[float, list[Option]] | None:
         missing = wanted - self._found(known)
         if missing <= 0:
             return 0.0, []
-        open_needs = [need for need in self._order() if not known[need] and options[need] is not None]
-        if missing > sum(self.required[need] for need in open_needs):
+        order = [need for need in self._order() if not known[need]]
+        ways = {need: options[0] for need in order if (options := self.options(need, counts, False))}
+        if missing > sum(self.required[need] for need in ways):
             return None
         best: tuple[float, list[Option]] | None = None
+        masks = range(1 << len(ways))
         if missing == sum(self.required) - self._found(known):
-            if any(not known[before] and before not in open_needs for need in open_needs for before in self.after[need]):
-                return None
-            chosen = [options[need] for need in open_needs]
-            return sum(option.price for option in chosen if option), [option for option in chosen if option]
-        for mask in range(1 << len(open_needs)):
-            picked = [need for bit, need in enumerate(open_needs) if mask >> bit & 1]
+            masks = masks[-1:]  # all of them
+        for mask in masks:
+            picked = [need for bit, need in enumerate(ways) if mask >> bit & 1]
             if sum(self.required[need] for need in picked) != missing:
                 continue
             if any(not known[before] and before not in picked for need in picked for before in self.after[need]):
                 continue
-            chosen = [options[need] for need in picked]
-            price = sum(option.price for option in chosen if option)
+            price = sum(ways[need].price for need in picked)
             if best is None or price < best[0]:
-                best = (price, [option for option in chosen if option])
+                best = (price, [ways[need] for need in picked])
         return best
 
     def _begun(self, episode: Episode) -> list[bool]:
@@ -309,16 +273,15 @@ class _Solver:
         if plan is not None:
             price = plan.ledger.price
             exact = bound is not None and price <= bound + _SLACK
-            achieved = float(quality_of_plan(1.0, price, alpha, scale))
-            return _told(
-                plan, self._found(self._done(plan)) == everything > 0, exact, achieved if exact else float(upper), achieved
-            )
+            achieved = quality_of_plan(1.0, price, alpha, scale)
+            feasible = self._found(self._done(plan)) == everything > 0
+            return _told(plan, feasible, exact, achieved if exact else upper, achieved)
         if grading == "strict":
             judged, _ = self._plan(facts_wanted(self.scratch, "judge"))
             if judged is not None and judged.ledger.price > 0 and quality_of_plan(1.0, judged.ledger.price, alpha, scale) >= 0:
-                achieved = float(quality_of_plan(0.0, judged.ledger.price, alpha, scale))
-                return _told(judged, False, upper <= 0, float(upper), achieved)
-        return Optimum((), (), 0.0, 0.0, False, upper <= 0, float(upper), 0.0)
+                achieved = quality_of_plan(0.0, judged.ledger.price, alpha, scale)
+                return _told(judged, False, upper <= 0, upper, achieved)
+        return Optimum((), (), 0.0, 0.0, False, upper <= 0, upper, 0.0)
 
     def _plan(self, wanted: int | None) -> tuple[Episode | None, float | None]:
         """The best unfinished episode found that has the wanted number of facts, and the least price that any could have."""

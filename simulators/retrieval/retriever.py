@@ -51,7 +51,7 @@ class OpenEpisode(Episode):
         # by the tool and not by the slot: the order of searches must not change a tool's luck
         self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
         self.candidates = (*self.candidates, found)
-        for counts in (self.counts, self.successes, self.running):
+        for counts in (self.counts, self.running):
             counts.append(0)
         self._chains.append(None)
         self.idle.append(None)

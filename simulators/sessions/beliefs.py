@@ -83,9 +83,7 @@ class ToolBeliefs:
     @property
     def spread(self) -> Floats:
         """(I,) standard deviation of that chance over the regimes that the tool may be in."""
-        by_state = self._by_state
-        mean = by_state @ self._works
-        found: Floats = np.sqrt(np.maximum(0.0, by_state @ self._works**2 - mean**2))
+        found: Floats = np.sqrt(np.maximum(0.0, self._by_state @ self._works**2 - self.mean**2))
         return found
 
     def draw_hidden(self, lucks: Floats) -> tuple[Floats, NDArray[np.int64]]:

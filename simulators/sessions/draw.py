@@ -91,13 +91,8 @@ def _drawn(document: str, number: int) -> Session:
         world_tools, offers = offered(rules, number)
         tools, kinds = len(offers), int(offers.max()) + 1
     uniform = stable_generator(number, "session").random
-    capability = (uniform(queries) * kinds).astype(np.int64)
-    value = VALUES[0] + np.floor(uniform(queries) * (VALUES[1] - VALUES[0] + 1))
-    again, which, life = uniform(queries), uniform(queries), uniform(queries)
-    fact = np.arange(queries)
-    for query in (np.flatnonzero(again[1:] < rules.repeat) + 1).tolist():
-        fact[query] = fact[int(which[query] * query)]
-        capability[query] = capability[fact[query]]
+    capability, fact, value = draw_queries(rules, kinds, uniform((4, queries)))
+    life = uniform(queries)
     if world_tools:
         names = list(dict.fromkeys(tool.provider for tool in world_tools))
         provider = np.array([names.index(tool.provider) % rules.providers for tool in world_tools])
@@ -111,6 +106,22 @@ def _drawn(document: str, number: int) -> Session:
     lives = -rules.ttl_s * np.log1p(-life)
     drawn = capability, fact, value, profiles, offers, provider, states, factors, lives
     return Session(rules, number, *drawn, world_tools)
+
+
+def draw_queries(
+    rules: SessionRules, kinds: int, luck: Floats, past: Session | None = None, begun: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """(Q,) kinds, facts and values of the queries that (4, Q) uniforms draw; those of the `past` that have `begun` stay."""
+    capability, fact = (luck[0] * kinds).astype(np.int64), np.arange(rules.queries)
+    value = VALUES[0] + np.floor(luck[1] * (VALUES[1] - VALUES[0] + 1))
+    if past is not None:
+        for drawn, known in ((capability, past.capability), (fact, past.fact), (value, past.value)):
+            drawn[:begun] = known[:begun]
+    for query in np.flatnonzero(luck[2] < rules.repeat).tolist():
+        if query >= max(begun, 1):
+            fact[query] = fact[int(luck[3, query] * query)]
+            capability[query] = capability[fact[query]]
+    return capability, fact, value
 
 
 @lru_cache(maxsize=4)

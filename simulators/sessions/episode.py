@@ -13,7 +13,7 @@ from ..failures import BurstTimes, Chain
 from ..failures.model import Bursts
 from ..ledger import Budget, Enforcement
 from ..status import Status
-from ..tasks import Grade, Need, Task, TaskSet
+from ..tasks import Grade, Need, OnlyTask, Task
 from ..tools import Catalog, Tool
 from ..world import World
 from .draw import Session, draw_session
@@ -30,16 +30,6 @@ class _NoAnswers:
         return "{}"
 
     irrelevant = answer
-
-
-class _OneSession(TaskSet):
-    """The session that is played, under its number."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__((task,), {})
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._tasks[0]
 
 
 @dataclass(frozen=True)
@@ -78,7 +68,7 @@ def _world(document: str, number: int) -> SessionWorld:
     task = Task(f"session-{number}", number, about, needs, names)
     return SessionWorld(
         catalog=Catalog(session.tools, "session"),
-        tasks=_OneSession(task),
+        tasks=OnlyTask(task),
         answers=_NoAnswers(),
         failures=rules.failures,
         ttft_s=0.0,  # words take no time, so that the text view and the numbers agree
@@ -124,7 +114,7 @@ class SessionEpisode(Episode):
         self.called = 0  # executed calls for the present query
         session = self.session
         if self.query == session.rules.queries:
-            self._close(None)
+            self._end(None)
             return
         self.began.append(len(self.calls))
         for chain, state in zip(self._chains, session.states[self.query].tolist(), strict=True):
@@ -219,28 +209,11 @@ class SessionEpisode(Episode):
         """End the session; the queries that are left are lost."""
         self._alive()
         self.log.append(("finish", answer, gave_up))
-        self._close(None)
+        self._end(None)
         assert self.grade is not None
         return self.grade
 
-    def _close(self, exceeded: str | None) -> None:
-        self.grade = self._graded()
-        self._end(exceeded)
-
-    def _graded(self) -> Grade:
-        passed = self.value_share >= self.session.rules.success_share
-        return Grade(self.value_share, passed, passed)
-
     def _end(self, exceeded: str | None) -> None:
-        if self.grade is None:
-            self.grade = self._graded()
+        passed = self.value_share >= self.session.rules.success_share
+        self.grade = Grade(self.value_share, passed, passed)
         super()._end(exceeded)
-
-    def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
-        for entry in list(log):
-            if entry[0] == "recall":
-                self.recall()
-            elif entry[0] == "skip":
-                self.skip()
-            else:
-                super().replay([entry])

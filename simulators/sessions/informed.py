@@ -80,7 +80,7 @@ def limits(session: Session) -> tuple[float, float]:
     return round(max(share * price, 10.0), 2), round(max(share * seconds, TIMEOUT_S), 1)
 
 
-def value_bound(session: Session, price: float, seconds: float, steps: int = 60) -> float:
+def value_bound(session: Session, price: float, seconds: float) -> float:
     """A value that no policy exceeds on average, whatever it knows of the tools' states: a linear program's dual.
 
     Let x[q, i] be the mean number of calls of tool i during query q that end before the deadline, s[q] = sum_i p[q, i] x[q, i]
@@ -124,7 +124,7 @@ def value_bound(session: Session, price: float, seconds: float, steps: int = 60)
         ratio = (5**0.5 - 1) / 2
         left, right = high - ratio * (high - low), low + ratio * (high - low)
         at_left, at_right = of(left), of(right)
-        for _ in range(steps):
+        for _ in range(60):
             if at_left <= at_right:
                 high, right, at_right = right, left, at_left
                 left = high - ratio * (high - low)

@@ -6,15 +6,14 @@ from math import exp, log1p
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, in_flight, latency_factors
 from ..draws import Draws, stable_generator, stable_integer
 from ..failures import BurstTimes, Chain
 from ..status import Status
 from .beliefs import RATIOS, ToolBeliefs
-from .draw import SPREADS, TIMEOUT_S, Floats, Profiles, Session, draw_profiles, prices, regimes
-from .rules import VALUES, rules_of
+from .draw import SPREADS, TIMEOUT_S, Floats, Profiles, draw_profiles, draw_queries, prices, regimes
+from .rules import rules_of
 
 if TYPE_CHECKING:
     from .episode import SessionEpisode
@@ -44,7 +43,7 @@ def redraw_session(episode: "SessionEpisode", seed: int) -> None:
     if later > 0:
         paths[now:] = regimes(rules, reliability, uniform((later, size)), uniform((later, size)), states)
         factors[now:] = prices(uniform((later, size)) < rules.price_drift, uniform((later, size)), factors[now].copy())
-    capability, fact, value = _queries(session, now, uniform((4, rules.queries)))
+    capability, fact, value = draw_queries(rules, session.kinds, uniform((4, rules.queries)), session, now + 1)
     episode.session = replace(
         session, capability=capability, fact=fact, value=value, profiles=profiles, states=paths, factors=factors,
         lives_s=_lives(episode, uniform(rules.queries)),
@@ -141,20 +140,6 @@ def _candidates(episode: "SessionEpisode", profiles: Profiles) -> tuple[Candidat
         )
         for spec, (latency_s, *figures) in zip(episode.candidates, hidden, strict=True)
     )  # fmt: skip
-
-
-def _queries(session: Session, now: int, luck: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Kinds, facts and values of the queries, those after the present one drawn again."""
-    rules = session.rules
-    capability, fact, value = session.capability.copy(), session.fact.copy(), session.value.copy()
-    for query in range(now + 1, rules.queries):
-        capability[query] = int(luck[0, query] * session.kinds)
-        value[query] = VALUES[0] + int(luck[1, query] * (VALUES[1] - VALUES[0] + 1))
-        fact[query] = query
-        if luck[2, query] < rules.repeat:
-            fact[query] = fact[int(luck[3, query] * query)]
-            capability[query] = capability[fact[query]]
-    return capability, fact, value
 
 
 def _lives(episode: "SessionEpisode", luck: Floats) -> Floats:

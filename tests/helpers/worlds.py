@@ -138,7 +138,6 @@ def state(episode: Episode) -> dict[str, Any]:
         "known": list(episode.known),
         "needs": list(episode.needs),
         "counts": list(episode.counts),
-        "successes": list(episode.successes),
         "in_flight": episode.in_flight,
         "banned": sorted(episode.banned),
         "factors": episode.factors,

@@ -115,7 +115,7 @@ def begin(scenario: Scenario, random: Random) -> Episode:
 
 def state(episode: Episode) -> dict[str, Any]:
     """Return all that can be seen of an episode."""
-    names = ("now_s", "known", "needs", "counts", "successes", "in_flight", "factors", "over", "exceeded", "grade", "log")
+    names = ("now_s", "known", "needs", "counts", "in_flight", "factors", "over", "exceeded", "grade", "log")
     return {
         **{name: getattr(episode, name) for name in names},
         "calls": [tuple(getattr(call, name) for name in call.__slots__) for call in episode.calls],

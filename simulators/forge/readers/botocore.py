@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .documents import Fetch, References, line, listing, mapping
-from .operations import Operation, Parameter
-from .shapes import fields, plain
+from .operations import Operation
+from .shapes import fields, members
 
 _TAGS = re.compile(r"<[^>]{0,200}>")
 _TYPES = {
@@ -38,20 +38,15 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
             continue
         http = mapping(given.get("http"))
         told = _text(given.get("documentation"))
-        body = plain(_pointer(given.get("input")), references)
-        required = set(body.get("required", ()))
-        members = mapping(_shape(shapes, given.get("input")).get("members"))
-        parameters = [
-            Parameter(each, schema, each in required, "body", _text(mapping(members.get(each)).get("documentation"), 200))
-            for each, schema in mapping(body.get("properties")).items()
-            if each
-        ]
+        taken = mapping(_shape(shapes, given.get("input")).get("members"))
+        words = {key: _text(mapping(each).get("documentation"), 200) for key, each in taken.items()}
+        parameters = members(_pointer(given.get("input")), references, told=words)
         errors = (_shape(shapes, each) for each in listing(given.get("errors")))
         codes = {mapping(mapping(each).get("error")).get("httpStatusCode") for each in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"
         shape = fields(_pointer(given.get("output")), references)
         statuses = tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600))
-        yield Operation(line(label, 100), not reads, "", told.split(". ")[0][:160], told, tuple(parameters), shape, statuses)
+        yield Operation(line(label, 100), not reads, "", told.split(". ")[0][:160], told, parameters, shape, statuses)
 
 
 def _text(value: Any, longest: int = 400) -> str:

@@ -11,7 +11,7 @@ from ...errors import DataError
 from ..words import lexicon, split
 from .documents import References, line, mapping
 from .operations import Operation, Parameter, Skipped
-from .shapes import plain, result_fields
+from .shapes import members, result_fields
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")  # where a definition has its input's: MCP, Anthropic, OpenAI
 _ACTING = lexicon("acting")  # first words of names of tools that change something, beside those of every kind of document
@@ -53,17 +53,10 @@ def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
             yield Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input")
             continue
         schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
-        references = References(schema, name)
-        body = plain(schema, references)
-        required = set(body.get("required", ()))
-        told = mapping(schema.get("properties"))
-        parameters = tuple(
-            Parameter(each, made, each in required, "body", line(mapping(told.get(each)).get("description"), 200))
-            for each, made in mapping(body.get("properties")).items()
-            if each
-        )
-        hints = mapping(spec.get("annotations"))
-        reads = hints.get("readOnlyHint")
+        properties = mapping(schema.get("properties"))
+        words = {key: line(mapping(each).get("description"), 200) for key, each in properties.items()}
+        parameters = members(schema, References(schema, name), told=words)
+        reads = mapping(spec.get("annotations")).get("readOnlyHint")
         own = label.removeprefix(prefix).split("__")[-1]
         writes = not reads if isinstance(reads, bool) else acts(own)
         output = spec.get("outputSchema")

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import DataError
 from .documents import Fetch, References, line, listing, mapping
 from .operations import Field, Operation, Parameter, Skipped
-from .shapes import fields, plain
+from .shapes import fields, members, plain
 
 # HTTP methods that are read, and whether they write
 METHODS = {"get": False, "head": False, "post": True, "put": True, "patch": True, "delete": True}
@@ -60,7 +60,7 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
         if not label or where not in ("path", "query", "header", "body", "formData"):
             continue
         if where == "body":
-            parameters |= {("body", each.name): each for each in _members(spec.get("schema"), references, place)}
+            parameters |= {("body", each.name): each for each in members(spec.get("schema"), references, place)}
             continue
         schema = plain(spec.get("schema", spec), references, place)
         if "example" not in schema and isinstance(spec.get("example"), str | int | float):
@@ -70,18 +70,11 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
         parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, told)
     if "requestBody" in given:
         body, place = references.resolve(given["requestBody"], base)
-        parameters |= {("body", each.name): each for each in _members(_content(body), references, place)}
+        parameters |= {("body", each.name): each for each in members(_content(body), references, place)}
     statuses, shape = _responses(mapping(given.get("responses")), references, base)
     summary, description = line(given.get("summary"), 160), line(given.get("description"))
     label = line(given.get("operationId"), 100) or f"{method} {path}"
     return Operation(label, writes, line(path, 300), summary, description, tuple(parameters.values()), shape, tuple(statuses))
-
-
-def _members(schema: Any, references: References, base: Any) -> list[Parameter]:
-    """The members of a request's body as arguments."""
-    made = plain(schema, references, base)
-    required = set(made.get("required", ()))
-    return [Parameter(name, each, name in required, "body") for name, each in mapping(made.get("properties")).items() if name]
 
 
 def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:

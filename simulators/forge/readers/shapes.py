@@ -4,11 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from ...errors import DataError
 from .documents import References, line, listing, mapping
-from .operations import RESULT, Field
+from .operations import RESULT, Field, Parameter
 
 MAX_FIELDS = 60  # values that are read from one response
 MAX_LEVELS = 5  # deepest value that is read from a response, and deepest schema of a parameter
@@ -52,18 +53,21 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
     return made
 
 
+def members(
+    schema: Any, references: References, base: Any = None, told: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Parameter, ...]:
+    """The members of a request's body as arguments; `told` are their descriptions."""
+    made = plain(schema, references, base)
+    found, required = mapping(made.get("properties")).items(), set(made.get("required", ()))
+    return tuple(Parameter(name, each, name in required, "body", told.get(name, "")) for name, each in found if name)
+
+
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:
     """A schema with the parts of `allOf` in one, and of `oneOf` and `anyOf` the first that is more than null."""
-    parts = [schema]
-    for part in listing(schema.get("allOf"))[:20]:
-        found, _ = references.resolve(part, base)
-        parts.append(found)
+    parts = [schema, *(references.resolve(part, base)[0] for part in listing(schema.get("allOf"))[:20])]
     for key in ("oneOf", "anyOf"):
-        for part in listing(schema.get(key))[:20]:
-            found, _ = references.resolve(part, base)
-            if found.get("type") != "null":
-                parts.append(found)
-                break
+        choices = (references.resolve(part, base)[0] for part in listing(schema.get(key))[:20])
+        parts += islice((choice for choice in choices if choice.get("type") != "null"), 1)
     if len(parts) == 1:
         return schema
     together: dict[str, Any] = {}
