@@ -27,6 +27,7 @@ from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from ..play.execution.engine import Engine
+from ..play.experience import ExperienceSettings, describe_experience, past_uses
 from ..play.files import (
     change_together,
     finish_change,
@@ -44,10 +45,10 @@ from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
-from .conditions import condition_key, currency_of, rank_rows, ranking_metric
+from .conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
 from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
 from .rows import BY_EPISODE, columns_of, tokens_counted
-from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
+from .run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
 
@@ -216,17 +217,16 @@ def summarise_run(
 ) -> dict[str, Any]:
     """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
     agents plan from `experience` say how much it is."""
-    groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
-    for result in with_verdicts(results, verdicts):
-        key = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
-        groups.setdefault(key, []).append(result)
+    groups = grouped(with_verdicts(results, verdicts), place_of)
     rows = []
     for each in config.rows():
-        if own := groups.get((each.track.name, each.agent, each.condition.key)):
-            row, calm = summarise_row(config, each, own), each.condition.calm
+        if own := groups.get(each.place):
+            calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
+            figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
+            row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
-                row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
+                row = with_fault_robustness(row, own, reference, **about)
             keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
             rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
     rows = with_budget_areas(rows)
@@ -252,12 +252,6 @@ def summarise_run(
     return {**document, "rows": ranked}
 
 
-def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
-    """A row of the leaderboard from its episodes."""
-    figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures, **({} if tokens_counted(row, results) else {"metered": False})}
-
-
 def check_owner(manifest: str, folder: Path) -> None:
     """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
@@ -279,10 +273,7 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
         return None
-    from ..play.experience import past_uses
-
-    document = relocated(track.scenario, data)
-    return past_uses(parse_scenario(document, "run.json"), config.experience, engine, keep=keep)
+    return past_uses(parse_scenario(relocated(track.scenario, data), "run.json"), config.experience, engine, keep=keep)
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
@@ -298,11 +289,9 @@ def _plans_from_experience(track: TrackConfig) -> bool:
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
     if experience is None or not _plans_from_experience(track):
         return {}
-    from ..play.experience import ExperienceSettings, describe_experience
-
     chosen = config.experience or ExperienceSettings()
-    figures = describe_experience(experience)
-    return {"experience": {"explorer": chosen.explorer, "remembered": chosen.remembered, **figures}}
+    about = {"explorer": chosen.explorer, "remembered": chosen.remembered}
+    return {"experience": {**about, **describe_experience(experience)}}
 
 
 def _finish_episodes(
@@ -398,25 +387,20 @@ class Entries:
         return None if self._text is None else Experience.from_jsonl(self._text)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config, place, entry = self.config, self.config.track(track), entry_of(name, track)
         with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
-            return self._make(track, name, condition)
-
-    def _make(self, track: str, name: str, condition: int) -> RolloutContext:
-        config = self.config
-        place = config.track(track)
-        entry = entry_of(name, track)
-        model: str | LanguageModel = self._model or config.model
-        if self._journal is not None:
-            model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
-        agent = make_agent(
-            name,
-            place.env if place.env in entry.env_ids else entry.env_id,
-            model=model,
-            experience=self._experience if entry.needs_experience else None,
-            search=SearchSettings.chosen(config.search, name.partition("+")[0]),
-            btp=BtpSettings(**config.btp) if config.btp else None,
-        )
-        return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+            model: str | LanguageModel = self._model or config.model
+            if self._journal is not None:
+                model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
+            agent = make_agent(
+                name,
+                place.env if place.env in entry.env_ids else entry.env_id,
+                model=model,
+                experience=self._experience if entry.needs_experience else None,
+                search=SearchSettings.chosen(config.search, name.partition("+")[0]),
+                btp=BtpSettings(**config.btp) if config.btp else None,
+            )
+            return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
 
 
 def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:

@@ -14,9 +14,8 @@ from ...simulators.errors import DataError
 from ..play.files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_header, parse_trajectory
-from .conditions import condition_key
+from .conditions import place_of
 from .run_config import RowConfig, RunConfig
-from .tracks import track_of
 
 Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
 FOLDER = "trajectories"
@@ -37,7 +36,7 @@ class RunLog:
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES
         rows = list(config.rows())
-        self._keys = {(row.track.name, row.agent, row.condition.key): row.key for row in rows}
+        self._keys = {row.place: row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
         self.found: dict[Key, EpisodeResult] = {}
         self._results: LineFile | None = None
@@ -87,8 +86,7 @@ class RunLog:
         return results
 
     def _key(self, result: EpisodeResult) -> Key:
-        row = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
-        return (*self._keys[row], result.episode)
+        return (*self._keys[place_of(result)], result.episode)
 
     def _open(self, path: Path, header: str) -> LineFile:
         if self._trajectories is None or self._trajectories.path != path:
