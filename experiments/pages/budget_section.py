@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
+from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, seeds_of, settings_of
 from ..board.rows import (
     ALONE,
     ONLY,
@@ -199,7 +199,7 @@ class _View:
         self.main, self.currency = columns_of(leaderboard)[0], currency_of(leaderboard)
         self.rate = self.main.kind == "rate"
         self.word = "passes" if self.main.key == PASS_RATE else self.main.name.lower()
-        self.seeds = int(leaderboard.get("seeds") or 1)
+        self.seeds = seeds_of(leaderboard)
         self.units = {"price": self.currency, "seconds": "s"}
         self.gradings = GRADINGS if self.main.judge else GRADINGS[:1]
         self.keys = {name: ranking_metric(leaderboard, name) for name in GRADINGS}

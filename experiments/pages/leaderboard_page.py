@@ -22,6 +22,7 @@ from ..board.conditions import (
     rank_rows,
     ranking_metric,
     row_key,
+    seeds_of,
     settings_of,
     shown_first,
 )
@@ -43,7 +44,7 @@ from ..board.rows import (
     reasons,
     shown_name,
 )
-from ..board.tracks import TRACKS, track_documents, track_files
+from ..board.tracks import TRACKS, track_document, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from ..play.metrics import GRADINGS
 from .agent_notes import describe, judge_note, papers_behind
@@ -51,7 +52,7 @@ from .budget_section import budget_section
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .sections import plan_figures, reliability_section, robustness_section, writes_section
-from .table import ALWAYS_SHOWN
+from .table import ALWAYS_SHOWN, grading_of
 
 SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     plan_figures,
@@ -135,12 +136,10 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     context = context or PageContext()
     files, views = track_files(leaderboard), track_documents(leaderboard)
-    leaderboard = next((view for view in views if view.get("track") == track), views[0])
+    leaderboard = track_document(leaderboard, track)
     here = str(leaderboard.get("track", ""))
     title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
-    grading = leaderboard.get("grading")
-    if grading not in GRADINGS:
-        grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
+    grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
     rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
     scenario = leaderboard.get("scenario")
@@ -221,7 +220,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
     found: Ranks = {}
     place = itertools.count()
-    metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
+    metric, seeds = ranking_metric(leaderboard, grading), seeds_of(leaderboard)
     for group in by_condition(rows, leaderboard, grading):
         for kind, block in blocks(group):
             ranked = [row for row in block if is_ranked(row)]

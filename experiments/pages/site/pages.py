@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ...board.conditions import condition_label, currency_of
 from ...board.rows import badge, columns_of, is_reference, is_simulated, shown_name
 from ...board.store.runs import Run, RunEntry
-from ...board.tracks import TRACKS, track_documents
+from ...board.tracks import TRACKS, track_document
 from ...play.metric_registry import cell, figure, interval, written
 from ...play.results import EpisodeResult, outcome
 from ...play.statistics import holm, intervals, sign_flip_p_values
@@ -117,19 +117,17 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Pairs) -> dict[str, str]:
     return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p)}
 
 
-def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
+def figures_table(run: Run, group: Sequence[RunEntry]) -> Markup:
     """Render all figures of one agent, a column for each condition."""
     rows = []
-    track = group[0].row.get("track")
-    views = track_documents(run.document)
-    view = next((view for view in views if view.get("track") == track), views[0])
+    view = track_document(run.document, group[0].row.get("track"))
     for metric in columns_of(view):
         title = metric.heading(currency_of(view))
         for key, name in ((metric.key, title), (metric.judge, f"{title} (judge)")):
             if key:
                 rows.append({"title": name, "cells": [cell(entry.row, key, metric.kind) for entry in group]})
     heads = [condition_label(entry.row, run.document) for entry in group]
-    return part("site-figures.html", heads=heads, rows=rows, caption=caption)
+    return part("site-figures.html", heads=heads, rows=rows)
 
 
 POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file:"
@@ -172,8 +170,9 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
     """Render the list of runs, each with where its pages are."""
     rows = []
     for folder, run in listed:
-        main = columns_of(track_documents(run.document)[0])[0]
-        ranked = [row for row in track_documents(run.document)[0]["rows"] if not is_reference(row)]
+        track = track_document(run.document)
+        main = columns_of(track)[0]
+        ranked = [row for row in track["rows"] if not is_reference(row)]
         first = max(ranked, key=lambda row: figure(row, main.key) or 0.0, default=None)
         best = "–"
         if first is not None:
@@ -239,7 +238,7 @@ def agent_page(
         about=describe(row),
         papers=papers_of(row),
         facts=[(name, value) for name, value in facts.items() if value],
-        figures=figures_table(run, group, "Figures"),
+        figures=figures_table(run, group),
         outcome_names=OUTCOMES[:3],
         outcomes=[_outcomes(run, entry, results.get(entry.id, ())) for entry in group],
         errors=_errors(group, results),
@@ -318,7 +317,7 @@ def _where(row: Mapping[str, Any], run: Run) -> str:
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
     """Return what the scripts know of a run: its entries, and how many episodes of each are there in detail."""
     scenario = run.document.get("scenario") or {}
-    main = columns_of(track_documents(run.document)[0])[0]
+    main = columns_of(track_document(run.document))[0]
     return {
         "title": title_of(run),
         "currency": scenario.get("currency", ""),
