@@ -1,4 +1,4 @@
-"""Run a leaderboard: agents play the same tasks under the same conditions and are ranked track by track.
+"""The parts of a leaderboard's run: agents play the same tasks under the same conditions and are ranked track by track.
 
 A run is a folder. `run.json` holds its configuration, `episodes.jsonl` and `trajectories/` grow by one line an episode, and
 `leaderboard.json` and the pages are written at the end. A run that was killed continues with the episodes that it has and ends
@@ -25,19 +25,10 @@ from ...agents.registry import make_agent, make_model
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
-from ..play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
+from ..play.execution.concurrent import Concurrent, batch_of
 from ..play.execution.engine import Engine
 from ..play.experience import ExperienceSettings, describe_experience, past_uses
-from ..play.files import (
-    change_together,
-    finish_change,
-    json_text,
-    make_folder,
-    read_json,
-    reading,
-    sole_writer,
-    write_atomically,
-)
+from ..play.files import change_together, json_text, read_json, reading
 from ..play.judging.verdicts import Verdicts
 from ..play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from ..play.result_set import Results
@@ -46,7 +37,7 @@ from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
 from .conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
-from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
+from .judged import VERDICTS, with_verdicts
 from .rows import BY_EPISODE, columns_of, tokens_counted
 from .run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
@@ -57,6 +48,7 @@ REPLIES = ".replies"  # folder of a real model's replies while a run goes on
 ROWS = "rows.json"  # file with the rows of a submission
 
 Progress = Callable[[int, int], None]
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
 class WorkItem(NamedTuple):
@@ -111,61 +103,6 @@ class Leaderboard:
         if len(found) < len(episodes):
             raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records belong to no track of this run")
         return found
-
-
-def run(
-    config: RunConfig,
-    out: str | Path,
-    jobs: int = 1,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-    spending: Spending | None = None,
-    pages: "PageMaker | None" = None,
-    concurrency: int = CONCURRENCY,
-    judge: JudgeOptions | None = None,
-) -> Leaderboard:
-    """Run a leaderboard, or continue one that was interrupted.
-
-    Args:
-        config: configuration of the run.
-        out: folder of the run, created if it does not exist.
-        jobs: number of processes; the result does not depend on it.
-        progress: called with the numbers of finished and of all episodes.
-        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
-        spending: counts what a real model costs, and stops at its limit.
-        pages: renders the pages; without it only data are written.
-        concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
-            Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
-        judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
-
-    Raises:
-        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
-        InfrastructureError: workers were lost repeatedly; run again to continue.
-        SpendLimitReached: the limit was reached; run again with a higher one to continue.
-    """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
-    folder = Path(out)
-    make_folder(folder)
-    check_owner(config.to_json(), folder)
-    with sole_writer(folder):
-        finish_change(folder)
-        write_atomically(folder / "run.json", config.to_json())
-        place = engine or engine_for(config.model, jobs, concurrency)
-        # explorers use the simulated model, which a batch of requests to a local model does not speed up
-        experience = experience_text(config, for_replays(place))
-        results = _finish_episodes(config, folder, experience, place, progress, spending)
-        verdicts = Verdicts.read(folder / VERDICTS)
-        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
-        if judge is not None:
-            if judge.limit_usd is not None and spending is not None:
-                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
-            verdicts = judge_run(folder, config, judge, progress)
-            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
-    return Leaderboard(folder, document)
-
-
-PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
 class Addition(NamedTuple):
@@ -294,7 +231,7 @@ def _experience_document(config: RunConfig, track: TrackConfig, experience: str 
     return {"experience": {**about, **describe_experience(experience)}}
 
 
-def _finish_episodes(
+def finish_episodes(
     config: RunConfig,
     folder: Path,
     experience: str | None,
@@ -302,6 +239,7 @@ def _finish_episodes(
     progress: Progress | None,
     spending: Spending | None,
 ) -> list[EpisodeResult]:
+    """Play the episodes of a run that its folder lacks; returns all of them, in order."""
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)

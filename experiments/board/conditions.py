@@ -125,11 +125,6 @@ def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
     return tuple(budget.get(name, math.inf) for name in RESOURCES)
 
 
-def ordered(conditions: Iterable[Condition]) -> list[Condition]:
-    """Conditions in the order of a leaderboard: the tightest budget first, otherwise in the given order."""
-    return sorted(conditions, key=lambda condition: budget_order(condition.budget))
-
-
 def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
     """The place of every condition of a leaderboard, by its key."""
     listed = document.get("conditions")

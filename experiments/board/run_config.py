@@ -23,7 +23,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ..play.experience import ExperienceSettings
 from ..play.files import json_text
-from .conditions import PASS_RATE, Condition, grouped, ordered
+from .conditions import PASS_RATE, Condition, budget_order, grouped
 from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
@@ -357,7 +357,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
                 scenario=document,
                 digest=kind.world_digest(document),
                 agents=tuple(names),
-                conditions=tuple(ordered(conditions)),
+                conditions=tuple(sorted(conditions, key=lambda each: budget_order(each.budget))),
                 split=asked.split,
                 seeds=seeds,
                 ranked_by=world.ranked_by,

@@ -5,7 +5,7 @@ lines after a crash are dropped and their episodes played again, so a run that w
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from ...simulators.errors import DataError
 from ..play.files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_header, parse_trajectory
-from .conditions import place_of
+from .conditions import grouped, place_of
 from .run_config import RowConfig, RunConfig
 
 Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
@@ -38,28 +38,23 @@ class RunLog:
         rows = list(config.rows())
         self._keys = {row.place: row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
-        self.found: dict[Key, EpisodeResult] = {}
-        self._results: LineFile | None = None
-        self._trajectories: LineFile | None = None
-        self._load()
+        self.found = self._load()
         for track in config.tracks:
             make_folder(folder / FOLDER / track.name)
-        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
+        self._write(self.found.values())
+        self._results = LineFile(self._path)
+        self._trajectories: LineFile | None = None
 
     def __enter__(self) -> "RunLog":
-        self._results = LineFile(self._path)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        stores = self._results, self._trajectories
-        self._results = self._trajectories = None
-        for store in stores:
-            if store is not None:
-                store.close()
+        self._results.close()
+        if self._trajectories is not None:
+            self._trajectories.close()
 
     def add(self, played: EpisodeOutput) -> None:
         """Append an episode to the files; raises DataError where that fails, and leaves them as they were."""
-        assert self._results is not None
         key = self._key(played.result)
         store = None
         if played.line is not None:
@@ -74,7 +69,7 @@ class RunLog:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Put everything in order: by track, agent, condition and episode, whatever the order in which they ended."""
+        """Close the files and put everything in order: by track, agent, condition and episode, however they ended."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
@@ -82,8 +77,11 @@ class RunLog:
                 sync(path)  # before the table says that they are there
         order = {key: place for place, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
-        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
+        self._write(results)
         return results
+
+    def _write(self, results: Iterable[EpisodeResult]) -> None:
+        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
 
     def _key(self, result: EpisodeResult) -> Key:
         return (*self._keys[place_of(result)], result.episode)
@@ -97,7 +95,7 @@ class RunLog:
                 self._trajectories.append(header)
         return self._trajectories
 
-    def _load(self) -> None:
+    def _load(self) -> dict[Key, EpisodeResult]:
         results: dict[Key, EpisodeResult] = {}
         for number, line in enumerate(iter_lines(self._path) if self._path.exists() else (), 1):
             try:
@@ -106,13 +104,10 @@ class RunLog:
             except (DataError, KeyError) as error:
                 problem = "belongs to no condition of this run" if isinstance(error, KeyError) else str(error)
                 raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
-        wanted: dict[tuple[str, str, int], set[int]] = {}
-        for key in results:
-            wanted.setdefault(key[:3], set()).add(key[3])
-        recorded = {place: _keep(path, wanted.get(place, set())) for place, path in self._files.items() if path.exists()}
-        self.found = {
-            key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], frozenset())
-        }
+        wanted = grouped(results, lambda key: key[:3])
+        there = {row: path for row, path in self._files.items() if path.exists()}
+        recorded = {row: _keep(path, {key[3] for key in wanted.get(row, ())}) for row, path in there.items()}
+        return {key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], ())}
 
 
 def read_episodes(folder: Path) -> Iterator[EpisodeResult]:

@@ -31,11 +31,11 @@ from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from ..store.runs import as_written, read_ended
 from .differences import unexpected_files
-from .manifest import CODE, FORMAT, MANIFEST, RECORDED, Submission, manifest_text, read_manifest, schema, texts_of
+from .manifest import CODE, FORMAT, MANIFEST, RECORDED, Submission, manifest_text, read_manifest, texts_of
 from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
-__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
+__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "validate", "validate_run"]
 
 
 def pack(

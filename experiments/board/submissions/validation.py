@@ -120,13 +120,14 @@ def validate(
     for file in manifest.files:
         row = manifest.row_of(file)
         if board is not None:
-            on_board = _as_on_board(row, board)
+            same = (each for each in board.rows() if (each.track.name, each.condition) == (row.track.name, row.condition))
+            on_board = next(same, None)
             if on_board is None:
                 problem = (
                     f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
                 )
                 return SubmissionVerdict(place, manifest, 0, (problem,), ())
-            row = on_board
+            row = on_board._replace(agent=row.agent)
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
         void = voids_of_file(place / file.path, row, run.seed, file.void, where)
@@ -299,28 +300,14 @@ def _replay(
     return played, problems
 
 
-def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
-    """The same row in the world of a leaderboard; None where it has no such track or condition."""
-    track = next((track for track in board.tracks if track.name == row.track.name), None)
-    for number, condition in enumerate(() if track is None else track.conditions):
-        if track is not None and condition == row.condition:
-            return RowConfig(track, row.agent, number, condition)
-    return None
-
-
 # -- configurations --------------------------------------------------------------------------------------------------------
 
 
 def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
     """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
-    own = {track.name: track for track in board.tracks}
-    tracks = [
-        track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
-        if track.name in own
-        else track
-        for track in run.tracks
-    ]
-    return run.model_copy(update={"tracks": tuple(tracks)})
+    worlds = {track.name: {"scenario": track.scenario, "settings": track.settings} for track in board.tracks}
+    tracks = tuple(track.model_copy(update=worlds.get(track.name)) for track in run.tracks)
+    return run.model_copy(update={"tracks": tracks})
 
 
 def _check_config(run: RunConfig, data: str | None) -> list[str]:
