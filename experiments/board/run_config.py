@@ -187,10 +187,10 @@ class RunConfig(BaseModel):
 
     def track(self, name: str) -> TrackConfig:
         """A track by name; raises UnknownName where the run has none of it."""
-        found = next((track for track in self.tracks if track.name == name), None)
-        if found is None:
-            raise UnknownName("track of the run", name, [track.name for track in self.tracks])
-        return found
+        for track in self.tracks:
+            if track.name == name:
+                return track
+        raise UnknownName("track of the run", name, [track.name for track in self.tracks])
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -127,14 +127,10 @@ def trajectory_path(row: RowConfig) -> str:
 
 def track_file(track: str, agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
     """The same by what names the row: `trajectories/text/react+btp.price=10.jsonl`."""
-    return "/".join([FOLDER, *([track] if track else []), file_name(agent, budget, settings)])
-
-
-def file_name(agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The name of the trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
     limits = [f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items()]
     limits += [f"{name}={quote(str(value), safe='')}" for name, value in settings.items()]
-    return f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
+    name = f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
+    return "/".join(filter(None, (FOLDER, track, name)))
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:

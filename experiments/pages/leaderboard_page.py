@@ -64,7 +64,6 @@ SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
 """What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
-_GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _EXPLAINED = (
     ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
@@ -173,9 +172,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         condition_title="Budget" if all(not settings_of(row, leaderboard) for row in rows) else "Condition",
         condition_choices=_condition_choices(groups, leaderboard),
         grading_choices=[
-            {"value": name, "label": _GRADING_TITLES[name], "checked": name == grading}
-            for name in gradings
-            if len(gradings) > 1
+            {"value": name, "label": name.capitalize(), "checked": name == grading} for name in gradings if len(gradings) > 1
         ],
         ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
         heads=_heads(columns, currency),
@@ -335,22 +332,19 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _heads(columns: Sequence[Metric], currency: str) -> list[dict[str, str]]:
-    def head(key: str, title: str, classes: str, shown: str, first: str = "up", meaning: str = "") -> dict[str, str]:
-        return {"key": key, "title": title, "classes": classes, "shown": shown, "first": first, "meaning": meaning}
-
     found = [
-        head("rank", "Rank", "rank", "#"),
-        head("agent", "Agent", "agent", "Agent"),
-        head("condition", "Condition", "limits", "Condition"),
+        ("rank", "Rank", "rank", "#", "up", ""),
+        ("agent", "Agent", "agent", "Agent", "up", ""),
+        ("condition", "Condition", "limits", "Condition", "up", ""),
     ]
     for place, metric in enumerate(columns):
         first = "down" if metric.higher_is_better else "up"
-        found.append(head(metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
-    return found
+        found.append((metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
+    names = ("key", "title", "classes", "shown", "first", "meaning")
+    return [dict(zip(names, head, strict=True)) for head in found]
 
 
 def _classes(place: int) -> str:
-    """Return the classes of a column's cells."""
     return "figure main" if place == 0 else "figure" if place < COLUMNS else "figure more"
 
 

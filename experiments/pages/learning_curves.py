@@ -217,7 +217,6 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 
 def _facts(run: Path) -> list[tuple[str, Any]]:
-    """Return the run's own description."""
     try:
         document: Any = json.loads((run / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

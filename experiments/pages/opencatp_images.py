@@ -90,7 +90,6 @@ class SceneImages:
         return key
 
     def kept(self, scene: str, key: str) -> Pixels | None:
-        """Return an image that was kept."""
         return self._images.get(scene, {}).get(key)
 
     @cached_property

@@ -33,7 +33,7 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
         return Markup("")
     metric = ranking_metric(track)
     by_budget = grouped(rows, lambda row: tuple(sorted((row.get("budget") or {}).items())))
-    blocks = []
+    blocks: list[dict[str, Any]] = []
     for budget, own in by_budget.items():
         of_agent = grouped(own, lambda row: (str(row.get("agent")), str(row.get("model") or ""))).values()
         agents = [_agent(each, levels, metric, track) for each in of_agent]

@@ -39,7 +39,6 @@ class Meter:
         self.requests = self._read = self._written = 0
 
     def add(self, reply: Reply) -> None:
-        """Count a reply."""
         self.requests += 1
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
@@ -208,7 +207,6 @@ class ProcessAgent(Agent):
         self._say(("observe", observation, reward, terminated, truncated, info))
 
     def close(self) -> None:
-        """End the process."""
         self._end()
         self._folder.cleanup()
 

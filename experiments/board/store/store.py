@@ -178,11 +178,9 @@ class Store:
         # sorted here: databases differ in how they order texts
         return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
 
-    def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
+    def episodes(self, run: str) -> Iterator[tuple[str, EpisodeResult, bool]]:
         """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
         wanted = sa.select(episodes, entries.c.place).join(entries).where(episodes.c.run == run)
-        if entry is not None:
-            wanted = wanted.where(episodes.c.entry == entry)
         wanted = wanted.order_by(entries.c.place, episodes.c.episode)
         with self._errors(), self._reading() as connection:
             for row in connection.execution_options(yield_per=BATCH).execute(wanted).mappings():

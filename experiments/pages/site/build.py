@@ -88,7 +88,7 @@ def build(
             folder = draft if len(runs) == 1 else draft / slug(title_of(run), run.id)
             folder.mkdir(exist_ok=True)
             with as_written(run.folder or Path()):
-                _write_run(run, folder, "" if len(runs) == 1 else "../", len(runs) > 1, data, most, count)
+                _write_run(run, folder, len(runs) > 1, data, most, count)
             listed.append((folder.name, run))
         if len(runs) > 1:
             write_atomically(draft / "index.html", runs_page(listed, "assets"))
@@ -102,8 +102,8 @@ def _expected(run: Run, most: int | None) -> int:
     return sum(count if most is None else min(count, most) for count in counts)
 
 
-def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | None, most: int | None, count: Count) -> None:
-    assets = f"{prefix}assets"
+def _write_run(run: Run, folder: Path, several: bool, data: str | None, most: int | None, count: Count) -> None:
+    assets = "../assets" if several else "assets"
     (folder / "data").mkdir()
     grading = run.document.get("grading")
     grading = grading if grading in GRADINGS else GRADINGS[0]
@@ -121,19 +121,18 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
         put(folder / "data" / f"{scene}.js", scene, encoded)
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
     put(folder / "data" / "queries.js", "queries", queries)
-    groups = _by_condition(run)
-    compared = [_compared(run, group, results, grading) for group in groups]
-    bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
+    compared = [(group, _compared(run, group, results, grading)) for group in _by_condition(run)]
+    bars = {here: navigation(here, several) for here in ("Ranking", "Episodes", "")}
     for track, file in track_files(run.document).items():
-        played = [each for each in zip(groups, compared, strict=True) if each[0][0].row.get("track", "") == track]
+        played = [(group, pairs) for group, pairs in compared if group[0].row.get("track", "") == track]
         write_atomically(folder / file, _board(run, track, played, bars["Ranking"], assets))
     write_atomically(folder / CSV, csv_of(run.document))
     write_atomically(folder / "leaderboard.json", json_text(run.document))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
     write_atomically(folder / "episode.html", episode_page(run, bars[""], assets, images=bool(scenes)))
-    pairs = {key: pair for group in compared for key, pair in group.items()}
-    for file, own in grouped(chain(*groups), lambda entry: agent_file(entry.row)).items():
-        write_atomically(folder / file, agent_page(run, own, results, pairs, detailed, bars[""], assets))
+    whole = {key: pair for _, pairs in compared for key, pair in pairs.items()}
+    for file, own in grouped(chain(*(group for group, _ in compared)), lambda entry: agent_file(entry.row)).items():
+        write_atomically(folder / file, agent_page(run, own, results, whole, detailed, bars[""], assets))
 
 
 def _compared(run: Run, group: Sequence[RunEntry], results: Results, grading: str) -> Pairs:
@@ -191,12 +190,11 @@ def _board(run: Run, track: str, conditions: Sequence[tuple[Sequence[RunEntry], 
     """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}
-    groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
     context = PageContext(
         policy=_BOARD_POLICY,
         styles=(f"{assets}/site.css",),
         bar=bar,
-        sections=significance(run, groups, compared),
+        sections=significance(run, conditions),
         agent_page=agent_file,
     )
     return page_of(document, context, track)

@@ -34,12 +34,11 @@ Results = Mapping[str, Sequence[EpisodeResult]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The lead of one entry over another under the same budget."""
+    """The lead of an entry over another under the same budget."""
 
-    a: RunEntry
-    b: RunEntry
+    other: RunEntry
     episodes: int
-    ahead: float  # pass rate within the budget of `a` less that of `b`
+    ahead: float  # pass rate within the budget of the entry less that of the other
     ci95: tuple[float, float]  # paired bootstrap interval of it
     adjusted_p: float  # p-value of the sign-flip test, adjusted for all pairs under the budget
 
@@ -77,8 +76,8 @@ def compare(
     for place, ((a, b), adjusted) in enumerate(zip(pairs, p_values, strict=True)):
         mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
         one, other, count = rivals[a], rivals[b], len(common)
-        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
-        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
+        found[one.id, other.id] = Comparison(other, count, mean, (low, high), adjusted)
+        found[other.id, one.id] = Comparison(one, count, -mean, (-high, -low), adjusted)
     return found
 
 
@@ -93,10 +92,10 @@ def p_text(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def significance(run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Pairs]) -> Markup:
+def significance(run: Run, conditions: Sequence[tuple[Sequence[RunEntry], Pairs]]) -> Markup:
     """Draw a matrix for each condition: by how many points the agent of the row is ahead of the agent of the column."""
     matrices = []
-    for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
+    for index, (group, pairs) in enumerate(conditions):
         shown = [entry for entry in group if any(entry.id in key for key in pairs)]
         if shown:
             rows = [{"agent": shown_name(a.row), "cells": [_pair(a, b, pairs) for b in shown]} for a in shown]
@@ -153,9 +152,9 @@ def agent_file(row: Mapping[str, Any]) -> str:
     return f"agent-{slug(row.get('agent'), key)}.html"
 
 
-def navigation(here: str, prefix: str, several: bool) -> Markup:
+def navigation(here: str, several: bool) -> Markup:
     """Render the bar on top: where one is and where one can go."""
-    links = [(f"{prefix}index.html", "All runs")] if several else []
+    links = [("../index.html", "All runs")] if several else []
     links += [("index.html", "Ranking"), ("episodes.html", "Episodes")]
     return part("site-bar.html", links=links, here=here)
 
@@ -293,14 +292,14 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Pairs) -> list[dict[s
         pairs = [pair for (mine, _), pair in compared.items() if mine == entry.id]
         rows = [
             {
-                "page": agent_file(pair.b.row),
-                "agent": shown_name(pair.b.row),
+                "page": agent_file(pair.other.row),
+                "agent": shown_name(pair.other.row),
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
                 "p": p_text(pair.adjusted_p),
                 "said": ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "not significant",
             }
-            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
+            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.other.row["agent"])))
         ]
         if rows:
             tables.append({"entry": entry.id, "label": condition_label(entry.row, run.document), "rows": rows})
