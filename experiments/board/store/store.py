@@ -8,9 +8,9 @@ what was written.
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -153,8 +153,7 @@ class Store:
         with self._errors(), self._writing() as connection:
             # the run's row comes first: who writes the same run waits here and nowhere else
             self._upsert(connection, runs, ("run",), [about])
-            gone = sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept)))
-            connection.execute(gone)
+            connection.execute(sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept))))
             rows = [_entry_row(run.id, place, entry, kept[entry.id]) for place, entry in enumerate(run.entries)]
             self._upsert(connection, entries, ("run", "entry"), rows)
             place = run.id, about["scenario"], about["grading"]
@@ -197,11 +196,8 @@ class Store:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
         document, number = row["document"], row["run"]
         plain = [entry_of(each, document, folder) for each in document["rows"]]
-        kept = tuple(RunEntry(e.id, e.row, e.file, e.verified or (number, e.id) in verified) for e in plain)
-        opened: Callable[[], Iterator[tuple[str, EpisodeResult]]] = lambda: (  # noqa: E731
-            (entry, result) for entry, result, _ in self.episodes(number)
-        )
-        return Run(number, row["manifest"], document, folder, kept, opened)
+        kept = tuple(replace(each, verified=each.verified or (number, each.id) in verified) for each in plain)
+        return Run(number, row["manifest"], document, folder, kept, lambda: (each[:2] for each in self.episodes(number)))
 
     def _upsert(self, connection: Connection, table: sa.Table, key: Sequence[str], rows: list[dict[str, Any]]) -> None:
         """Insert rows, or replace those of the same key."""

@@ -99,9 +99,8 @@ _SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"
 def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Signs:
     """The signs of an episode that has ended, from the environment that stands at its end."""
     better = int(result.regret is not None and result.regret < -ROUNDING)
-    task = frozenset(
-        {result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))}
-    )  # of all its samples
+    # one task of all its samples
+    task = frozenset({result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))})
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)

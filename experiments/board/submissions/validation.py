@@ -164,19 +164,17 @@ def _foresight(
     return found
 
 
-def validate_run(
-    folder: str | Path, data: str | None = None, progress: Progress | None = None, engine: Engine | None = None
-) -> SubmissionVerdict:
+def validate_run(folder: str | Path, data: str | None = None, engine: Engine | None = None) -> SubmissionVerdict:
     """Check the folder of a leaderboard run: its data files, and the submissions that were added to it.
 
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
     """
     with reading(Path(folder)):
-        return _check_run(Path(folder), data, progress, engine)
+        return _check_run(Path(folder), data, engine)
 
 
-def _check_run(place: Path, data: str | None, progress: Progress | None, engine: Engine | None) -> SubmissionVerdict:
+def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
     config = read_run_config(place)
     if not (place / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
@@ -188,7 +186,7 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
         RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
         for row in config.rows()
     ]
-    played, wrong = _replay(place, config, rows, progress, engine)
+    played, wrong = _replay(place, config, rows, None, engine)
     problems += wrong
     results = [each.result for each in played]
     verdicts = Verdicts.read(place / VERDICTS)
