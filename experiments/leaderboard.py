@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .board import board
-from .board.board import Leaderboard, Progress
-from .board.judged import JudgeOptions
+from ..simulators.errors import ConfigError
+from .board.board import Leaderboard, Progress, check_owner, experience_text, finish_episodes, publish, summarise_run
+from .board.judged import VERDICTS, JudgeOptions, judge_run
 from .board.run_config import RunConfig, make_run_config
 from .board.run_log import read_episodes
 from .board.submissions import submission
@@ -18,7 +18,8 @@ from .board.tracks import track_of
 from .pages.leaderboard_page import pages_of
 from .play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from .play.execution.engine import Engine
-from .play.files import sole_writer, write_atomically
+from .play.files import finish_change, make_folder, sole_writer, write_atomically
+from .play.judging.verdicts import Verdicts
 from .play.spending import Spending
 
 __all__ = [
@@ -44,16 +45,47 @@ def run(
     judge: JudgeOptions | None = None,
     recorded: bool = False,
 ) -> Leaderboard:
-    """Run a leaderboard, or continue one that was interrupted; see `board.board.run`.
+    """Run a leaderboard, or continue one that was interrupted.
 
     Args:
+        config: configuration of the run.
+        out: folder of the run, created if it does not exist.
+        jobs: number of processes; the result does not depend on it.
+        progress: called with the numbers of finished and of all episodes.
+        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
+        spending: counts what a real model costs, and stops at its limit.
+        concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
+            Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
+        judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
         recorded: show the recorded entries that ship too, as far as they fit; see `board.submissions.submission`.
+
+    Raises:
+        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
+        InfrastructureError: workers were lost repeatedly; run again to continue.
+        SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
-    pages = None if recorded else pages_of
-    ended = board.run(config, out, jobs, progress, engine, spending, pages, concurrency, judge)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
+    folder, pages = Path(out), None if recorded else pages_of
+    make_folder(folder)
+    check_owner(config.to_json(), folder)
+    with sole_writer(folder):
+        finish_change(folder)
+        write_atomically(folder / "run.json", config.to_json())
+        place = engine or engine_for(config.model, jobs, concurrency)
+        # explorers use the simulated model, which a batch of requests to a local model does not speed up
+        experience = experience_text(config, for_replays(place))
+        results = finish_episodes(config, folder, experience, place, progress, spending)
+        verdicts = Verdicts.read(folder / VERDICTS)
+        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
+        if judge is not None:
+            if judge.limit_usd is not None and spending is not None:
+                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
+            verdicts = judge_run(folder, config, judge, progress)
+            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
     if not recorded:
-        return ended
-    submission.add_shipped(ended.folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
+        return Leaderboard(folder, document)
+    submission.add_shipped(folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
     return Leaderboard.load(out)
 
 
@@ -61,7 +93,7 @@ def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
     """The first track of a run that still plays the others, as a leaderboard of its own; None until all are played."""
     alone = config.model_copy(update={"tracks": config.tracks[:1]})
     episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
-    return board.summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
+    return summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
 
 
 def add(

@@ -17,9 +17,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from costgym.experiments.board.board import run
 from costgym.experiments.board.run_config import RunConfig, make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
+from costgym.experiments.leaderboard import run
 from costgym.experiments.play.statistics import wilson
 
 TRACKS: dict[str, frozenset[str]] = {

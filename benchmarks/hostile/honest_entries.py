@@ -25,11 +25,10 @@ from tempfile import mkdtemp
 import numpy as np
 
 from costgym.envs.registration import class_of
-from costgym.experiments.board.reruns.comparison import Played
 from costgym.experiments.board.reruns.equivalence import LEVEL, WORLD_SD, WorldSide, adjusted, gap_of
 from costgym.experiments.board.reruns.references import REFERENCES, columns, play_informed, play_references, value_of
 from costgym.experiments.board.run_config import RunConfig, make_run_config
-from costgym.experiments.board.submissions.alarms import alarms, foresight_of, total
+from costgym.experiments.board.submissions.alarms import Played, alarms, foresight_of, total
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.leaderboard import run

@@ -1,4 +1,4 @@
-"""Run a leaderboard: agents play the same tasks under the same conditions and are ranked track by track.
+"""The parts of a leaderboard's run: agents play the same tasks under the same conditions and are ranked track by track.
 
 A run is a folder. `run.json` holds its configuration, `episodes.jsonl` and `trajectories/` grow by one line an episode, and
 `leaderboard.json` and the pages are written at the end. A run that was killed continues with the episodes that it has and ends
@@ -25,18 +25,10 @@ from ...agents.registry import make_agent, make_model
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
-from ..play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
+from ..play.execution.concurrent import Concurrent, batch_of
 from ..play.execution.engine import Engine
-from ..play.files import (
-    change_together,
-    finish_change,
-    json_text,
-    make_folder,
-    read_json,
-    reading,
-    sole_writer,
-    write_atomically,
-)
+from ..play.experience import ExperienceSettings, describe_experience, past_uses
+from ..play.files import change_together, json_text, read_json, reading
 from ..play.judging.verdicts import Verdicts
 from ..play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from ..play.result_set import Results
@@ -44,10 +36,10 @@ from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
 from ..play.trajectories.format import relocated
-from .conditions import condition_key, currency_of, rank_rows, ranking_metric
-from .judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
+from .conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
+from .judged import VERDICTS, with_verdicts
 from .rows import BY_EPISODE, columns_of, tokens_counted
-from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of, read_run_config
+from .run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from .tracks import track_documents, track_of
 
@@ -56,6 +48,7 @@ REPLIES = ".replies"  # folder of a real model's replies while a run goes on
 ROWS = "rows.json"  # file with the rows of a submission
 
 Progress = Callable[[int, int], None]
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
 class WorkItem(NamedTuple):
@@ -112,61 +105,6 @@ class Leaderboard:
         return found
 
 
-def run(
-    config: RunConfig,
-    out: str | Path,
-    jobs: int = 1,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-    spending: Spending | None = None,
-    pages: "PageMaker | None" = None,
-    concurrency: int = CONCURRENCY,
-    judge: JudgeOptions | None = None,
-) -> Leaderboard:
-    """Run a leaderboard, or continue one that was interrupted.
-
-    Args:
-        config: configuration of the run.
-        out: folder of the run, created if it does not exist.
-        jobs: number of processes; the result does not depend on it.
-        progress: called with the numbers of finished and of all episodes.
-        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
-        spending: counts what a real model costs, and stops at its limit.
-        pages: renders the pages; without it only data are written.
-        concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
-            Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
-        judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
-
-    Raises:
-        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
-        InfrastructureError: workers were lost repeatedly; run again to continue.
-        SpendLimitReached: the limit was reached; run again with a higher one to continue.
-    """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
-    folder = Path(out)
-    make_folder(folder)
-    check_owner(config.to_json(), folder)
-    with sole_writer(folder):
-        finish_change(folder)
-        write_atomically(folder / "run.json", config.to_json())
-        place = engine or engine_for(config.model, jobs, concurrency)
-        # explorers use the simulated model, which a batch of requests to a local model does not speed up
-        experience = experience_text(config, for_replays(place))
-        results = _finish_episodes(config, folder, experience, place, progress, spending)
-        verdicts = Verdicts.read(folder / VERDICTS)
-        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
-        if judge is not None:
-            if judge.limit_usd is not None and spending is not None:
-                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
-            verdicts = judge_run(folder, config, judge, progress)
-            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
-    return Leaderboard(folder, document)
-
-
-PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
-
-
 class Addition(NamedTuple):
     """A submission to add to a run."""
 
@@ -216,17 +154,16 @@ def summarise_run(
 ) -> dict[str, Any]:
     """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
     agents plan from `experience` say how much it is."""
-    groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
-    for result in with_verdicts(results, verdicts):
-        key = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
-        groups.setdefault(key, []).append(result)
+    groups = grouped(with_verdicts(results, verdicts), place_of)
     rows = []
     for each in config.rows():
-        if own := groups.get((each.track.name, each.agent, each.condition.key)):
-            row, calm = summarise_row(config, each, own), each.condition.calm
+        if own := groups.get(each.place):
+            calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
+            figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
+            row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
-                row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
+                row = with_fault_robustness(row, own, reference, **about)
             keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
             rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
     rows = with_budget_areas(rows)
@@ -252,12 +189,6 @@ def summarise_run(
     return {**document, "rows": ranked}
 
 
-def summarise_row(config: RunConfig, row: RowConfig, results: Sequence[EpisodeResult]) -> dict[str, Any]:
-    """A row of the leaderboard from its episodes."""
-    figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
-    return {"track": row.track.name, **figures, **({} if tokens_counted(row, results) else {"metered": False})}
-
-
 def check_owner(manifest: str, folder: Path) -> None:
     """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
@@ -279,10 +210,7 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
         return None
-    from ..play.experience import past_uses
-
-    document = relocated(track.scenario, data)
-    return past_uses(parse_scenario(document, "run.json"), config.experience, engine, keep=keep)
+    return past_uses(parse_scenario(relocated(track.scenario, data), "run.json"), config.experience, engine, keep=keep)
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
@@ -298,14 +226,12 @@ def _plans_from_experience(track: TrackConfig) -> bool:
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
     if experience is None or not _plans_from_experience(track):
         return {}
-    from ..play.experience import ExperienceSettings, describe_experience
-
     chosen = config.experience or ExperienceSettings()
-    figures = describe_experience(experience)
-    return {"experience": {"explorer": chosen.explorer, "remembered": chosen.remembered, **figures}}
+    about = {"explorer": chosen.explorer, "remembered": chosen.remembered}
+    return {"experience": {**about, **describe_experience(experience)}}
 
 
-def _finish_episodes(
+def finish_episodes(
     config: RunConfig,
     folder: Path,
     experience: str | None,
@@ -313,6 +239,7 @@ def _finish_episodes(
     progress: Progress | None,
     spending: Spending | None,
 ) -> list[EpisodeResult]:
+    """Play the episodes of a run that its folder lacks; returns all of them, in order."""
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
@@ -398,25 +325,20 @@ class Entries:
         return None if self._text is None else Experience.from_jsonl(self._text)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config, place, entry = self.config, self.config.track(track), entry_of(name, track)
         with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
-            return self._make(track, name, condition)
-
-    def _make(self, track: str, name: str, condition: int) -> RolloutContext:
-        config = self.config
-        place = config.track(track)
-        entry = entry_of(name, track)
-        model: str | LanguageModel = self._model or config.model
-        if self._journal is not None:
-            model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
-        agent = make_agent(
-            name,
-            place.env if place.env in entry.env_ids else entry.env_id,
-            model=model,
-            experience=self._experience if entry.needs_experience else None,
-            search=SearchSettings.chosen(config.search, name.partition("+")[0]),
-            btp=BtpSettings(**config.btp) if config.btp else None,
-        )
-        return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+            model: str | LanguageModel = self._model or config.model
+            if self._journal is not None:
+                model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
+            agent = make_agent(
+                name,
+                place.env if place.env in entry.env_ids else entry.env_id,
+                model=model,
+                experience=self._experience if entry.needs_experience else None,
+                search=SearchSettings.chosen(config.search, name.partition("+")[0]),
+                btp=BtpSettings(**config.btp) if config.btp else None,
+            )
+            return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
 
 
 def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:

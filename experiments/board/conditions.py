@@ -3,15 +3,16 @@
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from ...simulators.errors import UnknownName
 from ...simulators.ledger import RESOURCES
 from ..play.metrics import GRADINGS
-from .tracks import has_own_limits
+from ..play.results import EpisodeResult
+from .tracks import has_own_limits, track_of
 
 PASS_RATE = "pass_rate_under_budget"
 _SETTING_LABELS = {
@@ -24,6 +25,8 @@ _SETTING_LABELS = {
 CALM = {"failures": 0.0, "rate_limits": 0.0, "latency": 1.0}
 """The stress of a world without faults, where it varies; see `simulators.marketplace.stress`."""
 OWN_LIMITS = "a budget of its own for each episode"
+Item = TypeVar("Item")
+Group = TypeVar("Group", bound=Hashable)
 
 
 class Condition(BaseModel):
@@ -55,6 +58,19 @@ def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any], trac
     return json.dumps([track, dict(budget), dict(settings)], sort_keys=True)
 
 
+def place_of(result: EpisodeResult) -> tuple[str, str, str]:
+    """The row of an episode, as `RowConfig.place`."""
+    return track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Group]) -> dict[Group, list[Item]]:
+    """Items by their keys, in the order of first use."""
+    found: dict[Group, list[Item]] = {}
+    for each in items:
+        found.setdefault(key(each), []).append(each)
+    return found
+
+
 def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a row of a leaderboard was played with; its document says which ones vary in its track."""
     track = row.get("track", "")
@@ -67,10 +83,18 @@ def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return condition_key(row.get("budget") or {}, settings_of(row, document), str(row.get("track", "")))
 
 
+def seeds_of(document: Mapping[str, Any], track: str | None = None) -> int:
+    """The episodes of one task in a row, of a leaderboard or of one of its tracks."""
+    return int(_of_track(document, track).get("seeds") or 1)
+
+
+def _of_track(document: Mapping[str, Any], track: str | None) -> Mapping[str, Any]:
+    return next((each for each in document.get("tracks") or () if each.get("name") == track), document)
+
+
 def currency_of(document: Mapping[str, Any], track: str | None = None) -> str:
     """The currency of a leaderboard's world, or of one of its tracks; "" where it is not stated."""
-    own = next((each for each in document.get("tracks") or () if each.get("name") == track), document)
-    scenario = own.get("scenario")
+    scenario = _of_track(document, track).get("scenario")
     return str(scenario.get("currency") or "") if isinstance(scenario, Mapping) else ""
 
 
@@ -101,11 +125,6 @@ def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
     return tuple(budget.get(name, math.inf) for name in RESOURCES)
 
 
-def ordered(conditions: Iterable[Condition]) -> list[Condition]:
-    """Conditions in the order of a leaderboard: the tightest budget first, otherwise in the given order."""
-    return sorted(conditions, key=lambda condition: budget_order(condition.budget))
-
-
 def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
     """The place of every condition of a leaderboard, by its key."""
     listed = document.get("conditions")
@@ -130,8 +149,7 @@ def ranking_metric(document: Mapping[str, Any], grading: str | None = None, trac
     chosen = grading or document.get("grading") or GRADINGS[0]
     if chosen not in GRADINGS:
         raise UnknownName("grading", chosen, GRADINGS)
-    own = next((each for each in document.get("tracks") or () if each.get("name") == track), document)
-    metric = str(own.get("ranked_by") or PASS_RATE)
+    metric = str(_of_track(document, track).get("ranked_by") or PASS_RATE)
     return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
 
 

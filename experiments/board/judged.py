@@ -15,10 +15,9 @@ from ..play.judging.verdicts import PROMPT_DIGEST, VOID, ModelJudge, Recording, 
 from ..play.metrics import JUDGE_FIGURES
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_trajectory
-from .conditions import condition_key
+from .conditions import place_of
 from .run_config import RunConfig
 from .run_log import trajectory_path
-from .tracks import track_of
 
 VERDICTS = "verdicts.jsonl"
 
@@ -71,27 +70,20 @@ def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator
         header = next(lines, "")
         for number, line in enumerate(lines, 2):
             recorded = parse_trajectory(line, path, number)
-            key = _key(row.track.name, row.agent, row.condition.key, recorded.episode)
+            key = _key(row.place, recorded.episode)
             if key not in judged:
                 yield Recording(key, header, line, path, row.track.data)
 
 
-def _key(track: str, agent: str, condition: str, episode: int) -> str:
-    return f"{track} {agent} {condition} {episode}"
+def _key(place: tuple[str, str, str], episode: int) -> str:
+    return " ".join((*place, str(episode)))
 
 
 def with_verdicts(results: Iterable[EpisodeResult], verdicts: Verdicts | None) -> list[EpisodeResult]:
     """A run's results with the judge's figures, in memory alone."""
     if verdicts is None:
         return list(results)
-    return [
-        verdicts.added_to(result, _key(track_of(result.env, result.settings), result.agent, _condition(result), result.episode))
-        for result in results
-    ]
-
-
-def _condition(result: EpisodeResult) -> str:
-    return condition_key(result.budget, result.settings)
+    return [verdicts.added_to(result, _key(place_of(result), result.episode)) for result in results]
 
 
 def without_verdicts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ..play.experience import ExperienceSettings
 from ..play.files import json_text
-from .conditions import PASS_RATE, Condition, ordered
+from .conditions import PASS_RATE, Condition, budget_order, grouped
 from .run_options import MAX_SEEDS, RunOptions
 from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from .suites import suite as suite_named
@@ -150,6 +151,11 @@ class RowConfig(NamedTuple):
         """Track, agent and number of the condition: names the row within its run."""
         return self.track.name, self.agent, self.number
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The same by the key of the condition, as `conditions.place_of` an episode has it."""
+        return self.track.name, self.agent, self.condition.key
+
 
 class RunConfig(BaseModel):
     """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
@@ -181,10 +187,10 @@ class RunConfig(BaseModel):
 
     def track(self, name: str) -> TrackConfig:
         """A track by name; raises UnknownName where the run has none of it."""
-        found = next((track for track in self.tracks if track.name == name), None)
-        if found is None:
-            raise UnknownName("track of the run", name, [track.name for track in self.tracks])
-        return found
+        for track in self.tracks:
+            if track.name == name:
+                return track
+        raise UnknownName("track of the run", name, [track.name for track in self.tracks])
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -210,11 +216,8 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
     asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
     asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
     chosen = suite_named(asked.suite)
-    tracks: list[TrackConfig] = []
-    for world, names in _worlds(chosen, asked):
-        tracks += _tracks_of(chosen, world, names, asked)
-    place = {name: number for number, name in enumerate(TRACKS)}
-    tracks.sort(key=lambda track: place[track.name])
+    tracks = [track for world, names in _worlds(chosen, asked) for track in _tracks_of(chosen, world, names, asked)]
+    tracks.sort(key=lambda track: list(TRACKS).index(track.name))
     if len({track.name for track in tracks}) < len(tracks):
         raise ConfigError("--suite", f"{asked.suite} plays a track twice")
     plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
@@ -256,10 +259,8 @@ def entry_of(name: str, track: str) -> AgentEntry:
             raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
         return found
     for view in views:
-        try:
+        with suppress(UnknownName):
             return find_agent(name, view)
-        except UnknownName:
-            continue
     return find_agent(name, views[0])
 
 
@@ -304,11 +305,9 @@ def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
     read_agent_name(name)
     found = []
     for track in world.tracks:
-        try:
+        with suppress(UnknownName):
             entry_of(name, track)
-        except UnknownName:
-            continue
-        found.append(track)
+            found.append(track)
     return found
 
 
@@ -334,11 +333,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
             settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
     budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
     limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
-    by_track: dict[str, list[str]] = {}
-    for name in agents:
-        by_track.setdefault(_tracks_with(world, name)[0], []).append(name)
     tracks = []
-    for track, names in by_track.items():
+    for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
         env_id = TRACKS[track].views[0]
         conditions = []
         document: dict[str, Any] | None = None
@@ -361,7 +357,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
                 scenario=document,
                 digest=kind.world_digest(document),
                 agents=tuple(names),
-                conditions=tuple(ordered(conditions)),
+                conditions=tuple(sorted(conditions, key=lambda each: budget_order(each.budget))),
                 split=asked.split,
                 seeds=seeds,
                 ranked_by=world.ranked_by,

@@ -5,7 +5,7 @@ lines after a crash are dropped and their episodes played again, so a run that w
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,9 +14,8 @@ from ...simulators.errors import DataError
 from ..play.files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 from ..play.results import EpisodeResult
 from ..play.trajectories.format import parse_header, parse_trajectory
-from .conditions import condition_key
+from .conditions import grouped, place_of
 from .run_config import RowConfig, RunConfig
-from .tracks import track_of
 
 Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
 FOLDER = "trajectories"
@@ -37,30 +36,25 @@ class RunLog:
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES
         rows = list(config.rows())
-        self._keys = {(row.track.name, row.agent, row.condition.key): row.key for row in rows}
+        self._keys = {row.place: row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
-        self.found: dict[Key, EpisodeResult] = {}
-        self._results: LineFile | None = None
-        self._trajectories: LineFile | None = None
-        self._load()
+        self.found = self._load()
         for track in config.tracks:
             make_folder(folder / FOLDER / track.name)
-        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
+        self._write(self.found.values())
+        self._results = LineFile(self._path)
+        self._trajectories: LineFile | None = None
 
     def __enter__(self) -> "RunLog":
-        self._results = LineFile(self._path)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        stores = self._results, self._trajectories
-        self._results = self._trajectories = None
-        for store in stores:
-            if store is not None:
-                store.close()
+        self._results.close()
+        if self._trajectories is not None:
+            self._trajectories.close()
 
     def add(self, played: EpisodeOutput) -> None:
         """Append an episode to the files; raises DataError where that fails, and leaves them as they were."""
-        assert self._results is not None
         key = self._key(played.result)
         store = None
         if played.line is not None:
@@ -75,7 +69,7 @@ class RunLog:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Put everything in order: by track, agent, condition and episode, whatever the order in which they ended."""
+        """Close the files and put everything in order: by track, agent, condition and episode, however they ended."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
@@ -83,12 +77,14 @@ class RunLog:
                 sync(path)  # before the table says that they are there
         order = {key: place for place, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
-        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
+        self._write(results)
         return results
 
+    def _write(self, results: Iterable[EpisodeResult]) -> None:
+        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
+
     def _key(self, result: EpisodeResult) -> Key:
-        row = track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
-        return (*self._keys[row], result.episode)
+        return (*self._keys[place_of(result)], result.episode)
 
     def _open(self, path: Path, header: str) -> LineFile:
         if self._trajectories is None or self._trajectories.path != path:
@@ -99,7 +95,7 @@ class RunLog:
                 self._trajectories.append(header)
         return self._trajectories
 
-    def _load(self) -> None:
+    def _load(self) -> dict[Key, EpisodeResult]:
         results: dict[Key, EpisodeResult] = {}
         for number, line in enumerate(iter_lines(self._path) if self._path.exists() else (), 1):
             try:
@@ -108,13 +104,10 @@ class RunLog:
             except (DataError, KeyError) as error:
                 problem = "belongs to no condition of this run" if isinstance(error, KeyError) else str(error)
                 raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
-        wanted: dict[tuple[str, str, int], set[int]] = {}
-        for key in results:
-            wanted.setdefault(key[:3], set()).add(key[3])
-        recorded = {place: _keep(path, wanted.get(place, set())) for place, path in self._files.items() if path.exists()}
-        self.found = {
-            key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], frozenset())
-        }
+        wanted = grouped(results, lambda key: key[:3])
+        there = {row: path for row, path in self._files.items() if path.exists()}
+        recorded = {row: _keep(path, {key[3] for key in wanted.get(row, ())}) for row, path in there.items()}
+        return {key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], ())}
 
 
 def read_episodes(folder: Path) -> Iterator[EpisodeResult]:
@@ -134,14 +127,10 @@ def trajectory_path(row: RowConfig) -> str:
 
 def track_file(track: str, agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
     """The same by what names the row: `trajectories/text/react+btp.price=10.jsonl`."""
-    return "/".join([FOLDER, *([track] if track else []), file_name(agent, budget, settings)])
-
-
-def file_name(agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The name of the trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
     limits = [f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items()]
     limits += [f"{name}={quote(str(value), safe='')}" for name, value in settings.items()]
-    return f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
+    name = f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
+    return "/".join(filter(None, (FOLDER, track, name)))
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:

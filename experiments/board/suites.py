@@ -78,20 +78,6 @@ class Suite:
     worlds: tuple[SuiteWorld, ...]  # what is played; each of its tracks is ranked by itself
 
 
-_WHO_PAYS_TWICE = SuiteWorld(
-    _BLIND_AND_CAREFUL,
-    "price=40",
-    160,
-    seeds=4,
-    scenario="marketplace-writes",
-    env=NUMERIC,
-    tracks=("writes",),
-    settings=_ENFORCED,
-    vary={"scenario": ("marketplace-writes",)},
-)
-"""Its rows name their world, since the track `numbers` has the same view."""
-
-
 def _sessions(*agents: str, episodes: int) -> SuiteWorld:
     return SuiteWorld(
         agents,
@@ -107,167 +93,156 @@ def _with_every_access(*strategies: str) -> list[str]:
     return [f"{strategy}{access}" for strategy in strategies for access in ("", "+btp", "+ecoact")]
 
 
+def _suite(name: str, description: str, *worlds: SuiteWorld) -> Suite:
+    return Suite(name, description, worlds)
+
+
 _ALL = (
-    Suite(
+    _suite(
         "quick",
         "the default: every system beside its plain form in six tracks, one decision a step with numbers, no real model",
-        (
-            SuiteWorld(
-                (
-                    *_with_every_access(*_STRATEGIES), "toolplanner", "random", "cheapest", "greedy",
-                    "zoo:ppo", "zoo:lagrangian", "oracle-informed", "oracle",
-                ),
-                "price=15,30,60",
-                160,
-                seeds=4,
-                scenario="marketplace",
-                prices="gpt-4o-2024-05-13",
-                settings=_ENFORCED,
+        SuiteWorld(
+            (
+                *_with_every_access(*_STRATEGIES), "toolplanner", "random", "cheapest", "greedy",
+                "zoo:ppo", "zoo:lagrangian", "oracle-informed", "oracle",
             ),
-            SuiteWorld(
-                ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"),
-                episodes=120,
-                **_VISION,
-            ),
-            SuiteWorld(
-                ("deer", "deer-rule", "zoo:deer"),
-                "price=20",
-                400,
-                scenario="decision",
-                env=DECISION,
-                tracks=("decisions",),
-                settings={ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
-            ),
-            _WHO_PAYS_TWICE,
-            _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions", "informed-paced", episodes=60),
+            "price=15,30,60",
+            160,
+            seeds=4,
+            scenario="marketplace",
+            prices="gpt-4o-2024-05-13",
+            settings=_ENFORCED,
         ),
+        SuiteWorld(
+            ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"), episodes=120, **_VISION
+        ),
+        SuiteWorld(
+            ("deer", "deer-rule", "zoo:deer"),
+            "price=20",
+            400,
+            scenario="decision",
+            env=DECISION,
+            tracks=("decisions",),
+            settings={ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+        ),
+        SuiteWorld(
+            _BLIND_AND_CAREFUL,
+            "price=40",
+            160,
+            seeds=4,
+            scenario="marketplace-writes",
+            env=NUMERIC,
+            tracks=("writes",),
+            settings=_ENFORCED,
+            vary={"scenario": ("marketplace-writes",)},  # rows name their world, since the track `numbers` has the same view
+        ),
+        _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions", "informed-paced", episodes=60),
     ),
-    Suite(
+    _suite(
         "robustness",
         "the default's agents on a grid of failures, rate limits and latencies: what faults cost (fault_robustness)",
-        (
-            SuiteWorld(
-                (*_with_every_access("react", "dfsdt", "plan-act"), "random", "cheapest", "greedy", "oracle-informed"),
-                "price=30;seconds=60",
-                60,
-                scenario="marketplace",
-                prices="gpt-4o-2024-05-13",
-                settings=_ENFORCED,
-                vary={"failures": (0.0, 1.0, 3.0), "rate_limits": (0.0, 1.0, 20.0), "latency": (1.0, 4.0)},
-            ),
+        SuiteWorld(
+            (*_with_every_access("react", "dfsdt", "plan-act"), "random", "cheapest", "greedy", "oracle-informed"),
+            "price=30;seconds=60",
+            60,
+            scenario="marketplace",
+            prices="gpt-4o-2024-05-13",
+            settings=_ENFORCED,
+            vary={"failures": (0.0, 1.0, 3.0), "rate_limits": (0.0, 1.0, 20.0), "latency": (1.0, 4.0)},
         ),
     ),
-    Suite(
+    _suite(
         "btp",
         "BTP's own protocol: ReAct and DFSDT with and without BTP under recorded budgets, with free tokens",
-        (
-            SuiteWorld(
-                ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
-                "price=10,20,40",
-                200,
-                scenario="marketplace",
-            ),
+        SuiteWorld(
+            ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
+            "price=10,20,40",
+            200,
+            scenario="marketplace",
         ),
     ),
-    Suite(
+    _suite(
         "small",
         "real language models, recorded, beside the simulated one: five candidates a task in short documents, with free tokens",
-        (
-            SuiteWorld(
-                (*_OF_A_MODEL, "random", "greedy", "oracle-informed", "oracle"),
-                "price=20",
-                100,
-                scenario="marketplace-small",
-                settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
-            ),
+        SuiteWorld(
+            (*_OF_A_MODEL, "random", "greedy", "oracle-informed", "oracle"),
+            "price=20",
+            100,
+            scenario="marketplace-small",
+            settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
         ),
     ),
-    Suite(
+    _suite(
         "small-writes",
         "real language models on tasks that write, recorded, beside the simulated one, in short documents, with free tokens",
-        (
-            SuiteWorld(
-                (*_OF_A_MODEL, "retry", "check-then-retry", "oracle"),
-                "price=40",
-                100,
-                scenario="marketplace-writes",
-                settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
-            ),
+        SuiteWorld(
+            (*_OF_A_MODEL, "retry", "check-then-retry", "oracle"),
+            "price=40",
+            100,
+            scenario="marketplace-writes",
+            settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
         ),
     ),
-    Suite(
+    _suite(
         "writes",
         "who pays twice? Bookings, payments, refunds and tickets, where a call that timed out has happened or not",
-        (
-            SuiteWorld(
-                (
-                    *("react", "react+btp", "react+ecoact", "dfsdt", "plan-act"),
-                    *_BLIND_AND_CAREFUL,
-                ),
-                "price=40",
-                200,
-                scenario="marketplace-writes",
-                prices="gpt-4o-2024-05-13",
-                settings=_ENFORCED,
-            ),
+        SuiteWorld(
+            ("react", "react+btp", "react+ecoact", "dfsdt", "plan-act", *_BLIND_AND_CAREFUL),
+            "price=40",
+            200,
+            scenario="marketplace-writes",
+            prices="gpt-4o-2024-05-13",
+            settings=_ENFORCED,
         ),
     ),
-    Suite(
+    _suite(
         "toolbench",
         "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
-        (
-            SuiteWorld(
-                ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
-                "price=20",
-                200,
-                scenario="toolbench",
-            ),
+        SuiteWorld(
+            ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
+            "price=20",
+            200,
+            scenario="toolbench",
         ),
     ),
-    Suite(
+    _suite(
         "ecoact",
         "ReAct and DFSDT with and without registering tools by name; tokens are what costs",
-        (SuiteWorld(("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"), "price=20", 200, scenario="marketplace"),),
+        SuiteWorld(("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"), "price=20", 200, scenario="marketplace"),
     ),
-    Suite(
+    _suite(
         "deer",
         "whether a query needs a tool, and whether one fits",
-        (SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),),
+        SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),
     ),
-    Suite(
+    _suite(
         "toolplanner",
         "instructions that name categories, tools and APIs: tree search beside planning by tags",
-        (
-            SuiteWorld(
-                ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
-                "price=20",
-                400,
-                scenario="marketplace",
-                settings={**_RECORDED, TEXT: {"level": "hybrid"}},
-            ),
+        SuiteWorld(
+            ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
+            "price=20",
+            400,
+            scenario="marketplace",
+            settings={**_RECORDED, TEXT: {"level": "hybrid"}},
         ),
     ),
-    Suite(
+    _suite(
         "opencatp",
         "planners over the vision tools of OpenCATP: score, price, time and Quality of Plan",
-        (
-            SuiteWorld(
-                (
-                    "oracle", "oracle-informed", "greedy", "hydra", "hugginggpt", "few-shot", "zero-shot", "fixed-all",
-                    "fixed-none", "random",
-                ),
-                **_VISION,
+        SuiteWorld(
+            (
+                "oracle", "oracle-informed", "greedy", "hydra", "hugginggpt", "few-shot", "zero-shot", "fixed-all",
+                "fixed-none", "random",
             ),
+            **_VISION,
         ),
     ),
-    Suite(
+    _suite(
         "sessions",
         "sessions of a hundred queries under one budget: memory, pacing and exploration beside each other",
-        (
-            _sessions(
-                "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
-                "zoo:sessions", "informed-paced", episodes=300,
-            ),
+        _sessions(
+            "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
+            "zoo:sessions", "informed-paced", episodes=300,
         ),
     ),
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """Verification by replay of whatever was recorded: trajectory files, collections, leaderboard runs and submissions."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ...simulators.errors import DataError
@@ -9,17 +8,15 @@ from ..play.trajectories.verify import BROKEN, Verdict, verify_file
 from .submissions.submission import validate, validate_run
 
 
-def verify(
-    path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None, engine: Engine | None = None
-) -> Verdict:
+def verify(path: str | Path, data: str | None = None, engine: Engine | None = None) -> Verdict:
     """Replay every episode of a trajectory file, or of the folder of a collection, an ended run or a submission, and compare
     every figure; raises DataError where nothing is recorded, or what describes it cannot be read."""
     file = Path(path)
     for name, check in (("run.json", validate_run), ("manifest.json", validate)):
         if (file / name).is_file():
             try:
-                whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
+                whole = check(file, data, engine=engine)
             except BROKEN as error:
                 raise DataError(file, f"is not what a leaderboard run writes ({type(error).__name__}: {error})") from error
             return Verdict(file, whole.episodes, whole.problems)
-    return verify_file(file, data, progress, engine)
+    return verify_file(file, data, engine=engine)

@@ -1,6 +1,7 @@
 """Describe the agents of rows, a line about each, the paper that it is from, and the model that judged their answers."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ...agents.custom import is_custom
@@ -36,10 +37,8 @@ def describe(row: Mapping[str, Any]) -> str:
     if is_custom(name):
         return "a user's own agent"
     for view in track.views if track is not None else (None,):
-        try:
+        with suppress(CostGymError):
             return find_agent(name, view).summary
-        except CostGymError:
-            continue
     return ""
 
 

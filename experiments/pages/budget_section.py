@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, settings_of
+from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, ranking_metric, seeds_of, settings_of
 from ..board.rows import (
     ALONE,
     ONLY,
@@ -199,7 +199,7 @@ class _View:
         self.main, self.currency = columns_of(leaderboard)[0], currency_of(leaderboard)
         self.rate = self.main.kind == "rate"
         self.word = "passes" if self.main.key == PASS_RATE else self.main.name.lower()
-        self.seeds = int(leaderboard.get("seeds") or 1)
+        self.seeds = seeds_of(leaderboard)
         self.units = {"price": self.currency, "seconds": "s"}
         self.gradings = GRADINGS if self.main.judge else GRADINGS[:1]
         self.keys = {name: ranking_metric(leaderboard, name) for name in GRADINGS}
@@ -259,20 +259,19 @@ class _View:
 
     def _main(self, row: Row, key: str) -> list[Any]:
         """Return figure, ends of its interval as text, and where they lie."""
-        shown, ends = cell(row, key, self.main.kind), interval(row, key)
+        ends = interval(row, key)
         band = None if ends is None else [self.height.place(end) for end in ends]
-        said = f"{shown['ends'][0]} to {shown['ends'][1]}" if shown["ends"] else ""
-        return [f"{shown['value']} {'%' if self.rate else ''}".strip(), said, band]
+        return [*_said(row, key, "%" if self.rate else "", self.main.kind), band]
 
 
 def _cheap_key(grading: str) -> str:
     return REGISTRY["cost_per_success"].key_under(grading)
 
 
-def _said(row: Row, key: str, unit: str) -> list[str]:
+def _said(row: Row, key: str, unit: str, kind: str = "number") -> list[str]:
     """Write a figure with its unit, and its interval."""
-    shown = cell(row, key, "number")
-    return [f"{shown['value']} {unit}".strip(), f"{shown['ends'][0]} to {shown['ends'][1]}" if shown["ends"] else ""]
+    shown = cell(row, key, kind)
+    return [f"{shown['value']} {unit}".strip(), " to ".join(shown["ends"] or ())]
 
 
 def within(found: Sequence[Step], budget: float) -> Step | None:
@@ -320,15 +319,8 @@ def _dots(places: Sequence[Row], start: Mapping[str, Any], best: Sequence[Step],
         classes += ["named"] if number in named or "named" in each else []
         classes += ["chosen"] if now is not None and number == now.row else []
         classes += ["west"] if x is not None and x < WEST else []
-        dots.append(
-            {
-                "x": x,
-                "y": y,
-                "classes": " ".join(classes),
-                "shown": None not in (x, y) and each["world"] == start["world"],
-                "name": each["name"],
-            }
-        )
+        shown = None not in (x, y) and each["world"] == start["world"]
+        dots.append({"x": x, "y": y, "classes": " ".join(classes), "shown": shown, "name": each["name"]})
     return dots
 
 

@@ -121,9 +121,10 @@ class Estimate(NamedTuple):
     other: float
 
 
-def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) -> Markup:
-    """The shares of values above 0 up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed."""
-    with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
+def distributions(curves: Sequence[Sequence[float]], name: str) -> Markup:
+    """The shares of calls that take up to x seconds, on a logarithmic axis: the first curve is wide, the others lie over it,
+    dashed."""
+    with _chart("seconds", "share of calls", 3.9, 2.2) as (figure, axes):
         for index, values in enumerate(curves):
             shares = [(number + 1) / len(values) for number in range(len(values))]
             style = {"lw": 3.2, "alpha": 0.45} if index == 0 else {"lw": 1.3, "ls": (0, (4, 2))}
@@ -158,12 +159,8 @@ class Dot(NamedTuple):
 
 def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
     """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     names = [_short_name(dot.name) for dot in columns[0]]
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(2 * WIDTH, 0.7 + 0.27 * len(names)), layout="constrained")
+    with _figure(2 * WIDTH, 0.7 + 0.27 * len(names)) as figure:
         places = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
         for index, (axes, column, title) in enumerate(zip(places, columns, titles, strict=True)):
             colour, widest = _COLOURS[index], max(dot.high for dot in column) or 1.0
@@ -185,11 +182,7 @@ def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> 
 
 def panels(grid: Sequence[Sequence[Panel]]) -> str:
     """Draw line charts in rows and columns, as an SVG file of its own."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(WIDTH * len(grid[0]), HEIGHT * len(grid)), layout="constrained")
+    with _figure(WIDTH * len(grid[0]), HEIGHT * len(grid)) as figure:
         places = figure.subplots(len(grid), len(grid[0]), squeeze=False)
         for panel, axes in zip((panel for line in grid for panel in line), places.flat, strict=True):
             axes.grid(axis="y", color=_RULE, lw=0.6)
@@ -214,13 +207,9 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
 def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[str, str]) -> str:
     """Draw figures with their intervals beside others with a margin, one a line, as an SVG file of its own; what lies far
     beyond the others leaves the frame, and stands there as a number."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     low, high = (pick(row.other for row in rows) for pick in (min, max))
     edge = 2 * margin + 0.25 * (high - low)
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(2 * WIDTH, 0.9 + 0.24 * len(rows)), layout="constrained")
+    with _figure(2 * WIDTH, 0.9 + 0.24 * len(rows)) as figure:
         axes = figure.subplots()
         axes.axvline(0, color=_QUIET, lw=0.8)
         for line, row in enumerate(rows):
@@ -243,22 +232,36 @@ def beside(rows: Sequence[Estimate], x_label: str, margin: float, names: tuple[s
 
 def _file(figure: Figure) -> str:
     """Return a figure as an SVG with colours of its own, for files outside pages."""
-    store = io.StringIO()
-    figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
-    text = store.getvalue()
+    text = _saved(figure, facecolor="white")
     for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *COLOURS), strict=True):
         text = text.replace(colour, fixed)
     return text
 
 
-@contextmanager
-def _chart(x_label: str, y_label: str, width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Axes]]:
+def _saved(figure: Figure, **style: Any) -> str:
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    store = io.StringIO()
+    with mpl.rc_context(_SETTINGS):
+        figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, **style)
+    return store.getvalue()
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Figure]:
+    """An empty figure; what is drawn inside the block has the style of the pages."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+@contextmanager
+def _chart(x_label: str, y_label: str, width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Axes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with _figure(width, height) as figure:
         FigureCanvasAgg(figure)  # measures texts
         axes = figure.add_subplot()
         axes.grid(axis="y", color=_RULE, lw=0.6)
@@ -311,20 +314,16 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
 
 def _svg(figure: Figure, name: str) -> Markup:
     """Turn a figure into an element of a page, without unused identifiers, fonts or colours of its own."""
-    import matplotlib as mpl
-
-    store = io.StringIO()
-    with mpl.rc_context(_SETTINGS):
-        figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    drawn = _saved(figure, transparent=True)
     ElementTree.register_namespace("", _SVG[1:-1])
     ElementTree.register_namespace("xlink", _XLINK[1:].partition("}")[0])
-    root = ElementTree.fromstring(store.getvalue())
+    root = ElementTree.fromstring(drawn)
     # matplotlib gives an id to everything; only those that something refers to are needed
-    referred = set(re.findall(r"url\(#([^)]+)\)", store.getvalue())) | {
+    referred = set(re.findall(r"url\(#([^)]+)\)", drawn)) | {
         node.attrib[_XLINK][1:] for node in root.iter() if _XLINK in node.attrib
     }
     # made from the content: charts of one page do not collide, and the same chart has the same bytes
-    own = "c" + hashlib.blake2b(f"{name}\n{store.getvalue()}".encode(), digest_size=4).hexdigest() + "-"
+    own = "c" + hashlib.blake2b(f"{name}\n{drawn}".encode(), digest_size=4).hexdigest() + "-"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{_SVG}metadata", f"{_SVG}style"):

@@ -142,12 +142,12 @@ MAX_SUGGESTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReport:
-    """A recorded episode as text and chart; with the environment that stands in it, an OpenCATP episode has images."""
+    """A recorded episode as text and chart, with the environment that stands in it: an OpenCATP episode has images."""
 
     name: str
     text: str
     chart: Chart  # its calls in time
-    world: BaseEnv[Any, Any] | None = None
+    world: BaseEnv[Any, Any]
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
@@ -159,8 +159,7 @@ class EpisodeReport:
 
     def html(self) -> str:
         """Return chart, images and text as a page that needs nothing else."""
-        images = "" if self.world is None else images_section(self.world)
-        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH, images)
+        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH, images_section(self.world))
 
 
 def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:

@@ -22,6 +22,7 @@ from ..board.conditions import (
     rank_rows,
     ranking_metric,
     row_key,
+    seeds_of,
     settings_of,
     shown_first,
 )
@@ -43,7 +44,7 @@ from ..board.rows import (
     reasons,
     shown_name,
 )
-from ..board.tracks import TRACKS, track_documents, track_files
+from ..board.tracks import TRACKS, track_document, track_documents, track_files
 from ..play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from ..play.metrics import GRADINGS
 from .agent_notes import describe, judge_note, papers_behind
@@ -51,7 +52,7 @@ from .budget_section import budget_section
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .sections import plan_figures, reliability_section, robustness_section, writes_section
-from .table import ALWAYS_SHOWN
+from .table import ALWAYS_SHOWN, grading_of
 
 SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
     plan_figures,
@@ -63,7 +64,6 @@ SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
 """What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
-_GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _EXPLAINED = (
     ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
@@ -135,12 +135,10 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     context = context or PageContext()
     files, views = track_files(leaderboard), track_documents(leaderboard)
-    leaderboard = next((view for view in views if view.get("track") == track), views[0])
+    leaderboard = track_document(leaderboard, track)
     here = str(leaderboard.get("track", ""))
     title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
-    grading = leaderboard.get("grading")
-    if grading not in GRADINGS:
-        grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
+    grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
     rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
     scenario = leaderboard.get("scenario")
@@ -174,9 +172,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         condition_title="Budget" if all(not settings_of(row, leaderboard) for row in rows) else "Condition",
         condition_choices=_condition_choices(groups, leaderboard),
         grading_choices=[
-            {"value": name, "label": _GRADING_TITLES[name], "checked": name == grading}
-            for name in gradings
-            if len(gradings) > 1
+            {"value": name, "label": name.capitalize(), "checked": name == grading} for name in gradings if len(gradings) > 1
         ],
         ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
         heads=_heads(columns, currency),
@@ -221,7 +217,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
     found: Ranks = {}
     place = itertools.count()
-    metric, seeds = ranking_metric(leaderboard, grading), int(leaderboard.get("seeds") or 1)
+    metric, seeds = ranking_metric(leaderboard, grading), seeds_of(leaderboard)
     for group in by_condition(rows, leaderboard, grading):
         for kind, block in blocks(group):
             ranked = [row for row in block if is_ranked(row)]
@@ -336,22 +332,19 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _heads(columns: Sequence[Metric], currency: str) -> list[dict[str, str]]:
-    def head(key: str, title: str, classes: str, shown: str, first: str = "up", meaning: str = "") -> dict[str, str]:
-        return {"key": key, "title": title, "classes": classes, "shown": shown, "first": first, "meaning": meaning}
-
     found = [
-        head("rank", "Rank", "rank", "#"),
-        head("agent", "Agent", "agent", "Agent"),
-        head("condition", "Condition", "limits", "Condition"),
+        ("rank", "Rank", "rank", "#", "up", ""),
+        ("agent", "Agent", "agent", "Agent", "up", ""),
+        ("condition", "Condition", "limits", "Condition", "up", ""),
     ]
     for place, metric in enumerate(columns):
         first = "down" if metric.higher_is_better else "up"
-        found.append(head(metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
-    return found
+        found.append((metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
+    names = ("key", "title", "classes", "shown", "first", "meaning")
+    return [dict(zip(names, head, strict=True)) for head in found]
 
 
 def _classes(place: int) -> str:
-    """Return the classes of a column's cells."""
     return "figure main" if place == 0 else "figure" if place < COLUMNS else "figure more"
 
 

@@ -83,10 +83,10 @@ def series(lines: Sequence[Line]) -> list[Series]:
     return found
 
 
-def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
-    """Draw a run's learning curves, or only those named, as HTML: a `<div class="curves">` with a `<figure>` each, for the
+def curve_figures(run: str | Path, most: int | None = None) -> Markup:
+    """Draw a run's learning curves, at most so many, as HTML: a `<div class="curves">` with a `<figure>` each, for the
     rules of `curves.css`. Raises DataError if there is no curve, or it cannot be read."""
-    wanted = [each for each in series(read_curve(run)) if only is None or each.name in only]
+    wanted = series(read_curve(run))[:most]
     return part("curve-figures.html", figures=[_figure(each) for each in wanted]) if wanted else Markup("")
 
 
@@ -95,22 +95,15 @@ def has_curve(run: str | Path) -> bool:
     return (Path(run) / CURVE).is_file()
 
 
-def agents_run(agent: str) -> Path | None:
-    """Return the run folder behind an agent's name (``sb3:runs/x``), if it is there and has a learning curve."""
-    if ":" not in agent or agent.endswith(":"):
-        return None
-    folder = run_folder(agent)
-    return folder if has_curve(folder) else None
-
-
 def curves_of_agent(row: Mapping[str, Any]) -> Markup:
     """Draw how the agent of a leaderboard's row learnt, as `curve_figures` does; empty where it has no curve that can be read
     here, or the row was handed in: a submission's paths are those of another machine."""
-    if "submission" in row:
+    agent = str(row.get("agent"))
+    if "submission" in row or ":" not in agent or agent.endswith(":"):
         return Markup("")
     try:
-        run = agents_run(str(row.get("agent")))
-        return Markup("") if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MAX_FIGURES]])
+        run = run_folder(agent)
+        return curve_figures(run, MAX_FIGURES) if has_curve(run) else Markup("")
     except (DataError, OSError, ValueError):
         return Markup("")  # results are shown whatever became of the training run
 
@@ -224,7 +217,6 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 
 def _facts(run: Path) -> list[tuple[str, Any]]:
-    """Return the run's own description."""
     try:
         document: Any = json.loads((run / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

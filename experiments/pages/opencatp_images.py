@@ -7,7 +7,7 @@ and with the networks that it was built from; where one of them is not at hand, 
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
+from ...agents.networks import torch_threads
 from ...envs.base import BaseEnv
 from ...simulators.errors import MissingExtra, require
 from ...simulators.opencatp.backends.base import RESTORERS, run_images
@@ -70,7 +71,7 @@ class SceneImages:
 
     def __init__(self) -> None:
         self._images: dict[str, dict[str, Pixels]] = {}
-        self._clean: dict[tuple[int, int], Scene] = {}
+        self.scene = lru_cache(maxsize=None)(make_scene)
 
     def of(self, world: BaseEnv[Any, Any]) -> Artefacts | None:
         """Return what the present episode of a world shows; None for a world without images."""
@@ -83,20 +84,12 @@ class SceneImages:
             scene: {key: _png(image) for key, image in sorted(images.items())} for scene, images in sorted(self._images.items())
         }
 
-    def scene(self, seed: int, sample: int) -> Scene:
-        """Return the scene of a sample."""
-        found = self._clean.get((seed, sample))
-        if found is None:
-            found = self._clean[seed, sample] = make_scene(seed, sample)
-        return found
-
     def keep(self, scene: str, key: str, image: Pixels) -> str:
         """Keep an image under its scene and key; return the key."""
         self._images.setdefault(scene, {}).setdefault(key, image)
         return key
 
     def kept(self, scene: str, key: str) -> Pixels | None:
-        """Return an image that was kept."""
         return self._images.get(scene, {}).get(key)
 
     @cached_property
@@ -180,7 +173,8 @@ class _Episode:
         elif images.networks is None:
             self._note = NO_TORCH
         elif before is not None:
-            return images.keep(self._name, key, _run(images.networks, chain[-1], before))
+            with torch_threads(1):  # several would wait for each other longer than they work
+                return images.keep(self._name, key, run_images(images.networks, chain[-1], before[None])[0])
         return ""
 
     def _answer(self, scene: Scene | None, plan: Plan | None, want: Output, given: Artefact | None) -> Answer:
@@ -200,18 +194,6 @@ def images_section(world: BaseEnv[Any, Any]) -> Markup:
     if found is None:
         return Markup("")
     return part("episode-images.html", images=images.encoded().get(found.scene, {}), **found._asdict())
-
-
-def _run(networks: TinyBackend, tool: str, image: Pixels) -> Pixels:
-    """Run a restorer on one image, on one thread: several would wait for each other longer than they work."""
-    torch = require("torch", "vision")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        made: Pixels = run_images(networks, tool, image[None])[0]
-    finally:
-        torch.set_num_threads(threads)
-    return made
 
 
 def _png(image: Pixels) -> str:

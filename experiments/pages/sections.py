@@ -12,6 +12,7 @@ from ..board.conditions import (
     by_condition,
     condition_label,
     currency_of,
+    grouped,
     ranking_metric,
     shown_first,
 )
@@ -31,22 +32,13 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
     if not rows or all(len(each) < 2 for each in levels.values()):
         return Markup("")
     metric = ranking_metric(track)
-    budgets = list(dict.fromkeys(tuple(sorted((row.get("budget") or {}).items())) for row in rows))
+    by_budget = grouped(rows, lambda row: tuple(sorted((row.get("budget") or {}).items())))
     blocks: list[dict[str, Any]] = []
-    for budget in budgets:
-        own = [row for row in rows if tuple(sorted((row.get("budget") or {}).items())) == budget]
-        agents = list(dict.fromkeys((str(row.get("agent")), str(row.get("model") or "")) for row in own))
-        found = [[row for row in own if (str(row.get("agent")), str(row.get("model") or "")) == agent] for agent in agents]
-        blocks.append(
-            {
-                "budget": budget_label(dict(budget), currency_of(track)) if len(budgets) > 1 else "",
-                "agents": sorted(
-                    (_agent(each, levels, metric, track) for each in found),
-                    key=lambda agent: float(agent["kept"]),
-                    reverse=True,
-                ),
-            }
-        )
+    for budget, own in by_budget.items():
+        of_agent = grouped(own, lambda row: (str(row.get("agent")), str(row.get("model") or ""))).values()
+        agents = [_agent(each, levels, metric, track) for each in of_agent]
+        label = budget_label(dict(budget), currency_of(track)) if len(by_budget) > 1 else ""
+        blocks.append({"budget": label, "agents": sorted(agents, key=lambda agent: -agent["kept"])})
     columns = [*({"title": _level(name, levels[name][-1])} for name in CALM if len(levels[name]) > 1), {"title": "All of them"}]
     return part(
         "robustness.html",
@@ -146,8 +138,7 @@ def writes_section(track: Mapping[str, Any]) -> Markup:
         return Markup("")
     currency = plain(currency_of(track))
     blocks = []
-    for label in dict.fromkeys(condition_label(row, track) for row in rows):
-        own = [row for row in rows if condition_label(row, track) == label]
+    for label, own in grouped(rows, lambda row: condition_label(row, track)).items():
         own.sort(key=lambda row: (-(figure(row, LOST) or 0.0), figure(row, PASS_RATE) or 0.0))
         blocks.append({"label": label, "sentence": _sentence(own, currency), "chart": _chart(own, currency, label)})
     return part("writes.html", blocks=blocks)
@@ -243,10 +234,10 @@ def _quality_by_level(rows: Sequence[Row], colours: Mapping[str, int], title: st
 
 def _sweep(rows: Sequence[Row], alphas: Sequence[float], colours: Mapping[str, int], title: str) -> dict[str, Any]:
     series = []
-    for agent in dict.fromkeys(row["agent"] for row in rows):
-        if own := sorted((row for row in rows if row["agent"] == agent), key=lambda row: float(row["alpha"])):
-            xs, ys = [row["alpha"] for row in own], [row["quality_of_plan"] for row in own]
-            series.append(Series(_marked(own[0]), xs, ys, colours[agent]))
+    for agent, own in grouped(rows, lambda row: str(row["agent"])).items():
+        own.sort(key=lambda row: float(row["alpha"]))
+        xs, ys = [row["alpha"] for row in own], [row["quality_of_plan"] for row in own]
+        series.append(Series(_marked(own[0]), xs, ys, colours[agent]))
     name = f"{title}: plan score over α, one line a planner"
     return {
         "title": "Plan score over α, the weight of the task score",

@@ -17,6 +17,7 @@ from ..board.conditions import (
     condition_label,
     currency_of,
     ranking_metric,
+    seeds_of,
     shown_first,
 )
 from ..board.rows import (
@@ -76,7 +77,7 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
     parts = []
     for track in track_documents(leaderboard):
         rows = track.get("rows") or []
-        grading = _grading(rows)
+        grading = grading_of(rows)
         columns = _fitting(track, rows, grading, 0, UNLIMITED if wide else 0) if rows else []
         for group in by_condition(rows, track, grading):
             title = ", ".join(
@@ -95,7 +96,7 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
 def found(track: Mapping[str, Any]) -> str:
     """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
     Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others."""
-    grading = _grading(track.get("rows") or [])
+    grading = grading_of(track.get("rows") or [])
     groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
     if not groups:
         return ""
@@ -105,7 +106,7 @@ def found(track: Mapping[str, Any]) -> str:
     value, ends = figure(leader, key), interval(leader, key)
     span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
     price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
-    alike = as_good(leader, others, key, int(track.get("seeds") or 1))
+    alike = as_good(leader, others, key, seeds_of(track))
     rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
     said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
     return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
@@ -131,7 +132,7 @@ def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = F
     """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
     bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
     rows = leaderboard.get("rows") or []
-    grading = _grading(rows)
+    grading = grading_of(rows)
     if said := found(leaderboard):
         console.print(Text(said))
     console.print(_about(leaderboard, rows, grading))
@@ -213,7 +214,8 @@ def _cells(
             yield str(next(ranks)) if is_ranked(row) else "–", row, cells
 
 
-def _grading(rows: Sequence[Row]) -> str:
+def grading_of(rows: Sequence[Row]) -> str:
+    """The grading of a leaderboard's rows."""
     return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
 
 

@@ -148,7 +148,7 @@ def _charts(name: str, reproduced: Mapping[str, Any], found: Calibration) -> lis
     charts = []
     curves = [_seconds(chains) for chains in (found.logged.get(name, ()), found.simulated.get(name, ()))]
     if all(len(curve) > 1 for curve in curves):
-        chart = distributions(curves, f"{name}: durations in the log and in the world", "seconds")
+        chart = distributions(curves, f"{name}: durations in the log and in the world")
         charts.append({"title": "Durations of calls that worked", "chart": chart})
     shares = [
         Estimate(FIGURES[figure], value["log"], value["ci95"][0], value["ci95"][1], value["world"])

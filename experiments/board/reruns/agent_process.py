@@ -33,7 +33,6 @@ class Remote:
         """Nothing to do here, either."""
 
     def complete(self, messages: Sequence[Any], functions: Sequence[Any], purpose: str = ACT) -> Any:
-        """A language model's reply."""
         offered = [{"name": f.name, "description": f.description, "parameters": dict(f.parameters)} for f in functions]
         return self._ask("complete", [[message_document(m) for m in messages], offered, purpose])
 

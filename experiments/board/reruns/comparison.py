@@ -3,16 +3,16 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....envs.base import WORLD
 from ...play.results import EpisodeResult
-from ..conditions import PASS_RATE, Condition, condition_key
+from ..conditions import PASS_RATE, Condition, condition_key, grouped
 from ..rows import BY_EPISODE
 from ..run_config import RunConfig, TrackConfig
-from ..submissions.alarms import Signs
+from ..submissions.alarms import Played
 from ..tracks import charges_tokens, track_of
 from .configuration import pooled, unpublished_tracks, without_world
 from .equivalence import LEVEL, OTHER_WORLD_SD, WORLD_SD, Z95, Gap, WorldSide, gap_of, tail, tasks_needed, tidy, too_few
@@ -21,13 +21,6 @@ from .references import REFERENCES, columns, play_references, value_of
 RERUN = "rerun"  # `verified` of a row whose figures are from its agent's run on secret seeds; also the folder that holds it
 SHARES = frozenset({PASS_RATE, "value_share"})  # figures that rank and lie between 0 and 1
 LEAD_TRACKS = frozenset({"text", "numbers"})  # agents choose among tools there; an honest lead does not vary between worlds
-
-
-class Played(NamedTuple):
-    """An episode, and what it shows of its agent."""
-
-    result: EpisodeResult
-    signs: Signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,18 @@ class RerunRow:
         """The agent and its condition."""
         return self.agent, condition_key(self.budget, self.settings, self.track)
 
-    def ranked(self) -> dict[str, Any]:
+    def on_board(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The submission's row with the figures of its rerun, which rank it."""
+        kept = {name: row[name] for name in ("agent", "submission", "verified", "alarms") if name in row}
+        changed = {**self._ranked(), **kept, RERUN: self.document()}
+        if self.unpublished and self.sandboxed:
+            changed["verified"] = RERUN
+        if not self.agrees:
+            said = f"the claim falls in the rerun: {self.said()} (by chance, in one honest submission of 50 at most)"
+            changed["alarms"] = [*(row.get("alarms") or ()), said]
+        return changed
+
+    def _ranked(self) -> dict[str, Any]:
         """The row as the rerun derives it, with the figure that ranks as it comes to in the claim's world."""
         # its episodes have luck of their own, so no other row can be paired with them
         figures = {name: value for name, value in self.figures.items() if name != BY_EPISODE}
@@ -164,10 +168,9 @@ def _compared(
 ) -> RerunRow:
     """A row of the comparison: the agent's episodes in the claim's world and in those of the rerun, and the references'."""
     metric = track.ranked_by
-    worlds: dict[int, list[EpisodeResult]] = {}
-    for played in sides[1]:
-        worlds.setdefault(int(played.result.settings.get(WORLD, 0)), []).append(played.result)
-    groups = [[played.result for played in sides[0]], *(worlds[number] for number in sorted(worlds))]
+    claimed, again = ([played.result for played in side] for side in sides)
+    worlds = grouped(again, _world)
+    groups = [claimed, *(worlds[number] for number in sorted(worlds))]
     views = [
         WorldSide(
             np.array([value_of(result, metric) for result in group]),
@@ -190,6 +193,10 @@ def _compared(
     own = tasks * (gap.error**2 / (1.0 + 1.0 / len(worlds)) - between**2)
     needed = tasks_needed(own, between, len(worlds), metric in SHARES) if math.isfinite(own) else None
     return RerunRow(*about, *means, gap, len(worlds), beside, tasks, needed, unpublished=unpublished)
+
+
+def _world(result: EpisodeResult) -> int:
+    return int(result.settings.get(WORLD, 0))
 
 
 def _mean(values: np.ndarray[Any, Any]) -> float:
@@ -216,11 +223,9 @@ def _leads(
 
 def _lead(played: Sequence[Played], seeds: int) -> tuple[float, float]:
     """The mean lead of the chosen tools and its variance; episodes of one task count as one cluster. NaN for fewer than two."""
-    clusters: dict[tuple[int, int], list[Signs]] = {}
-    for each in played:
-        place = int(each.result.settings.get(WORLD, 0)), each.result.episode // seeds
-        clusters.setdefault(place, []).append(each.signs)
-    sums = [(sum(s.lead for s in signs), sum(s.choices for s in signs)) for _, signs in sorted(clusters.items())]
+    clusters = grouped(played, lambda each: (_world(each.result), each.result.episode // seeds))
+    ordered = [[each.signs for each in clusters[place]] for place in sorted(clusters)]
+    sums = [(sum(s.lead for s in signs), sum(s.choices for s in signs)) for signs in ordered]
     sums = [(lead, choices) for lead, choices in sums if choices]
     count = sum(choices for _, choices in sums)
     if len(sums) < 2:
@@ -232,31 +237,10 @@ def _lead(played: Sequence[Played], seeds: int) -> tuple[float, float]:
 
 def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
     """Sort episodes by agent and condition, as `RerunRow.key` has them."""
-    found: dict[tuple[str, str], list[Played]] = {}
-    for each in played:
+
+    def key(each: Played) -> tuple[str, str]:
         result = each.result
         track = track_of(result.env, result.settings)
-        key = result.agent, condition_key(result.budget, without_world(result.settings), track)
-        found.setdefault(key, []).append(each)
-    return found
+        return result.agent, condition_key(result.budget, without_world(result.settings), track)
 
-
-def with_reruns(
-    rows: Sequence[Mapping[str, Any]], reran: Sequence[RerunRow], keys: Sequence[tuple[str, str]]
-) -> list[dict[str, Any]]:
-    """Rows of a submission, those that were run again (by `RerunRow.key`) with the figures of their rerun, which rank them."""
-    by_key = {each.key: each for each in reran}
-    found = []
-    for row, key in zip(rows, keys, strict=True):
-        each = by_key.get(key)
-        changed = dict(row)
-        if each is not None:
-            kept = {name: row[name] for name in ("agent", "submission", "verified", "alarms") if name in row}
-            changed = {**each.ranked(), **kept, RERUN: each.document()}
-            if each.unpublished and each.sandboxed:
-                changed["verified"] = RERUN
-            if not each.agrees:
-                said = f"the claim falls in the rerun: {each.said()} (by chance, in one honest submission of 50 at most)"
-                changed["alarms"] = [*(row.get("alarms") or ()), said]
-        found.append(changed)
-    return found
+    return grouped(played, key)

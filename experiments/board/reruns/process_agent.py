@@ -39,7 +39,6 @@ class Meter:
         self.requests = self._read = self._written = 0
 
     def add(self, reply: Reply) -> None:
-        """Count a reply."""
         self.requests += 1
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
@@ -115,12 +114,11 @@ class ProcessAgent(Agent):
         self._functions: dict[str, Function] = {}
         self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
-        command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
-        environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
+        self._command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
+        self._environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
         # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
         package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
-        environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._command, self._environment = command, environment
+        self._environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._code, self._sandbox = code, sandbox
         self._told = name, env_id, experience, search or {}, btp or {}, None if real is None else real.name
         self._counts: dict[str, int] = {}
@@ -137,11 +135,10 @@ class ProcessAgent(Agent):
     @staticmethod
     def _models_of(name: str, env_id: str, model: str, real: LanguageModel | None) -> tuple[ModelHandle, ...]:
         """The models that stay on this side; files of others are not opened here."""
-        if is_custom(name):
-            return (
-                () if track_of(env_id) == PLANS else (LanguageModelHandle(make_model(model)),)
-            )  # simulated, it reads tool worlds
-        return make_agent(name, env_id, model=real or SIMULATED).handles
+        if not is_custom(name):
+            return make_agent(name, env_id, model=real or SIMULATED).handles
+        # simulated, it reads tool worlds
+        return () if track_of(env_id) == PLANS else (LanguageModelHandle(make_model(model)),)
 
     def _start(self) -> dict[str, Any]:
         """Start the process; returns what the agent says of itself."""
@@ -208,7 +205,6 @@ class ProcessAgent(Agent):
         self._say(("observe", observation, reward, terminated, truncated, info))
 
     def close(self) -> None:
-        """End the process."""
         self._end()
         self._folder.cleanup()
 

@@ -91,18 +91,16 @@ def value_of(result: EpisodeResult, metric: str) -> float:
     return float(result.figures.get(metric, result.quality))
 
 
-def best_of(result: EpisodeResult) -> float:
-    """The plan score of the episode's optimum, which is a reference too."""
-    return result.quality + (result.regret or 0.0)
-
-
 def columns(results: list[EpisodeResult], references: list[list[EpisodeResult]], metric: str) -> NDArray[np.float64]:
-    """The references' values in some episodes, the optimum's last, (n_episodes, n_references).
+    """The references' values in some episodes, the optimum's plan score last, (n_episodes, n_references).
 
     Args:
         results: of the agent in those episodes.
         references: as `play_references` returns them for the condition.
         metric: the figure that ranks.
     """
-    rows = [[value_of(each[result.episode], metric) for each in references] + [best_of(result)] for result in results]
+    rows = [
+        [*(value_of(each[result.episode], metric) for each in references), result.quality + (result.regret or 0.0)]
+        for result in results
+    ]
     return np.array(rows, dtype=np.float64).reshape(len(results), len(references) + 1)

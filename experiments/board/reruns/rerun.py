@@ -16,18 +16,16 @@ from pathlib import Path
 
 from ....agents.custom import is_custom
 from ....simulators.errors import ConfigError, DataError
-from ...play.execution.engine import Engine
 from ...play.files import make_folder, sole_writer, write_atomically
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
 from ...play.trajectories.format import Header
 from ..board import PageMaker, check_owner, experience_text, publish, summarise_run
-from ..conditions import condition_key
+from ..conditions import grouped, place_of
 from ..run_config import RowConfig, RunConfig, entry_of
 from ..run_log import EpisodeOutput, RunLog, trajectory_path
 from ..submissions.manifest import VoidReasons, manifest_digest
 from ..submissions.validation import check_rerun, validate
-from ..tracks import track_of
 from .comparison import RerunRow
 from .configuration import PLANS, WORLDS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
@@ -42,13 +40,9 @@ def new_secret(path: Path) -> str:
     """Draw a secret into a file that must not exist; returns its commitment, to be published at once."""
     if path.exists():
         raise ConfigError("--new-secret", f"{path} exists already; a secret is used once")
-    write_atomically(path, secrets.token_hex(32) + "\n")
-    return commitment_of(path)
-
-
-def commitment_of(path: Path) -> str:
-    """The hash that commits to a secret."""
-    return commitment_of_text(read_secret(path))
+    secret = secrets.token_hex(32)
+    write_atomically(path, secret + "\n")
+    return commitment_of_text(secret)
 
 
 def rerun(
@@ -60,7 +54,6 @@ def rerun(
     episodes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     outcomes: Path | None = None,
-    engine: Engine | None = None,
     pages: PageMaker | None = None,
     sandbox: str = "auto",
     worlds: int = WORLDS,
@@ -79,7 +72,7 @@ def rerun(
     text = read_secret(secret)
     if commitment is not None and commitment_of_text(text) != commitment.strip().lower():
         raise ConfigError("--commitment", "the secret does not match the published hash")
-    verdict = validate(submission, engine=engine)
+    verdict = validate(submission)
     manifest = verdict.manifest
     if manifest is None or not verdict.verified:
         raise DataError(submission, "; ".join(verdict.problems[:3]))
@@ -90,7 +83,7 @@ def rerun(
     ended = (folder / "leaderboard.json").is_file()
     if (folder / "run.json").exists() and not ended:
         raise ConfigError("--out", f"{folder} holds an interrupted rerun, which reveals the seed; choose another folder")
-    experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
+    experience = experience_text(config, keep=False)  # a file of them would tell of the world
     with sole_writer(folder):
         with unreadable_memory(), _Spool() as outputs:
             for row in config.rows() if not ended else ():
@@ -118,7 +111,7 @@ def rerun(
             shutil.copyfile(outcomes, folder / OUTCOMES)
         write_atomically(folder / RECORD, record.to_json())
         publish(folder, summarise_run(config, again, experience), pages=pages)
-    rows, problems = check_rerun(folder, verdict, manifest.run, engine=engine)
+    rows, problems = check_rerun(folder, verdict, manifest.run)
     if problems:
         raise DataError(folder, "; ".join(problems[:3]))
     return rows
@@ -126,13 +119,9 @@ def rerun(
 
 def _voids(config: RunConfig, results: Sequence[EpisodeResult]) -> dict[str, VoidReasons]:
     """Why episodes are void, by the path of their row's file and their index."""
-    found: dict[str, VoidReasons] = {}
-    paths = {(row.track.name, row.agent, row.condition.key): trajectory_path(row) for row in config.rows()}
-    for each in results:
-        if each.void:
-            key = track_of(each.env, each.settings), each.agent, condition_key(each.budget, each.settings)
-            found.setdefault(paths[key], {})[each.episode] = each.void_reason
-    return found
+    paths = {row.place: trajectory_path(row) for row in config.rows()}
+    found = grouped((each for each in results if each.void), lambda each: paths[place_of(each)])
+    return {path: {each.episode: each.void_reason for each in voids} for path, voids in found.items()}
 
 
 class _Spool:

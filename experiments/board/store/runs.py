@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import ConfigError, DataError
-from ...play.files import iter_lines, read_json
+from ...play.files import read_json
 from ...play.metric_registry import plain
 from ...play.results import EpisodeResult
 from ...play.trajectories.verify import BROKEN
 from ..conditions import condition_key, row_key, settings_of
-from ..run_log import EPISODES, track_file
+from ..run_log import EPISODES, read_episodes, track_file
 from ..tracks import track_of
 
 
@@ -112,11 +112,7 @@ def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str
     """The run's own episodes, then those of its submissions."""
     known = {entry.id for entry in entries}
     for path in (folder / EPISODES, *sorted(folder.glob(f"submissions/*/{EPISODES}"))):
-        for number, line in enumerate(iter_lines(path), 1):
-            try:
-                result = EpisodeResult.from_json(line)
-            except DataError as error:
-                raise DataError(path, str(error), f"line {number}") from error
+        for number, result in enumerate(read_episodes(path.parent), 1):
             found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings)))
             if found not in known:
                 raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")

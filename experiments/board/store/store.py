@@ -1,30 +1,86 @@
-"""A store of results in SQLite or PostgreSQL: runs, their entries and every episode.
+"""A store of results in SQLite or PostgreSQL: runs, their entries and every episode, in the same tables.
 
 A run is saved in one transaction, and saving it again changes nothing, so any number of processes may write at once.
-Trajectories remain files: the store holds the path of their folder.
+Trajectories remain files: the store holds the path of their folder. Floats are stored in double precision, so what is read is
+what was written.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
-
-from ....simulators.errors import ConfigError, DataError, InfrastructureError
+from ....simulators.errors import ConfigError, DataError, InfrastructureError, MissingExtra
 from ...play.files import reading
 from ...play.results import EpisodeResult, outcome
 from ...play.trajectories.replay import readable
 from .runs import Run, RunEntry, entry_of, read_run
-from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+    from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+    from sqlalchemy.engine import URL, Connection, Engine, make_url
+    from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+except ModuleNotFoundError as error:
+    raise MissingExtra("sqlalchemy", "store") from error
+
+SCHEMA = 2  # version of the tables
+WAIT_S = 60.0  # how long a writer waits for another
+_LOCK = 0x636F7374  # key of PostgreSQL's advisory lock for creating the tables
+
+metadata = sa.MetaData()
+Number: sa.Double[float] = sa.Double(53)
+
+
+def _columns(kind: Any, names: str) -> list[sa.Column[Any]]:
+    """Columns of one type; those whose names end in a question mark may be null."""
+    return [sa.Column(name.rstrip("?"), kind, nullable=name.endswith("?")) for name in names.split()]
+
+
+schema = sa.Table("costgym_schema", metadata, sa.Column("version", sa.Integer, primary_key=True))
+
+runs = sa.Table(
+    "costgym_runs",
+    metadata,
+    sa.Column("run", sa.String(16), primary_key=True),
+    *_columns(sa.Text, "suite scenario split grading version folder"),
+    *_columns(sa.BigInteger, "seed"),
+    *_columns(sa.JSON, "manifest document"),
+)
+
+entries = sa.Table(
+    "costgym_entries",
+    metadata,
+    sa.Column("run", sa.ForeignKey("costgym_runs.run", ondelete="CASCADE"), primary_key=True),
+    sa.Column("entry", sa.String(16), primary_key=True),
+    *_columns(sa.Integer, "place episodes"),
+    *_columns(sa.Text, "agent model? env file"),
+    *_columns(sa.JSON, "budget"),
+    *_columns(Number, "pass_rate? pass_rate_under_budget? average_cost?"),
+    *_columns(sa.Boolean, "verified"),
+)
+
+episodes = sa.Table(
+    "costgym_episodes",
+    metadata,
+    sa.Column("run", sa.String(16), primary_key=True),
+    sa.Column("entry", sa.String(16), primary_key=True),
+    sa.Column("episode", sa.Integer, primary_key=True),
+    *_columns(sa.Text, "agent model? env scenario task"),
+    *_columns(sa.BigInteger, "seed tokens"),
+    *_columns(sa.Integer, "calls attempts"),
+    *_columns(sa.JSON, "budget errors errors_by_status settings figures"),
+    *_columns(sa.String(16), "status exceeded?"),
+    *_columns(sa.Boolean, "strict judged void verified"),
+    *_columns(Number, "share price seconds optimum_price? quality regret?"),
+    sa.ForeignKeyConstraint(["run", "entry"], ["costgym_entries.run", "costgym_entries.entry"], ondelete="CASCADE"),
+)
 BATCH = 2000  # number of rows sent at once
 _FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("void_reason", "crash", "replies")]
 """The others stand in a run's own files."""
@@ -97,8 +153,7 @@ class Store:
         with self._errors(), self._writing() as connection:
             # the run's row comes first: who writes the same run waits here and nowhere else
             self._upsert(connection, runs, ("run",), [about])
-            gone = sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept)))
-            connection.execute(gone)
+            connection.execute(sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept))))
             rows = [_entry_row(run.id, place, entry, kept[entry.id]) for place, entry in enumerate(run.entries)]
             self._upsert(connection, entries, ("run", "entry"), rows)
             place = run.id, about["scenario"], about["grading"]
@@ -122,11 +177,9 @@ class Store:
         # sorted here: databases differ in how they order texts
         return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
 
-    def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
+    def episodes(self, run: str) -> Iterator[tuple[str, EpisodeResult, bool]]:
         """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
         wanted = sa.select(episodes, entries.c.place).join(entries).where(episodes.c.run == run)
-        if entry is not None:
-            wanted = wanted.where(episodes.c.entry == entry)
         wanted = wanted.order_by(entries.c.place, episodes.c.episode)
         with self._errors(), self._reading() as connection:
             for row in connection.execution_options(yield_per=BATCH).execute(wanted).mappings():
@@ -143,11 +196,8 @@ class Store:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
         document, number = row["document"], row["run"]
         plain = [entry_of(each, document, folder) for each in document["rows"]]
-        kept = tuple(RunEntry(e.id, e.row, e.file, e.verified or (number, e.id) in verified) for e in plain)
-        opened: Callable[[], Iterator[tuple[str, EpisodeResult]]] = lambda: (  # noqa: E731
-            (entry, result) for entry, result, _ in self.episodes(number)
-        )
-        return Run(number, row["manifest"], document, folder, kept, opened)
+        kept = tuple(replace(each, verified=each.verified or (number, each.id) in verified) for each in plain)
+        return Run(number, row["manifest"], document, folder, kept, lambda: (each[:2] for each in self.episodes(number)))
 
     def _upsert(self, connection: Connection, table: sa.Table, key: Sequence[str], rows: list[dict[str, Any]]) -> None:
         """Insert rows, or replace those of the same key."""
@@ -208,3 +258,77 @@ def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult,
         row[name] = None if row[name] is None else readable(row[name])
     status = outcome(result, grading)
     return {**row, "run": run, "entry": entry, "scenario": scenario, "status": status, "verified": verified}
+
+
+def store_url(text: str) -> URL:
+    """A URL of the store: as SQLAlchemy has them; a plain path is an SQLite file, `postgresql://` goes through psycopg. Raises
+    ConfigError if it is no URL, or of a database that the store does not speak."""
+    try:
+        url = make_url(text if "://" in text else f"sqlite:///{text}")
+    except (ArgumentError, ValueError):  # the text is not shown: it may hold a password
+        raise ConfigError("--store", "expected a URL such as sqlite:///results.db or postgresql://HOST/DATABASE") from None
+    backend = url.get_backend_name()
+    if backend in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise ConfigError("--store", f"expected sqlite or postgresql, got {backend!r}")
+    return url
+
+
+def open_engine(url: URL) -> Engine:
+    """An engine whose transactions are `reading` or `writing`."""
+    if url.get_backend_name() == "postgresql":
+        try:
+            import psycopg  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise MissingExtra("psycopg", "store") from error
+        return sa.create_engine(url, connect_args={"connect_timeout": 10})
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT_S})
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions on its own
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # a writer takes its place at once: a reader that turns writer later cannot wait and would fail
+        kind = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
+        connection.exec_driver_sql(f"BEGIN {kind}")
+
+    return engine
+
+
+def use_wal(engine: Engine) -> None:
+    """Let SQLite's readers and its writer work side by side. The change itself does not wait for others, so it is retried."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            raw = engine.raw_connection()
+        except sqlite3.Error as error:  # SQLAlchemy passes it on as it is
+            raise OperationalError("connect", None, error) from error
+        try:
+            raw.cursor().execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.Error as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                kind = OperationalError if isinstance(error, sqlite3.OperationalError) else DatabaseError
+                raise kind("PRAGMA journal_mode = WAL", None, error) from error
+            time.sleep(0.05)
+        finally:
+            raw.close()
+
+
+def create_tables(connection: Connection) -> int:
+    """Make what is missing, in a transaction that writes; returns the version of what is there."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    metadata.create_all(connection)
+    found = connection.execute(sa.select(schema.c.version)).scalar()
+    if found is None:
+        connection.execute(sa.insert(schema).values(version=SCHEMA))
+        return SCHEMA
+    return int(found)

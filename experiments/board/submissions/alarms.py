@@ -19,6 +19,7 @@ from ....simulators.episode import Episode
 from ....simulators.grading import states
 from ....simulators.status import Status
 from ...play.results import EpisodeResult
+from ..conditions import grouped
 
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.CANCELLED})
@@ -63,6 +64,13 @@ class Signs(NamedTuple):
         return luck / math.sqrt(variance) if variance > 0 else 0.0
 
 
+class Played(NamedTuple):
+    """An episode, and what it shows of its agent."""
+
+    result: EpisodeResult
+    signs: Signs = Signs()
+
+
 class Foresight(NamedTuple):
     """How much better a row's episodes are than those of `oracle-informed` in the same luck. That policy knows how every tool
     behaves on average, as no agent can, but not the luck of the episode. Whoever beats it again and again knew that luck."""
@@ -74,17 +82,15 @@ class Foresight(NamedTuple):
 
 def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
     """Compare the episodes of a row with the informed policy's."""
-    of_task: dict[int, list[float]] = {}
-    for each in results:
-        if not each.void and each.episode in informed:
-            of_task.setdefault(each.episode // seeds, []).append(each.quality - informed[each.episode].quality)
-    gains, count = [math.fsum(own) for own in of_task.values()], len(of_task)
-    episodes = sum(map(len, of_task.values()))
+    known = [each for each in results if not each.void and each.episode in informed]
+    tasks = grouped(known, lambda each: each.episode // seeds).values()
+    gains = [math.fsum(each.quality - informed[each.episode].quality for each in own) for own in tasks]
+    count = len(gains)
     if count < 2:
         return Foresight(tasks=count)
     mean = math.fsum(gains) / count
     error = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (count - 1) / count)
-    return Foresight(math.fsum(gains) / episodes, mean / error if error else 0.0, count)
+    return Foresight(math.fsum(gains) / len(known), mean / error if error else 0.0, count)
 
 
 _SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"))
@@ -93,9 +99,8 @@ _SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"
 def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Signs:
     """The signs of an episode that has ended, from the environment that stands at its end."""
     better = int(result.regret is not None and result.regret < -ROUNDING)
-    task = frozenset(
-        {result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))}
-    )  # of all its samples
+    # one task of all its samples
+    task = frozenset({result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))})
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)

@@ -54,8 +54,9 @@ def _is_draft(path: str, names: Set[str]) -> bool:
     return path == LOCK or (draft is not None and draft[1] in names) or _CHANGE.fullmatch(first) is not None
 
 
-def compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequence[EpisodeResult]) -> Iterator[str]:
+def compare_lines(path: Path, results: Sequence[EpisodeResult]) -> Iterator[str]:
     """Find the first difference between a file of results and the lines that replay derives."""
+    name, wanted = path.name, [result.to_json() for result in results]
     if not path.is_file():
         yield f"{name}: is missing"
         return

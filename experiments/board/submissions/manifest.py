@@ -1,6 +1,6 @@
 """Define, read and check the manifest of a leaderboard submission.
 
-`submission.json` in this folder contains the JSON schema for use without this package.
+`submission.json` in this folder contains its JSON schema for use without this package.
 """
 
 import hashlib
@@ -105,11 +105,6 @@ class Submission(BaseModel):
         optional = {**{name: getattr(self, name) for name in names}, "release": self.run.release or ""}
         known = {name: value for name, value in optional.items() if value}
         return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": manifest_digest(self)}
-
-
-def schema() -> dict[str, Any]:
-    """Return the manifest's JSON schema, which `submission.json` also contains."""
-    return Submission.model_json_schema()
 
 
 def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:

@@ -8,6 +8,7 @@ ignored.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,11 +23,10 @@ from ...play.results import EpisodeResult
 from ...play.rollout import AgentInfo, instance_of, result_of, void_result
 from ...play.trajectories.format import Header, check_header, parse_header, parse_trajectory
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
-from ..conditions import condition_key
+from ..conditions import place_of
 from ..run_config import RowConfig, RunConfig, TrackConfig
 from ..run_log import EPISODES
-from ..tracks import track_of
-from .alarms import Signs, signs_of
+from .alarms import Played, signs_of
 from .manifest import MAX_PROBLEMS
 
 Voids = Mapping[int, EpisodeResult]  # results of a row's void episodes, by index: they have no line
@@ -63,10 +63,9 @@ class Found(NamedTuple):
     """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong."""
 
     file: int
-    result: EpisodeResult | None
+    played: Played | None
     problem: str = ""
     last: bool = False
-    signs: Signs = Signs()
 
 
 class CheckedFile:
@@ -75,8 +74,7 @@ class CheckedFile:
     def __init__(self, file: RecordedRow) -> None:
         self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
         self.problems: list[str] = []  # at most so many as are listed
-        self.results: list[EpisodeResult] = []  # of the episodes that agree
-        self.signs: list[Signs] = []  # that they show of what the agent knew
+        self.played: list[Played] = []  # the episodes that agree
 
     def object_to(self, problem: str, last: bool = False) -> None:
         """Add a problem, unless the file is closed."""
@@ -86,13 +84,10 @@ class CheckedFile:
 
     def finished(self) -> "CheckedFile":
         """Close the file after its last line and return it."""
-        void = self.file.void
-        if len(self.results) + len(void) < self.episodes:
-            self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
-        if void:
-            signs = {result.episode: sign for result, sign in zip(self.results, self.signs, strict=True)}
-            self.results = sorted([*self.results, *void.values()], key=lambda result: result.episode)
-            self.signs = [signs.get(result.episode, Signs()) for result in self.results]
+        void = [Played(result) for result in self.file.void.values()]
+        if len(self.played) + len(void) < self.episodes:
+            self.object_to(f"{len(self.played)} of {self.episodes} episodes agree with replay", True)
+        self.played = sorted([*self.played, *void], key=lambda each: each.result.episode)
         return self
 
 
@@ -108,9 +103,8 @@ def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: 
         file = files[found.file]
         if found.problem:
             file.object_to(found.problem, found.last)
-        elif found.result is not None and not file.closed:
-            file.results.append(found.result)
-            file.signs.append(found.signs)
+        elif found.played is not None and not file.closed:
+            file.played.append(found.played)
     for file in files[checked:]:
         yield file.finished()
 
@@ -143,26 +137,22 @@ def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
             continue
         about = index, str(path), first, file.data, row.agent
         terms = row.condition.settings, row.condition.episodes, frozenset(file.void), seed, row.track.seeds
-        model: str | None = None
-        begun = False
-        for some in numbered(lines):
+        batches = numbered(lines)
+        begin = next(batches, [])  # without lines, replay says whether the world can be made
+        model = _model_of(begin, path)
+        for some in chain([begin], batches):
             # closed meanwhile by what replay found in its first lines: the others would not be listed
             if entry.closed:
                 break
-            if not begun:
-                model = _model_of(some[0], path)
-            begun = True
             yield Part(*about, model, *terms, some)
-        if not begun and not entry.closed:
-            yield Part(*about, None, *terms, [])  # whether its world can be made
 
 
-def _model_of(line: Line, path: Path) -> str | None:
-    """Return the model of a file's first episode, which all other episodes must have too."""
-    number, text = line
+def _model_of(lines: Sequence[Line], path: Path) -> str | None:
+    """The model of a file's first episode, which all other episodes must have too."""
     try:
-        return None if not isinstance(text, str) else parse_trajectory(text, path, number).model
-    except (CostGymError, TypeError, ValueError):
+        number, text = lines[0]
+        return parse_trajectory(text, path, number).model if isinstance(text, str) else None
+    except (CostGymError, TypeError, ValueError, IndexError):
         return None
 
 
@@ -198,7 +188,7 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
                 continue
             about = recorded.crash, recorded.replies
             result = result_of(world, who, checker.header.env, index, part.settings, False, "", *about)
-            yield Found(part.file, result, signs=signs_of(world, episode, recorded.actions, result))
+            yield Found(part.file, Played(result, signs_of(world, episode, recorded.actions, result)))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
 
@@ -207,12 +197,12 @@ def void_episodes(
     folder: Path, run: RunConfig, data: str | None
 ) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
     """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words."""
-    rows = {(row.track.name, row.agent, row.condition.key): row for row in run.rows()}
+    rows = {row.place: row for row in run.rows()}
     found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
     try:
         for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
             result = EpisodeResult.from_json(line)
-            row = rows.get((track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)))
+            row = rows.get(place_of(result))
             if result.void and row is not None:
                 reasons = {result.episode: result.void_reason}
                 own = void_results(row, run.seed, result.env, result.model, reasons, data)

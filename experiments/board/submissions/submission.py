@@ -31,11 +31,11 @@ from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from ..store.runs import as_written, read_ended
 from .differences import unexpected_files
-from .manifest import CODE, FORMAT, MANIFEST, RECORDED, Submission, manifest_text, read_manifest, schema, texts_of
+from .manifest import CODE, FORMAT, MANIFEST, RECORDED, Submission, manifest_text, read_manifest, texts_of
 from .replay import Voids, digest_of, void_episodes, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
-__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
+__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "validate", "validate_run"]
 
 
 def pack(
@@ -109,11 +109,13 @@ def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
     """Say in which tracks of a run a rerun of the packed submission can confirm no claim, because the tasks are too few, and
     how many are needed."""
     manifest, _ = read_manifest(Path(packed))
-    files = () if manifest is None else manifest.files
+    if manifest is None:  # too long to be read
+        return []
+    handed_in = {(file.track, file.agent) for file in manifest.files}
     found: dict[str, str] = {}
     for row in read_ended(Path(run))["rows"]:
-        track = next((file.track for file in files if (file.track, file.agent) == (row.get("track"), row["agent"])), "")
-        if manifest is None or not track or "submission" in row:
+        track = row.get("track", "")
+        if (track, row["agent"]) not in handed_in or "submission" in row:
             continue
         about = manifest.run.track(track)
         by_task: dict[int, list[float]] = {}

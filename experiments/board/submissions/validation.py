@@ -5,13 +5,13 @@ byte for byte; what is extra, missing, reordered or edited is named. `trajectori
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ....agents.custom import is_custom
 from ....agents.models.simulated import SIMULATED
-from ....agents.registry import find_agent
 from ....envs.base import base_env
 from ....envs.registration import class_of
 from ....simulators import __version__
@@ -23,17 +23,17 @@ from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
-from ..conditions import condition_key, row_key
+from ..conditions import condition_key, grouped, place_of, row_key
 from ..judged import VERDICTS
-from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
+from ..reruns.comparison import RERUN, RerunRow, by_row, compare
 from ..reruns.configuration import PLANS, pooled, rerun_config, without_world
 from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..reruns.references import Informed, informed_of, play_informed
-from ..run_config import FORMAT, RowConfig, RunConfig, is_trained, read_run_config
+from ..run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import ALL_VIEWS, SUITES
-from ..tracks import TRACKS, charges_tokens, track_files, track_of
-from .alarms import Foresight, Signs, alarms, foresight_of
+from ..tracks import TRACKS, charges_tokens, track_files
+from .alarms import Foresight, Played, Signs, alarms, foresight_of
 from .alarms import total as total_of
 from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
@@ -82,13 +82,8 @@ class SubmissionVerdict:
 
 def is_privileged(row: RowConfig) -> bool:
     """The row's agent reads the world: it is a bound, without a rank, and cannot be handed in."""
-    if is_custom(row.agent):
-        return False
-    for view in TRACKS[row.track.name].views:
-        try:
-            return find_agent(row.agent, view).privileged
-        except UnknownName:
-            continue
+    with suppress(UnknownName):
+        return not is_custom(row.agent) and entry_of(row.agent, row.track.name).privileged
     return False
 
 
@@ -125,13 +120,14 @@ def validate(
     for file in manifest.files:
         row = manifest.row_of(file)
         if board is not None:
-            on_board = _as_on_board(row, board)
+            same = (each for each in board.rows() if (each.track.name, each.condition) == (row.track.name, row.condition))
+            on_board = next(same, None)
             if on_board is None:
                 problem = (
                     f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
                 )
                 return SubmissionVerdict(place, manifest, 0, (problem,), ())
-            row = on_board
+            row = on_board._replace(agent=row.agent)
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
         void = voids_of_file(place / file.path, row, run.seed, file.void, where)
@@ -145,48 +141,40 @@ def validate(
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
-    keyed = zip(derived, _keys(run, derived), strict=True)
     known = informed if board is not None and board.seed == run.seed else None
     foresight = {} if problems else _foresight(rows, run.seed, results, known)
-    rung = tuple(
-        tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get((row["track"], *key)))) for row, key in keyed
-    )
+    keyed = zip(derived, _keys(run, derived), strict=True)
+    rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get(key))) for row, key in keyed)
     return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
 
 def _foresight(
     rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
-) -> dict[tuple[str, str, str], Foresight]:
-    """The rows beside the informed policy, which plays each condition once; by track, agent and condition."""
-    by_key: dict[tuple[str, str, str], list[EpisodeResult]] = {}
-    for result in results:
-        track = track_of(result.env, result.settings)
-        by_key.setdefault((track, result.agent, condition_key(result.budget, result.settings, track)), []).append(result)
+) -> dict[tuple[str, str], Foresight]:
+    """The rows beside the informed policy, which plays each condition once; by agent and condition, as `RerunRow.key`."""
+    by_place = grouped(results, place_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
     for each in rows:
         of, condition = each.row.track, each.row.condition
-        place = condition_key(condition.budget, condition.settings, of.name)
-        own = by_key.get((of.name, each.row.agent, place), [])
-        if place not in informed:
-            informed[place] = play_informed(of, condition, seed, each.data, known)
-        found[of.name, each.row.agent, place] = foresight_of(own, informed[place], of.seeds)
+        key = condition_key(condition.budget, condition.settings, of.name)
+        if key not in informed:
+            informed[key] = play_informed(of, condition, seed, each.data, known)
+        found[each.row.agent, key] = foresight_of(by_place.get(each.row.place, ()), informed[key], of.seeds)
     return found
 
 
-def validate_run(
-    folder: str | Path, data: str | None = None, progress: Progress | None = None, engine: Engine | None = None
-) -> SubmissionVerdict:
+def validate_run(folder: str | Path, data: str | None = None, engine: Engine | None = None) -> SubmissionVerdict:
     """Check the folder of a leaderboard run: its data files, and the submissions that were added to it.
 
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
     """
     with reading(Path(folder)):
-        return _check_run(Path(folder), data, progress, engine)
+        return _check_run(Path(folder), data, engine)
 
 
-def _check_run(place: Path, data: str | None, progress: Progress | None, engine: Engine | None) -> SubmissionVerdict:
+def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
     config = read_run_config(place)
     if not (place / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
@@ -198,12 +186,12 @@ def _check_run(place: Path, data: str | None, progress: Progress | None, engine:
         RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
         for row in config.rows()
     ]
-    played, wrong = _replay(place, config, rows, progress, engine)
+    played, wrong = _replay(place, config, rows, None, engine)
     problems += wrong
     results = [each.result for each in played]
     verdicts = Verdicts.read(place / VERDICTS)
     document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
-    problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
     problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
@@ -244,7 +232,8 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
     ]
-    return with_reruns(rows, reran, keys)
+    by_key = {each.key: each for each in reran}
+    return [by_key[key].on_board(row) if key in by_key else row for row, key in zip(rows, keys, strict=True)]
 
 
 def check_rerun(
@@ -303,19 +292,10 @@ def _replay(
     total = sum(row.row.condition.episodes for row in rows)
     for entry in check_entries(place, run.seed, rows, engine or Local()):
         problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
-        played += map(Played, entry.results, entry.signs)
+        played += entry.played
         if progress is not None:
             progress(len(played), total)
     return played, problems
-
-
-def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
-    """The same row in the world of a leaderboard; None where it has no such track or condition."""
-    track = next((track for track in board.tracks if track.name == row.track.name), None)
-    for number, condition in enumerate(() if track is None else track.conditions):
-        if track is not None and condition == row.condition:
-            return RowConfig(track, row.agent, number, condition)
-    return None
 
 
 # -- configurations --------------------------------------------------------------------------------------------------------
@@ -323,14 +303,9 @@ def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
 
 def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
     """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
-    own = {track.name: track for track in board.tracks}
-    tracks = [
-        track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
-        if track.name in own
-        else track
-        for track in run.tracks
-    ]
-    return run.model_copy(update={"tracks": tuple(tracks)})
+    worlds = {track.name: {"scenario": track.scenario, "settings": track.settings} for track in board.tracks}
+    tracks = tuple(track.model_copy(update=worlds.get(track.name)) for track in run.tracks)
+    return run.model_copy(update={"tracks": tracks})
 
 
 def _check_config(run: RunConfig, data: str | None) -> list[str]:
@@ -402,7 +377,7 @@ def _check_kept(
     if verdict.manifest.name != kept.name:
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
     results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
-    problems += compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    problems += compare_lines(kept / EPISODES, results)
     reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
     problems += [f"{RERUN}: {problem}" for problem in wrong]
     rows = rows_on_board(verdict.manifest, verdict, reran)

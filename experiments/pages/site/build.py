@@ -6,15 +6,14 @@ bytes.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from ....simulators.errors import ConfigError
-from ...board.conditions import PASS_RATE, condition_places, ranking_metric, row_key
+from ...board.conditions import PASS_RATE, condition_places, grouped, ranking_metric, row_key, seeds_of
 from ...board.store.runs import Run, RunEntry, as_written
 from ...board.tracks import track_files
 from ...play.files import finished_folder, json_text, write_atomically
@@ -26,6 +25,7 @@ from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
 from .pages import (
     Pairs,
+    Results,
     agent_file,
     agent_page,
     compare,
@@ -75,7 +75,11 @@ def build(
         if progress is not None:
             progress(done, total)
 
-    with _replacing(place) as draft:
+    if place.exists() and not place.is_dir():
+        raise ConfigError("--out", f"{place} is a file; choose a folder")
+    if place.exists() and any(place.iterdir()) and not (place / MARK).is_file():
+        raise ConfigError("--out", f"{place} holds other files; choose an empty folder or an older site")
+    with finished_folder(place, replace=True) as draft:
         (draft / "assets").mkdir()
         for name, parts in _ASSETS.items():
             write_atomically(draft / "assets" / name, "\n".join(asset(each) for each in parts) + "\n")
@@ -84,7 +88,7 @@ def build(
             folder = draft if len(runs) == 1 else draft / slug(title_of(run), run.id)
             folder.mkdir(exist_ok=True)
             with as_written(run.folder or Path()):
-                _write_run(run, folder, "" if len(runs) == 1 else "../", len(runs) > 1, data, most, count)
+                _write_run(run, folder, len(runs) > 1, data, most, count)
             listed.append((folder.name, run))
         if len(runs) > 1:
             write_atomically(draft / "index.html", runs_page(listed, "assets"))
@@ -98,8 +102,8 @@ def _expected(run: Run, most: int | None) -> int:
     return sum(count if most is None else min(count, most) for count in counts)
 
 
-def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | None, most: int | None, count: Count) -> None:
-    assets = f"{prefix}assets"
+def _write_run(run: Run, folder: Path, several: bool, data: str | None, most: int | None, count: Count) -> None:
+    assets = "../assets" if several else "assets"
     (folder / "data").mkdir()
     grading = run.document.get("grading")
     grading = grading if grading in GRADINGS else GRADINGS[0]
@@ -117,37 +121,31 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
         put(folder / "data" / f"{scene}.js", scene, encoded)
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
     put(folder / "data" / "queries.js", "queries", queries)
-    groups = _by_condition(run)
-    seed = int(run.document.get("seed") or 0)
-    compared = [compare(group, results, grading, seed, _seeds(run, group)) if _passes(run, group) else {} for group in groups]
-    bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
+    compared = [(group, _compared(run, group, results, grading)) for group in _by_condition(run)]
+    bars = {here: navigation(here, several) for here in ("Ranking", "Episodes", "")}
     for track, file in track_files(run.document).items():
-        own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
-        write_atomically(folder / file, _board(run, track, own, bars["Ranking"], assets))
+        played = [(group, pairs) for group, pairs in compared if group[0].row.get("track", "") == track]
+        write_atomically(folder / file, _board(run, track, played, bars["Ranking"], assets))
     write_atomically(folder / CSV, csv_of(run.document))
     write_atomically(folder / "leaderboard.json", json_text(run.document))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
     write_atomically(folder / "episode.html", episode_page(run, bars[""], assets, images=bool(scenes)))
-    pairs = {key: pair for group in compared for key, pair in group.items()}
-    for group in _by_agent(run):
-        write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
+    whole = {key: pair for _, pairs in compared for key, pair in pairs.items()}
+    for file, own in grouped(chain(*(group for group, _ in compared)), lambda entry: agent_file(entry.row)).items():
+        write_atomically(folder / file, agent_page(run, own, results, whole, detailed, bars[""], assets))
 
 
-def _seeds(run: Run, group: Sequence[RunEntry]) -> int:
-    own = (each for each in run.document.get("tracks") or () if each.get("name") == group[0].row.get("track"))
-    return int(next(own, run.document).get("seeds") or 1)
-
-
-def _passes(run: Run, group: Sequence[RunEntry]) -> bool:
-    """Return whether the entries are ranked by a pass, which can be compared episode by episode; plans have none."""
-    return ranking_metric(run.document, "strict", group[0].row.get("track")) == PASS_RATE
+def _compared(run: Run, group: Sequence[RunEntry], results: Results, grading: str) -> Pairs:
+    """Compare entries that are ranked by a pass, episode by episode; plans have none."""
+    document, track = run.document, group[0].row.get("track")
+    if ranking_metric(document, "strict", track) != PASS_RATE:
+        return {}
+    return compare(group, results, grading, int(document.get("seed") or 0), seeds_of(document, track))
 
 
 def _results(run: Run) -> dict[str, list[EpisodeResult]]:
-    found: dict[str, list[EpisodeResult]] = {}
-    for entry, result in run.results():
-        found.setdefault(entry, []).append(result)
-    return {entry: sorted(results, key=lambda result: result.episode) for entry, results in found.items()}
+    found = grouped(run.results(), lambda pair: pair[0])
+    return {entry: sorted((r for _, r in pairs), key=lambda result: result.episode) for entry, pairs in found.items()}
 
 
 def _write_details(
@@ -188,36 +186,15 @@ def _by_condition(run: Run) -> list[list[RunEntry]]:
     return [list(group) for _, group in groupby(sorted(run.entries, key=place), key=place)]
 
 
-def _by_agent(run: Run) -> list[list[RunEntry]]:
-    groups: dict[str, list[RunEntry]] = {}
-    for group in _by_condition(run):
-        for entry in group:
-            groups.setdefault(agent_file(entry.row), []).append(entry)
-    return list(groups.values())
-
-
 def _board(run: Run, track: str, conditions: Sequence[tuple[Sequence[RunEntry], Pairs]], bar: Markup, assets: str) -> str:
     """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}
-    groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
     context = PageContext(
         policy=_BOARD_POLICY,
         styles=(f"{assets}/site.css",),
         bar=bar,
-        sections=significance(run, groups, compared),
+        sections=significance(run, conditions),
         agent_page=agent_file,
     )
     return page_of(document, context, track)
-
-
-@contextmanager
-def _replacing(place: Path) -> Iterator[Path]:
-    """Make a draft that takes the place of the folder once the block has ended well."""
-    if place.exists():
-        if not place.is_dir():
-            raise ConfigError("--out", f"{place} is a file; choose a folder")
-        if any(place.iterdir()) and not (place / MARK).is_file():
-            raise ConfigError("--out", f"{place} holds other files; choose an empty folder or an older site")
-    with finished_folder(place, replace=True) as draft:
-        yield draft

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ...board.conditions import condition_label, currency_of
 from ...board.rows import badge, columns_of, is_reference, is_simulated, shown_name
 from ...board.store.runs import Run, RunEntry
-from ...board.tracks import TRACKS, track_documents
+from ...board.tracks import TRACKS, track_document
 from ...play.metric_registry import cell, figure, interval, written
 from ...play.results import EpisodeResult, outcome
 from ...play.statistics import holm, intervals, sign_flip_p_values
@@ -34,12 +34,11 @@ Results = Mapping[str, Sequence[EpisodeResult]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The lead of one entry over another under the same budget."""
+    """The lead of an entry over another under the same budget."""
 
-    a: RunEntry
-    b: RunEntry
+    other: RunEntry
     episodes: int
-    ahead: float  # pass rate within the budget of `a` less that of `b`
+    ahead: float  # pass rate within the budget of the entry less that of the other
     ci95: tuple[float, float]  # paired bootstrap interval of it
     adjusted_p: float  # p-value of the sign-flip test, adjusted for all pairs under the budget
 
@@ -77,8 +76,8 @@ def compare(
     for place, ((a, b), adjusted) in enumerate(zip(pairs, p_values, strict=True)):
         mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
         one, other, count = rivals[a], rivals[b], len(common)
-        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
-        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
+        found[one.id, other.id] = Comparison(other, count, mean, (low, high), adjusted)
+        found[other.id, one.id] = Comparison(one, count, -mean, (-high, -low), adjusted)
     return found
 
 
@@ -93,10 +92,10 @@ def p_text(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def significance(run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Pairs]) -> Markup:
+def significance(run: Run, conditions: Sequence[tuple[Sequence[RunEntry], Pairs]]) -> Markup:
     """Draw a matrix for each condition: by how many points the agent of the row is ahead of the agent of the column."""
     matrices = []
-    for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
+    for index, (group, pairs) in enumerate(conditions):
         shown = [entry for entry in group if any(entry.id in key for key in pairs)]
         if shown:
             rows = [{"agent": shown_name(a.row), "cells": [_pair(a, b, pairs) for b in shown]} for a in shown]
@@ -117,19 +116,17 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Pairs) -> dict[str, str]:
     return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p)}
 
 
-def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
+def figures_table(run: Run, group: Sequence[RunEntry]) -> Markup:
     """Render all figures of one agent, a column for each condition."""
     rows = []
-    track = group[0].row.get("track")
-    views = track_documents(run.document)
-    view = next((view for view in views if view.get("track") == track), views[0])
+    view = track_document(run.document, group[0].row.get("track"))
     for metric in columns_of(view):
         title = metric.heading(currency_of(view))
         for key, name in ((metric.key, title), (metric.judge, f"{title} (judge)")):
             if key:
                 rows.append({"title": name, "cells": [cell(entry.row, key, metric.kind) for entry in group]})
     heads = [condition_label(entry.row, run.document) for entry in group]
-    return part("site-figures.html", heads=heads, rows=rows, caption=caption)
+    return part("site-figures.html", heads=heads, rows=rows)
 
 
 POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file:"
@@ -155,9 +152,9 @@ def agent_file(row: Mapping[str, Any]) -> str:
     return f"agent-{slug(row.get('agent'), key)}.html"
 
 
-def navigation(here: str, prefix: str, several: bool) -> Markup:
+def navigation(here: str, several: bool) -> Markup:
     """Render the bar on top: where one is and where one can go."""
-    links = [(f"{prefix}index.html", "All runs")] if several else []
+    links = [("../index.html", "All runs")] if several else []
     links += [("index.html", "Ranking"), ("episodes.html", "Episodes")]
     return part("site-bar.html", links=links, here=here)
 
@@ -172,8 +169,9 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
     """Render the list of runs, each with where its pages are."""
     rows = []
     for folder, run in listed:
-        main = columns_of(track_documents(run.document)[0])[0]
-        ranked = [row for row in track_documents(run.document)[0]["rows"] if not is_reference(row)]
+        track = track_document(run.document)
+        main = columns_of(track)[0]
+        ranked = [row for row in track["rows"] if not is_reference(row)]
         first = max(ranked, key=lambda row: figure(row, main.key) or 0.0, default=None)
         best = "–"
         if first is not None:
@@ -239,7 +237,7 @@ def agent_page(
         about=describe(row),
         papers=papers_of(row),
         facts=[(name, value) for name, value in facts.items() if value],
-        figures=figures_table(run, group, "Figures"),
+        figures=figures_table(run, group),
         outcome_names=OUTCOMES[:3],
         outcomes=[_outcomes(run, entry, results.get(entry.id, ())) for entry in group],
         errors=_errors(group, results),
@@ -294,14 +292,14 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Pairs) -> list[dict[s
         pairs = [pair for (mine, _), pair in compared.items() if mine == entry.id]
         rows = [
             {
-                "page": agent_file(pair.b.row),
-                "agent": shown_name(pair.b.row),
+                "page": agent_file(pair.other.row),
+                "agent": shown_name(pair.other.row),
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
                 "p": p_text(pair.adjusted_p),
                 "said": ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "not significant",
             }
-            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
+            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.other.row["agent"])))
         ]
         if rows:
             tables.append({"entry": entry.id, "label": condition_label(entry.row, run.document), "rows": rows})
@@ -318,7 +316,7 @@ def _where(row: Mapping[str, Any], run: Run) -> str:
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
     """Return what the scripts know of a run: its entries, and how many episodes of each are there in detail."""
     scenario = run.document.get("scenario") or {}
-    main = columns_of(track_documents(run.document)[0])[0]
+    main = columns_of(track_document(run.document))[0]
     return {
         "title": title_of(run),
         "currency": scenario.get("currency", ""),

@@ -21,7 +21,7 @@ from costgym.experiments.board.reruns.configuration import rerun_config
 from costgym.experiments.board.reruns.equivalence import WORLD_SD, Gap, tasks_needed, too_few
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.record import read_record, read_secret, seed_of_text, world_seed_of_text
-from costgym.experiments.board.reruns.rerun import _play, commitment_of, new_secret, rerun
+from costgym.experiments.board.reruns.rerun import _play, commitment_of_text, new_secret, rerun
 from costgym.experiments.board.reruns.sandbox import NONE
 from costgym.experiments.board.reruns.wire import Patience, receive, send
 from costgym.experiments.board.run_config import make_run_config
@@ -97,7 +97,7 @@ def secret(tmp_path: Path) -> Path:
 def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="used once"):
         new_secret(secret)
-    assert len(commitment_of(secret)) == 64 and 0 <= seed_of_text(read_secret(secret)) < 2**60
+    assert len(new_secret(tmp_path / "another")) == 64 and 0 <= seed_of_text(read_secret(secret)) < 2**60
     with pytest.raises(ConfigError, match="does not match the published hash"):
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
@@ -115,7 +115,7 @@ def test_a_row_ranks_by_its_rerun_and_one_that_learnt_the_seeds_by_heart_is_refu
     names = ["memo.py:Memo", "greedy", "react", other]
     board = run(make_run_config(suite, agents=names, **terms), tmp_path / "board").folder  # type: ignore[arg-type]
     packed = pack(board, tmp_path / "packed", "A", "a@example.org")
-    rows = {row.agent: row for row in rerun(packed, secret, tmp_path / "again", commitment_of(secret), code)}
+    rows = {row.agent: row for row in rerun(packed, secret, tmp_path / "again", commitment_of_text(read_secret(secret)), code)}
     assert [rows[name].agrees for name in names] == [False, True, True, True]
     assert rows["memo.py:Memo"].claimed > 0.9 > rows["memo.py:Memo"].rerun + 0.2
     # greedy is a reference itself: beside it there is no gap, however hard the secret worlds are
@@ -278,8 +278,8 @@ def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(secret: 
     assert reliable.lead[0] > reliable.lead[1] + 0.1
     # the worlds and the seed follow from the secret, and the board replays the rerun in its own such worlds
     config = json.loads((tmp_path / "again" / "run.json").read_text())
-    text = secret.read_text().strip()
-    assert {track["scenario"]["seed"] for track in config["tracks"]} == {world_seed_of_text(text)} != {config["seed"]}
+    world_seed = world_seed_of_text(read_secret(secret))
+    assert {track["scenario"]["seed"] for track in config["tracks"]} == {world_seed} != {config["seed"]}
     added = {row["agent"]: row for row in add(tmp_path / "board", packed, rerun=tmp_path / "again")}
     assert [added[f"{name} (A)"]["rerun"]["claim"] for name in hearts] == ["refuted"] * 3
     assert {row["verified"] for row in added.values()} == {"rerun"}

@@ -12,7 +12,8 @@ import pytest
 
 import costgym
 from costgym.experiments.board.run_config import make_run_config
-from costgym.experiments.board.submissions.submission import pack, schema, validate
+from costgym.experiments.board.submissions.manifest import Submission
+from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.play.execution.engine import Local
@@ -79,7 +80,7 @@ def test_a_run_is_verified_as_it_lies_there(board: Path, packed: Path, tmp_path:
 
 def test_the_shipped_schema_is_the_models() -> None:
     path = Path(costgym.__file__).parent / "experiments" / "board" / "submissions" / "submission.json"
-    assert json.loads(path.read_text()) == schema()
+    assert json.loads(path.read_text()) == Submission.model_json_schema()
 
 
 def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: Path) -> None:

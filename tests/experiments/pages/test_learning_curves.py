@@ -12,7 +12,6 @@ import pytest
 from costgym.experiments.board.store.runs import read_run
 from costgym.experiments.pages.learning_curves import (
     MAX_POINTS,
-    agents_run,
     curve_figures,
     curves_of_agent,
     curves_section,
@@ -115,10 +114,9 @@ def test_an_earlier_stage_has_its_own_section(tmp_path: Path) -> None:
 
 def test_figures_can_be_put_into_another_page(tmp_path: Path) -> None:
     run = put(tmp_path / "x", [{"step": 1, "loss": 2.0, "success": 0.5}, {"step": 2, "loss": 1.0, "success": 0.75}])
-    assert curve_figures(run, ["success"]).count("<figure>") == 1
-    assert curve_figures(run, ["none"]) == ""
-    assert agents_run(f"sb3:{run}") == run
-    assert agents_run("react") is None and agents_run(f"sb3:{tmp_path / 'y'}") is None
+    assert curve_figures(run, 1).count("<figure>") == 1
+    assert curves_of_agent({"agent": f"sb3:{run}"}) == curve_figures(run)
+    assert curves_of_agent({"agent": "react"}) == curves_of_agent({"agent": f"sb3:{tmp_path / 'y'}"}) == ""
 
 
 def test_results_show_how_their_trained_agents_learnt(tmp_path: Path) -> None:
