@@ -112,7 +112,7 @@ class SampleWriter:
         self.seed, self.settings = seed, settings
         self._database = answers.database
         known = vocabulary(links=True)  # its samples are about any catalog
-        self._capabilities = {c.name: c for category in known.categories for c in category.capabilities}
+        self._capabilities = known.capabilities
         self._openers = {category.name: category.opener for category in known.categories}
         self.seen, self.unseen = split_tools(seed, catalog, settings.seen, settings.unseen)
         self._samplers: dict[bool, CandidateSampler] = {}

@@ -93,6 +93,8 @@ class CandidateSampler:
             others = self._nearest_tools(right, wanted)
         else:
             raise UnknownName("sampling strategy", strategy, STRATEGIES)
+        if len(others) < wanted:
+            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return tuple(luck.order([*others, right] if with_gold else others))
 
     def _unfit(self, right: Tool, indices: Sequence[int]) -> list[Tool]:
@@ -110,8 +112,6 @@ class CandidateSampler:
                 names.add(tool.name)
                 found.append(tool)
         rest = [tool for tool in self._unfit(right, range(len(self.pool))) if tool.name not in names]
-        if len(found) + len(rest) < wanted:
-            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return found + luck.order(rest)[: wanted - len(found)]
 
     def _from_one_cluster(self, right: Tool, home: int, wanted: int, luck: Luck) -> list[Tool]:
@@ -119,8 +119,8 @@ class CandidateSampler:
         for cluster in [home, *[c for c in self._nearest[home] if c != home]]:
             found += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(found)]
             if len(found) == wanted:
-                return found
-        raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
+                break
+        return found
 
     def _nearest_tools(self, right: Tool, wanted: int) -> list[Tool]:
         """Return the tools whose descriptions are most like the right one's, one of each capability."""
@@ -128,10 +128,7 @@ class CandidateSampler:
         nearest: dict[str, Tool] = {}
         for tool in self._unfit(right, np.argsort(-likeness, kind="stable").tolist()):
             nearest.setdefault(tool.capability or tool.name, tool)
-        found = list(nearest.values())[:wanted]
-        if len(found) < wanted:
-            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
-        return found
+        return list(nearest.values())[:wanted]
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
         found: list[Tool] = []

@@ -5,7 +5,6 @@ Every figure of a tool follows from the seed and the tool's name alone, so addin
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -79,9 +78,8 @@ def build_tools(
         companies = _provider_names(seed, category, _share(providers, len(categories), position))
         offers = _offers(seed, category, companies, here)
         for capability, company in offers:
-            promised = _promised(seed, capability, company, offers) if misnamed else capability.name
-            if stable_integer(seed, "misnamed", company, capability.name) / 2**64 >= misnamed:
-                promised = capability.name
+            wrong = stable_integer(seed, "misnamed", company, capability.name) / 2**64 < misnamed
+            promised = _promised(seed, capability, company, offers) if wrong else capability.name
             tool = _tool(seed, capability, company, failures, rules, names, promised)
             names.add(tool.name)
             built.append(tool)
@@ -138,13 +136,8 @@ def false_promise(tool: Tool) -> str:
     """The capability that the name of a generated tool promises and its documentation denies; "" where the name is right."""
     verb, _, rest = tool.title.partition("_")
     promised = rest if verb in _VERBS else tool.title
-    known = _capability_names()
+    known = vocabulary(links=True).capabilities
     return promised if promised != tool.capability and tool.capability in known and promised in known else ""
-
-
-@lru_cache(maxsize=1)
-def _capability_names() -> frozenset[str]:
-    return frozenset(capability.name for category in vocabulary(links=True).categories for capability in category.capabilities)
 
 
 def _tool(

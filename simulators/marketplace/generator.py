@@ -39,12 +39,11 @@ def generate_marketplace(
     known = vocabulary(links=composed.chain[1] > 2)
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
     _check_sizes(tools, providers, categories, counts, candidates, len(known.categories))
-    capabilities = {c.name: c for category in known.categories for c in category.capabilities}
     chosen = known.categories[:categories]
     model, ranges = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
     catalog = Catalog(build_tools(seed, chosen, tools, providers, model, ranges, misnamed), "marketplace")
-    answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
-    offers = Offers(catalog, capabilities)
+    answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), known.capabilities)
+    offers = Offers(catalog, known.capabilities)
     writer = TaskWriter(seed, offers, answers, known, tuple(counts), candidates, composed)
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
 

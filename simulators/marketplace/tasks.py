@@ -15,7 +15,6 @@ from ..errors import ConfigError
 from ..tasks import KeptTasks, Need, Task, normalise
 from ..tools import Catalog, Tool
 from .answers import GeneratedAnswers
-from .facts import Database
 from .instructions import MOST_SITUATIONS, instructions, solved_with
 from .vocabulary import Capability, MarketVocabulary
 
@@ -32,8 +31,7 @@ LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
-LongPlace = tuple[str, list[Capability], list[tuple[Capability, ...]]]
-Place = tuple[str, list[Capability], list[tuple[Capability, Capability]]]
+Place = tuple[str, list[Capability], list[tuple[Capability, ...]]]  # a name, what is on offer there, and the chains of it
 
 
 class Luck:
@@ -86,57 +84,45 @@ class Offers:
             "G3": [_place("", offered)],
         }
         self._across = [(head, tail) for head, tail in self._places["G3"][0][2] if head.category != tail.category]
-        self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
-        self._long: dict[tuple[str, int, int], list[LongPlace]] = {}
+        self._eligible: dict[tuple[str, int, int], list[Place]] = {}
 
-    def places(self, group: str, needs: int, chained: bool) -> list[Place]:
-        """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs, chained if wanted."""
-        key = (group, needs, chained)
+    def places(self, group: str, needs: int, length: int = 1) -> list[Place]:
+        """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs.
+
+        From a `length` of 2 on, they have a chain of so many calls.
+        """
+        key = (group, needs, length)
         if key not in self._eligible:
-            self._eligible[key] = [
-                place for place in self._places[group] if len(place[1]) >= needs and (not chained or place[2])
-            ]
+            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
+            self._eligible[key] = [place for place in found if place[2] or length < 2]
         return self._eligible[key]
 
     def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
         """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
-        while chained and not self.places(group, needs, True):
-            chained = False
+        chained = chained and bool(self.places(group, needs, 2))
         # a small market may have no provider with so many capabilities: then the task asks for less
-        while not self.places(group, needs, False):
+        while not self.places(group, needs):
             needs -= 1
         chained = chained and needs > 1
-        places = self.places(group, needs, chained)
+        places = self.places(group, needs, 2 if chained else 1)
         name, own, pairs = places[luck.below(len(places))]
         if group == "G3" and needs == 2:
             pairs = self._across
             chained = chained and bool(pairs)
         chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
         while len(chosen) < needs:
-            rest = [c for c in own if c not in chosen]
-            # a task of G3 crosses categories, so with one category so far the next need comes from another
-            if group == "G3" and len({c.category for c in chosen}) == 1:
-                rest = [c for c in rest if c.category != chosen[0].category] or rest
-            chosen.append(rest[luck.below(len(rest))])
+            chosen.append(_next(luck, group, chosen, [c for c in own if c not in chosen]))
         chosen = luck.order(chosen)
         given = {c.gives for c in chosen if c.gives} if chained else set()
         chosen.sort(key=lambda c: any(c.takes(kind) for kind in given))  # what a call needs is asked for before it
         return (name if group == "G1" else ""), chosen, chained
-
-    def long_places(self, group: str, needs: int, length: int) -> list[LongPlace]:
-        """The places that can serve this many needs, among them a chain of this length."""
-        key = (group, needs, length)
-        if key not in self._long:
-            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
-            self._long[key] = [place for place in found if place[2]]
-        return self._long[key]
 
     def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
         """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length.
 
         What is chosen beside the chain neither lengthens it nor gives what a call of it takes.
         """
-        places = self.long_places(group, needs, length)
+        places = self.places(group, needs, length)
         name, own, found = places[luck.below(len(places))]
         chosen = list(found[luck.below(len(found))])
         end = chosen[-1].gives
@@ -145,13 +131,17 @@ class Offers:
         # a need beside the chain must neither feed it nor be fed by it, or the chain would be longer than asked for
         free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
         while len(chosen) < needs and free:
-            rest = free
-            if group == "G3" and len({c.category for c in chosen}) == 1:
-                rest = [c for c in free if c.category != chosen[0].category] or free
-            chosen.append(rest[luck.below(len(rest))])
+            chosen.append(_next(luck, group, chosen, free))
             free = [c for c in free if c is not chosen[-1] and not (c.gives and c.gives == chosen[-1].gives)]
         chosen = luck.order(chosen)
         return (name if group == "G1" else ""), sorted(chosen, key=lambda c: _depth(c, chosen))
+
+
+def _next(luck: Luck, group: str, chosen: Sequence[Capability], free: list[Capability]) -> Capability:
+    # a task of G3 crosses categories, so with one category so far the next need comes from another
+    if group == "G3" and len({c.category for c in chosen}) == 1:
+        free = [c for c in free if c.category != chosen[0].category] or free
+    return free[luck.below(len(free))]
 
 
 def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
@@ -159,7 +149,7 @@ def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
     return max((1 + _depth(other, chosen) for other in chosen if other.gives and capability.takes(other.gives)), default=0)
 
 
-def chains(pairs: Sequence[tuple[Capability, Capability]], length: int) -> list[tuple[Capability, ...]]:
+def chains(pairs: Sequence[tuple[Capability, ...]], length: int) -> list[tuple[Capability, ...]]:
     """All chains of a length in which each capability's answer is the next one's argument."""
     following: dict[str, list[Capability]] = {}
     for head, tail in pairs:
@@ -229,15 +219,11 @@ class TaskWriter:
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._size_levels, self._chain_length, self._serving = tuple(rules.size_levels), rules.chain, rules.serving
-        self.chain_share, self.alternative_share = rules.chain_share, rules.alternative_share
-        self._database: Database = answers.database
+        self._rules, self._database = rules, answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
-        many = len(offers.by_category) > 1
-        self._bounded = rules.needs is not None
         low, high = rules.bounds
         self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
-        across = many and high > 1  # G3 is about two categories at least
+        across = len(offers.by_category) > 1 and high > 1  # G3 is about two categories at least
         self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}
 
     def write(self, split: str, index: int, number: int) -> Task:
@@ -246,13 +232,13 @@ class TaskWriter:
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
-        if self._bounded and not self.offers.places(group, count, False):
-            group = next((other for other in reversed(self._groups) if self.offers.places(other, count, False)), group)
-        chained = luck.uniform() < self.chain_share
-        size_level = luck.weighted(self._size_levels)
+        if self._rules.needs is not None and not self.offers.places(group, count):
+            group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
+        chained = luck.uniform() < self._rules.chain_share
+        size_level = luck.weighted(self._rules.size_levels)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
-            group = group if self.offers.long_places(group, count, length) else "G3"
+            group = group if self.offers.places(group, count, length) else "G3"
             provider, chosen = self.offers.choose_long(luck, group, count, length)
         else:
             provider, chosen, chained = self.offers.choose(luck, group, count, chained)
@@ -276,12 +262,12 @@ class TaskWriter:
 
     def _length(self, luck: Luck, group: str, count: int) -> int:
         """Choose the length of a task's chain, as long as its needs and what is on offer allow."""
-        low, high = self._chain_length
+        low, high = self._rules.chain
         if high == 2:
             return 2
         wanted = min(count, low + luck.below(high - low + 1))
         across = ("G3",) if "G3" in self._groups else ()
-        return next((n for n in range(wanted, 2, -1) if any(self.offers.long_places(g, count, n) for g in (group, *across))), 2)
+        return next((n for n in range(wanted, 2, -1) if any(self.offers.places(g, count, n) for g in (group, *across))), 2)
 
     def _slots(self, split: str, index: int) -> int:
         wanted = self.candidates
@@ -308,13 +294,12 @@ class TaskWriter:
         awaited = {kind for c in chosen if chained and (kind := c.gives) and any(d.takes(kind) for d in chosen)}
         for index, capability in enumerate(chosen):
             chain = {k.name: known[k.name] for k in capability.parameters if k.name in known}
-            arguments = self._arguments(luck, split, capability, {name: code for name, (_, code) in chain.items()}, shared)
+            codes = {name: code for name, (_, code) in chain.items()}
+            arguments = self._arguments(luck, split, capability, codes, shared)
             need = self._need(capability, arguments, chain)
-            free = len(chain) < len(capability.parameters)
             if capability.gives in awaited:
                 known[capability.gives] = (index, need.fact)
-            elif free and luck.uniform() < self.alternative_share:
-                codes = {name: code for name, (_, code) in chain.items()}
+            elif len(chain) < len(capability.parameters) and luck.uniform() < self._rules.alternative_share:
                 other = self._need(capability, self._arguments(luck, split, capability, codes, {}), chain)
                 need = replace(need, alternative=other) if other.fact != need.fact else need
             needs.append(need)
@@ -376,15 +361,16 @@ class TaskWriter:
         for capability in chosen:
             names = luck.order(self.offers.names[capability.name])
             lanes.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
+        serving = self._rules.serving
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
-        if self._serving is not None:
-            room = min(slots, max(len(chosen), round(self._serving * slots)))
+        if serving is not None:
+            room = min(slots, max(len(chosen), round(serving * slots)))
         turns = (lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane))
         picked = [name for name, _ in zip(turns, range(room), strict=False)]
         needed = {capability.name for capability in chosen}
         near = {capability.category: None for capability in chosen}
         beside = luck.order([t for c in near for t in self.offers.by_category[c] if t.capability not in needed])
-        if self._serving is not None:
+        if serving is not None:
             known = self.offers.capabilities
             beside.sort(key=lambda tool: -max(_likeness(known[tool.capability], capability) for capability in chosen))
         others = [tool.name for tool in beside]
