@@ -54,12 +54,10 @@ def read_api(
     record: JsonRecord, key: Key, description: str, tool_description: str = "", score: Score | None = None
 ) -> ApiDocument:
     """Read the document of an API from its record; raises DataError, which names the member at fault."""
-    response, typed = record.value.get("template_response"), True
-    if response is None:
-        response, typed = record.value.get("schema") or None, True
-    if record.value.get("test_endpoint"):
-        response, typed = record.value["test_endpoint"], False
-    return ApiDocument(key, description, read_parameters(record), tool_description, response, typed, score)
+    example, types = record.value.get("test_endpoint"), record.value.get("template_response")
+    if types is None:
+        types = record.value.get("schema") or None
+    return ApiDocument(key, description, read_parameters(record), tool_description, example or types, not example, score)
 
 
 def read_parameters(record: JsonRecord) -> dict[str, Any]:
@@ -73,9 +71,7 @@ def read_parameters(record: JsonRecord) -> dict[str, Any]:
             schema: dict[str, Any] = {"type": kind, "description": parameter.text("description", required=False)}
             example = _as_type(parameter.value.get("default"), kind)
             if example is not None:
-                schema["default" if key == "optional_parameters" else "examples"] = (
-                    example if key == "optional_parameters" else [example]
-                )
+                schema |= {"default": example} if key == "optional_parameters" else {"examples": [example]}
             properties.setdefault(name, schema)
             if key == "required_parameters" and name not in required:
                 required.append(name)
@@ -143,9 +139,6 @@ class Library:
         self._tools = _index(tools)
         self._responses = _index(responses)
         self._read: dict[tuple[str, str], dict[str, ApiDocument]] = {}
-
-    def __len__(self) -> int:
-        return len(self._tools)
 
     def complete(self, document: ApiDocument) -> ApiDocument:
         """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
