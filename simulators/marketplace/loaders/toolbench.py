@@ -205,15 +205,11 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
     needs: list[Need] = []
     for key in query.relevant:
         name = names[key]
-        attempt = 0
-        fact = answers.fact(name, identifier)
         # a fact that stands in the query, or in another fact, would be found in answers that know nothing
-        while normalise(fact) in text or any(fact in need.fact or need.fact in fact for need in needs):
-            attempt += 1
-            fact = answers.fact(name, identifier, attempt)
-        tool = catalog.get(name)
+        told = (fact for fact in answers.facts(name, identifier) if normalise(fact) not in text)
+        fact = next(fact for fact in told if not any(fact in need.fact or need.fact in fact for need in needs))
         wish = f"{key[2]} of {key[1]}"
-        needs.append(Need(fact, (name,), None, (), wish, tool.capability, fact_type="words"))
+        needs.append(Need(fact, (name,), None, (), wish, catalog.get(name).capability, fact_type="words"))
     luck = stable_integer(seed, "size", identifier) / 2**64
     return Task(
         id=identifier,
