@@ -120,6 +120,16 @@ class TaskSet(Sequence[Task]):
         return max(len(task.candidates) for task in self)
 
 
+class OneTask(TaskSet):
+    """The one task that is played, whatever number it has in the set that it was taken from."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__((task,), {})
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tasks[0]
+
+
 KEPT = 2_048  # tasks that are kept once they are written
 
 

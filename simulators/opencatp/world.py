@@ -14,7 +14,7 @@ from ..failures import FailureModel
 from ..ledger import Budget
 from ..plan import TASK_INPUT, Plan, PlanStep
 from ..status import Status
-from ..tasks import Task, TaskSet
+from ..tasks import OneTask, Task, TaskSet
 from ..tools import Catalog, Tool, ToolProfile
 from ..world import World
 from .profile import Profile, v100
@@ -35,16 +35,6 @@ class _Outputs:
         return "{}"
 
 
-class _OneTask(TaskSet):
-    """The task that is played, under its number in OpenCATP."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__((task,), {})
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._tasks[0]
-
-
 @dataclass(frozen=True)
 class PlanWorld(World):
     """The world of OpenCATP's tools at one size level."""
@@ -57,7 +47,7 @@ class PlanWorld(World):
         """Begin a task on a sample; nothing is enforced here, since a limit is the environment's to tell."""
         name = f"{task.kind}-{task.task_id}-sample-{sample}"
         played = Task(name, task.task_id, task.description, (), TOOLS, task.kind, size_level=self.level)
-        return PlanEpisode(replace(self, tasks=_OneTask(played)), task.task_id, seed, budget, "record")
+        return PlanEpisode(replace(self, tasks=OneTask(played)), task.task_id, seed, budget, "record")
 
     def _candidate(self, task: Task, index: int, name: str, needs: tuple[int, ...]) -> Candidate:
         found = super()._candidate(task, index, name, needs)

@@ -13,7 +13,7 @@ from ..failures import BurstTimes, Chain
 from ..failures.model import Bursts
 from ..ledger import Budget, Enforcement
 from ..status import Status
-from ..tasks import Grade, Need, Task, TaskSet
+from ..tasks import Grade, Need, OneTask, Task
 from ..tools import Catalog, Tool
 from ..world import World
 from .draw import Session, draw_session
@@ -30,16 +30,6 @@ class _NoAnswers:
         return "{}"
 
     irrelevant = answer
-
-
-class _OneSession(TaskSet):
-    """The session that is played, under its number."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__((task,), {})
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._tasks[0]
 
 
 @dataclass(frozen=True)
@@ -78,7 +68,7 @@ def _world(document: str, number: int) -> SessionWorld:
     task = Task(f"session-{number}", number, about, needs, names)
     return SessionWorld(
         catalog=Catalog(session.tools, "session"),
-        tasks=_OneSession(task),
+        tasks=OneTask(task),
         answers=_NoAnswers(),
         failures=rules.failures,
         ttft_s=0.0,  # words take no time, so that the text view and the numbers agree

@@ -6,7 +6,6 @@ give an error that says where to put them. Restormer and SIGGRAPH17 weights are 
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...errors import ConfigError, DataError, UnknownName, require
-from .base import ALL_TOOLS, RESTORERS, Images, check_inputs
+from .base import ALL_TOOLS, RESTORERS, Images, as_tensor, check_inputs
 
 # Source: OpenCATP, the model registry of its configuration.
 MODELS: dict[str, str] = {
@@ -95,8 +94,8 @@ class PublishedBackend:
         check_inputs(tool, inputs)
         import torch
 
-        loaded, step = self._get(tool), _STEPS[tool]
-        with torch.inference_mode(), self._autocast():
+        loaded, step = self.load(tool), _STEPS[tool]
+        with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=self.device.startswith("cuda")):
             parts = [step(loaded, inputs[i : i + self.batch_size], self.device) for i in range(0, len(inputs), self.batch_size)]
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else cast(Images, inputs).copy()
@@ -106,14 +105,6 @@ class PublishedBackend:
         """Bring a tool's model into memory, on the device; raises ConfigError where it alone exceeds `memory_limit_mb`."""
         if tool not in ALL_TOOLS:
             raise UnknownName("tool", tool, ALL_TOOLS)
-        return self._get(tool)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        import torch
-
-        return torch.autocast("cuda", torch.float16) if self.device.startswith("cuda") else nullcontext()
-
-    def _get(self, tool: str) -> Loaded:
         if tool in self._loaded:
             self._loaded.move_to_end(tool)
             return self._loaded[tool]
@@ -177,19 +168,13 @@ class PublishedBackend:
 # -- one step per tool: (model, batch, device) -> batch ----------------------------------------------------------------
 
 
-def _tensor(images: Images, device: str) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
-
-
 def _pixels(tensor: Any) -> Images:
     out: Images = (tensor.float().clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return out
 
 
 def _restore(loaded: Loaded, images: Images, device: str) -> Images:
-    return _pixels(loaded.model(_tensor(images, device)))
+    return _pixels(loaded.model(as_tensor(images, device)))
 
 
 def _upscale(loaded: Loaded, images: Images, device: str) -> Images:
@@ -234,7 +219,12 @@ def _detect(loaded: Loaded, images: Images, device: str) -> list[str]:
 
 def _caption(loaded: Loaded, images: Images, device: str) -> list[str]:
     ids = loaded.model.generate(_prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _texts(loaded, ids)
+
+
+def _texts(loaded: Loaded, ids: Any) -> list[str]:
+    found: list[str] = loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return found
 
 
 def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
@@ -245,7 +235,7 @@ def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
 def _translate(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, [f"translate English to German: {t}" for t in texts], device)
     ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _texts(loaded, ids)
 
 
 def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
@@ -253,7 +243,7 @@ def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     # the settings that the model was published with
     limits = {"min_length": 56, "max_length": 142}
     ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _texts(loaded, ids)
 
 
 def _feel(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:

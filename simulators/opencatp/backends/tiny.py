@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
 from ...files import write_atomically
 from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
-from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
+from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, as_tensor, check_inputs
 from .vocabulary import END, START, vocabulary
 
 if TYPE_CHECKING:
@@ -122,24 +122,17 @@ class TinyBackend:
         import torch
 
         if tool in TEXT_TOOLS:
-            texts = list(cast(Sequence[str], inputs))
             with torch.inference_mode():
-                return self._run_texts(tool, texts)
-        images, parts = cast(Images, inputs), []
+                return self._run_texts(tool, list(cast(Sequence[str], inputs)))
+        images, size = cast(Images, inputs), self.batch_size
         with torch.inference_mode():
-            for start in range(0, len(images), self.batch_size):
-                parts.append(self._run_images(tool, images[start : start + self.batch_size]))
+            parts = [self._run_images(tool, images[i : i + size]) for i in range(0, len(images), size)]
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else images.copy()
         return [text for part in parts for text in part]
 
-    def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
-        import torch
-
-        return torch.from_numpy(np.ascontiguousarray(images)).to(self.device).permute(0, 3, 1, 2).float() / 255
-
     def _run_images(self, tool: str, images: Images) -> Any:
-        network, x = self.network(tool), self._tensor(images)
+        network, x = self.network(tool), as_tensor(images, self.device)
         if tool in RESTORERS:
             y = (network(x).clamp(0, 1) * 255).round().byte()
             return y.permute(0, 2, 3, 1).contiguous().cpu().numpy()
@@ -147,7 +140,8 @@ class TinyBackend:
             kind, texture = (logits.argmax(1).tolist() for logits in network(x))
             return [language.label(language.KINDS[k], language.TEXTURES[t]) for k, t in zip(kind, texture, strict=True)]
         if tool == "object_detection":
-            return [language.object_list([name for name, _, _ in found]) for found in decode_boxes(*network(x))]
+            sure = network(x)[0].sigmoid().flatten(2).amax(2) > CENTRE_THRESHOLD
+            return [language.object_list(list(compress(language.OBJECTS, row))) for row in sure.tolist()]
         return [vocabulary().decode(words) for words in greedy(network, x)]
 
     def _run_texts(self, tool: str, texts: list[str]) -> list[str]:
@@ -207,21 +201,3 @@ def greedy(network: Any, inputs: torch.Tensor) -> list[list[int]]:
         if bool(ended.all()):
             break
     return cast("list[list[int]]", torch.cat(out, 1).tolist())
-
-
-def decode_boxes(
-    centres: torch.Tensor, sides: torch.Tensor
-) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
-    """The best centre of every object that is sure enough, with its box; see `TinyBackend.detect`."""
-    confidence, cell = centres.sigmoid().flatten(2).max(2)
-    width = centres.shape[3]
-    found: list[list[tuple[str, float, tuple[float, float, float, float]]]] = []
-    for row in range(len(centres)):
-        objects = []
-        for k in (confidence[row] > CENTRE_THRESHOLD).nonzero()[:, 0].tolist():
-            y, x = divmod(int(cell[row, k]), width)
-            left, top, right, bottom = sides[row, :, y, x].tolist()
-            cx, cy = x * 4 + 2.0, y * 4 + 2.0
-            objects.append((language.OBJECTS[k], float(confidence[row, k]), (cx - left, cy - top, cx + right, cy + bottom)))
-        found.append(objects)
-    return found

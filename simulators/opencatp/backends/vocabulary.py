@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import takewhile
 
 from ..scenes import language
 
@@ -16,26 +17,21 @@ class Vocabulary:
 
     words: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_number", {w: i + 4 for i, w in enumerate(self.words)})
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {w: i + 4 for i, w in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words) + 4
 
     def encode(self, text: str) -> list[int]:
         """Word numbers of a text; never empty, at most `MAX_WORDS`."""
-        numbers: dict[str, int] = getattr(self, "_number")  # noqa: B009  (set in __post_init__ of a frozen class)
-        return [numbers.get(w, UNKNOWN) for w in split(text)[:MAX_WORDS]] or [UNKNOWN]
+        return [self._number.get(w, UNKNOWN) for w in split(text)[:MAX_WORDS]] or [UNKNOWN]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of word numbers up to the first end; punctuation is set as written."""
-        words = []
-        for number in numbers:
-            if number == END:
-                break
-            if number > UNKNOWN:
-                words.append(self.words[number - 4])
-        return " ".join(words).replace(" ,", ",")
+        said = takewhile(lambda number: number != END, numbers)
+        return " ".join(self.words[number - 4] for number in said if number > UNKNOWN).replace(" ,", ",")
 
 
 def split(text: str) -> list[str]:

@@ -50,7 +50,8 @@ MOODS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-def _listing(words: Sequence[str], conjunction: str) -> str:
+def listing(words: Sequence[str], conjunction: str) -> str:
+    """The words joined by commas, the last one by a conjunction."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
@@ -79,8 +80,8 @@ def caption(kind: str, texture: str, place: str, weather: str, things: Sequence[
 def _with(things: Sequence[str], german: bool) -> str:
     ordered = sorted(things, key=THINGS.index)
     if german:
-        return "mit " + _listing([f"{'einer' if t in _FEMININE else 'einem'} {_NOUN_DE[t]}" for t in ordered], "und")
-    return "with " + _listing([f"a {t}" for t in ordered], "and")
+        return "mit " + listing([f"{'einer' if t in _FEMININE else 'einem'} {_NOUN_DE[t]}" for t in ordered], "und")
+    return "with " + listing([f"a {t}" for t in ordered], "and")
 
 
 def report(kind: str, texture: str, place: str, weather: str, things: Sequence[str], moods: Sequence[int],

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from ...files import write_atomically
+from ...files import remove, write_atomically
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
 from ..scenes import degrade
 from ..scenes import scene as scenes
+from ..tools import READER_OF
 from . import similarity
-from .table import CHAINS, FORMAT, OUTPUTS, READER_OF, SAMPLES, SCALE, WANTED, wanted_texts
+from .table import CHAINS, FORMAT, OUTPUTS, SAMPLES, SCALE, WANTED, wanted_texts
 
 Progress = Callable[[str], None]
 
@@ -32,6 +33,7 @@ def build_table(
     scenes and weights, whose hash the table's `meta` keeps.
     """
     out, say = Path(out), progress or (lambda _: None)
+    kept = out.with_name(out.name + ".parts")
     weights = weights or _hash_of(backend)
     world = scenes.make_scenes(seed, range(samples))
     origin: dict[str, Any] = {
@@ -41,7 +43,7 @@ def build_table(
     features = similarity.image_features(clean)
     parts = []
     for d, name in enumerate(degrade.NAMES):
-        part = out.with_name(out.name + ".parts") / f"{d}.npz"
+        part = kept / f"{d}.npz"
         if not _usable(part, origin):
             _write(part, _outcomes(backend, clean, features, d, seed), origin)
         with np.load(part, allow_pickle=False) as file:
@@ -49,9 +51,7 @@ def build_table(
         say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
     described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
     _write(out, _merge(backend, parts, world), {**origin, **described})
-    for d in range(len(degrade.NAMES)):
-        (out.with_name(out.name + ".parts") / f"{d}.npz").unlink()
-    out.with_name(out.name + ".parts").rmdir()
+    remove(kept)
     return out
 
 
