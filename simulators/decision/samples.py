@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from ..marketplace.answers import GeneratedAnswers
 from ..marketplace.tasks import LazyTaskSet, Luck
 from ..marketplace.vocabulary import vocabulary
-from ..tasks import Judge, Need, Task, TaskSet
+from ..tasks import Judge, Need, Task
 from ..tools import Catalog, Tool
 from ..world import World
 from .conversation import general_query, reword, tool_query
@@ -196,15 +196,10 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
     writer = SampleWriter(seed, world.catalog, world.answers, settings)
     counts = {split: sum(numbers) for split, numbers in settings.counts.items()}
     tasks = LazyTaskSet(cast("TaskWriter", writer), counts, on_demand=False)  # kinds of samples come in counted numbers
-    return with_decisions(world, tasks), writer
+    return world.changed(tasks=tasks, judge=EXACT), writer
 
 
 EXACT = Judge(all_facts=1.0, none=0.0)  # a decision is either right or wrong, so this judge grades as the strict grading does
-
-
-def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
-    """The same world with other tasks, and with other `parts` where given."""
-    return world.changed(tasks=tasks, judge=EXACT, **parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from ..errors import ConfigError
 from ..failures import PRESETS, FailureModel
 from ..tools import Catalog
 from .answers import GeneratedAnswers
-from .catalogue import ProfileRules, build_tools
+from .catalogue import build_tools
 from .facts import Database
 from .market import Marketplace
 from .tasks import Candidates, LazyTaskSet, Offers, TaskRules, TaskWriter
@@ -22,7 +22,6 @@ def generate_marketplace(
     tasks: Mapping[str, int] | None = None,
     candidates: Candidates = 16,
     failures: FailureModel | None = None,
-    profiles: ProfileRules | None = None,
     rules: TaskRules | None = None,
     misnamed: float = 0.0,
 ) -> Marketplace:
@@ -40,8 +39,8 @@ def generate_marketplace(
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
     _check_sizes(tools, providers, categories, counts, candidates, len(known.categories))
     chosen = known.categories[:categories]
-    model, ranges = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, ranges, misnamed), "marketplace")
+    model = failures or PRESETS["rapidapi-2023"]
+    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, misnamed), "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), known.capabilities)
     offers = Offers(catalog, known.capabilities)
     writer = TaskWriter(seed, offers, answers, known, tuple(counts), candidates, composed)

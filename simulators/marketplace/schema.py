@@ -43,10 +43,8 @@ def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None
         return _check_members(value, schema, place)
     items = schema.get("items")
     if isinstance(value, list) and items:
-        for index, member in enumerate(value):
-            problem = check_value(member, items, f"{place}[{index}]")
-            if problem:
-                return problem
+        problems = (check_value(member, items, f"{place}[{index}]") for index, member in enumerate(value))
+        return next(filter(None, problems), None)
     return None
 
 

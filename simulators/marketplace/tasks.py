@@ -22,7 +22,8 @@ GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
 """Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
 MAX_CHAIN = 4  # most calls of a chain
-SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
+SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)  # weights of the four size levels of a task's input
+ALTERNATIVE_SHARE = 0.3  # share of the needs about which the user may change their mind, among those that nothing depends on
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
 
@@ -170,10 +171,7 @@ def _place(name: str, capabilities: list[Capability]) -> Place:
 class TaskRules:
     """How tasks are composed."""
 
-    size_levels: Sequence[float] = SIZE_LEVELS  # weights of the four size levels of a task's input
     chain_share: float = 0.35  # share of the tasks with several needs in which one call's answer is another's argument
-    # share of the needs about which the user may change their mind, among those that nothing depends on
-    alternative_share: float = 0.3
     # number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench
     needs: int | tuple[int, int] | None = None
     # number of calls in a chain, or its lowest and highest value; no more than the task has needs
@@ -191,8 +189,6 @@ class TaskRules:
         low, high = self.bounds
         if not 1 <= low <= high <= len(NEEDS):
             raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {self.needs}")
-        if len(self.size_levels) != 4 or min(self.size_levels) < 0 or sum(self.size_levels) <= 0:
-            raise ConfigError("marketplace.size_levels", f"expected four weights, got {tuple(self.size_levels)}")
 
     @property
     def chain(self) -> tuple[int, int]:
@@ -235,7 +231,7 @@ class TaskWriter:
         if self._rules.needs is not None and not self.offers.places(group, count):
             group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
         chained = luck.uniform() < self._rules.chain_share
-        size_level = luck.weighted(self._rules.size_levels)
+        size_level = luck.weighted(SIZE_LEVELS)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
             group = group if self.offers.places(group, count, length) else "G3"
@@ -299,7 +295,7 @@ class TaskWriter:
             need = self._need(capability, arguments, chain)
             if capability.gives in awaited:
                 known[capability.gives] = (index, need.fact)
-            elif len(chain) < len(capability.parameters) and luck.uniform() < self._rules.alternative_share:
+            elif len(chain) < len(capability.parameters) and luck.uniform() < ALTERNATIVE_SHARE:
                 other = self._need(capability, self._arguments(luck, split, capability, codes, {}), chain)
                 need = replace(need, alternative=other) if other.fact != need.fact else need
             needs.append(need)

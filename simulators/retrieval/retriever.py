@@ -13,7 +13,7 @@ from ..draws import Draws, DrawSource, stable_integer
 from ..episode import Episode
 from ..tasks import KeptTasks, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
-from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
+from .ranking import Bm25, WordEmbedding, best_first, document_of
 
 
 class OwnDraws(Draws):
@@ -115,7 +115,7 @@ class Retriever:
     def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
         self.settings, self._catalog = settings, catalog
         documents = [document_of(tool) for tool in catalog]
-        self._ranking: Ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
+        self._ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
         self.size = len(catalog)
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import DataError
 from ...failures import FailureModel
 from ...tools import Tool
-from ..catalogue import ProfileRules, draw_profile
+from ..catalogue import draw_profile
 from .reading import JsonRecord, need_folder, read_json, read_text
 
 Key = tuple[str, str, str]  # category, tool and API in the data set's spelling (the category in its folder's)
@@ -186,7 +186,7 @@ def _index(folder: Path | None) -> dict[tuple[str, str], Path]:
     return {} if folder is None else {(path.parent.name, path.stem): path for path in sorted(folder.glob("*/*.json"))}
 
 
-def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel, rules: ProfileRules) -> Tool:
+def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel) -> Tool:
     """Make the tool of a document. Figures that telemetry does not give are drawn by the function's name."""
     category, tool, api = document.key
     score = document.score or Score()
@@ -201,7 +201,7 @@ def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureMode
         title=api,
         parameters=document.parameters or {"type": "object", "properties": {}, "required": []},
         profile=draw_profile(
-            seed, name, failures, rules, latency_s=score.latency_s, success=score.success, popularity=score.popularity
+            seed, name, failures, latency_s=score.latency_s, success=score.success, popularity=score.popularity
         ),
         capability=f"{standardize_category(category)}/{standardize(tool)}/{standardize(api)}",
     )

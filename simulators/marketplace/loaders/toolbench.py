@@ -13,7 +13,6 @@ from ...errors import DataError, UnknownName
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
-from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import (
     ApiDocument,
@@ -130,8 +129,7 @@ def load_toolbench(
 def build(queries: Sequence[Query], documents: Mapping[Key, ApiDocument], seed: int, failures: FailureModel) -> Marketplace:
     """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
-    rules = ProfileRules()
-    catalog = Catalog((make_tool(documents[key], names[key], seed, failures, rules) for key in documents), "queries")
+    catalog = Catalog((make_tool(documents[key], names[key], seed, failures) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
     tasks = [_task(query, number, names, answers, seed, catalog) for number, query in enumerate(queries)]
     return Marketplace(catalog, TaskSet(tasks, _split(queries)), answers)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from . import language
-
 Plane = NDArray[np.float64]  # (size, size)
 Colour = tuple[float, float, float]
 Box = tuple[float, float, float, float]
@@ -211,8 +209,6 @@ _SILHOUETTES: dict[str, Callable[[Plane, Plane, float], tuple[Plane, Plane]]] = 
 
 def thing(canvas: Canvas, name: str, x: float, y: float, radius: float) -> Box:
     """Paint one small thing around (x, y); its box, px."""
-    if name not in language.THINGS:
-        raise ValueError(f"no such thing to draw: {name!r}; known: {', '.join(language.THINGS)}")
     _THINGS[name](canvas, canvas.x - x, canvas.y - y, radius)
     return x - radius, y - radius, x + radius, y + radius
 

@@ -24,9 +24,8 @@ Progress = Callable[[str], None]
 
 
 def build_table(
-    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, weights: str = "",
-    progress: Progress | None = None,
-) -> Path:  # fmt: skip
+    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, progress: Progress | None = None
+) -> Path:
     """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
 
     What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
@@ -34,11 +33,9 @@ def build_table(
     """
     out, say = Path(out), progress or (lambda _: None)
     kept = out.with_name(out.name + ".parts")
-    weights = weights or _hash_of(backend)
     world = scenes.make_scenes(seed, range(samples))
-    origin: dict[str, Any] = {
-        "format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights
-    }  # fmt: skip
+    weights = _hash_of(backend)
+    origin = {"format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights}
     clean = np.stack([s.image for s in world])
     features = similarity.image_features(clean)
     parts = []

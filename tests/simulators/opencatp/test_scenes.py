@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.opencatp.backends import measures, vocabulary
-from costgym.simulators.opencatp.scenes import degrade, drawing, language
+from costgym.simulators.opencatp.scenes import degrade, language
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
 from tests.helpers.vision import delta_e, image_score, psnr
@@ -126,8 +126,6 @@ def test_bad_images_and_names_are_refused() -> None:
         degrade.combination(15)
     with pytest.raises(UnknownName, match="foggy"):
         degrade.apply(CLEAN, ("foggy",), CLEAN)
-    with pytest.raises(ValueError, match="known: boat"):
-        drawing.thing(drawing.Canvas(20, np.random.default_rng(0)), "dragon", 5, 5, 5)
 
 
 def test_an_image_is_one_to_itself_and_nothing_to_another() -> None:
