@@ -135,7 +135,7 @@ class SampleWriter:
         luck = Luck("decision", split, index, seed=self.seed)
         sampler = self.sampler(split)
         pool = sampler.pool
-        gold = pool[luck.below(len(pool))]
+        gold = luck.pick(pool)
         if kind == NO_SEARCH:
             # a needless search brings candidates as any other search does
             tools = sampler.draw(RANDOM, gold.name, False, luck)

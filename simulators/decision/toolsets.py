@@ -107,7 +107,7 @@ class CandidateSampler:
         for _ in range(4 * wanted):  # large pools take a few tries at most; the bound is for tiny ones
             if len(found) == wanted:
                 return found
-            tool = self.pool[luck.below(len(self.pool))]
+            tool = luck.pick(self.pool)
             if tool.name not in names and self._unfit(right, [self._index[tool.name]]):
                 names.add(tool.name)
                 found.append(tool)
@@ -136,7 +136,7 @@ class CandidateSampler:
         for cluster in luck.order([c for c in range(len(self.members)) if c != without]):
             tools = self._unfit(right, self.members[cluster])
             if tools:
-                found.append(tools[luck.below(len(tools))])
+                found.append(luck.pick(tools))
             if len(found) == wanted:
                 return found
         return found + self._at_random(right, wanted - len(found), luck, found)

@@ -30,7 +30,6 @@ _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", 
 LARGE_SPLIT, LARGE = "train-large", 20_000
 LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`, and how many it has
 
-Candidates = int | tuple[int, int]
 T = TypeVar("T")
 Place = tuple[str, list[Capability], list[tuple[Capability, ...]]]  # a name, what is on offer there, and the chains of it
 
@@ -52,6 +51,10 @@ class Luck:
     def below(self, bound: int) -> int:
         """A whole number in [0, bound)."""
         return int(self.uniform() * bound)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items, each with the same chance."""
+        return items[self.below(len(items))]
 
     def weighted(self, weights: Sequence[float]) -> int:
         """An index, by weight."""
@@ -106,11 +109,11 @@ class Offers:
             needs -= 1
         chained = chained and needs > 1
         places = self.places(group, needs, 2 if chained else 1)
-        name, own, pairs = places[luck.below(len(places))]
+        name, own, pairs = luck.pick(places)
         if group == "G3" and needs == 2:
             pairs = self._across
             chained = chained and bool(pairs)
-        chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
+        chosen: list[Capability] = list(luck.pick(pairs)) if chained else []
         while len(chosen) < needs:
             chosen.append(_next(luck, group, chosen, [c for c in own if c not in chosen]))
         chosen = luck.order(chosen)
@@ -124,8 +127,8 @@ class Offers:
         What is chosen beside the chain neither lengthens it nor gives what a call of it takes.
         """
         places = self.places(group, needs, length)
-        name, own, found = places[luck.below(len(places))]
-        chosen = list(found[luck.below(len(found))])
+        name, own, found = luck.pick(places)
+        chosen = list(luck.pick(found))
         end = chosen[-1].gives
         given = {c.gives for c in chosen} - {""}
         taken = {kind.name for c in chosen for kind in c.parameters}
@@ -142,7 +145,7 @@ def _next(luck: Luck, group: str, chosen: Sequence[Capability], free: list[Capab
     # a task of G3 crosses categories, so with one category so far the next need comes from another
     if group == "G3" and len({c.category for c in chosen}) == 1:
         free = [c for c in free if c.category != chosen[0].category] or free
-    return free[luck.below(len(free))]
+    return luck.pick(free)
 
 
 def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
@@ -211,7 +214,7 @@ class TaskWriter:
         answers: GeneratedAnswers,
         vocabulary: MarketVocabulary,
         splits: Sequence[str],
-        candidates: Candidates,
+        candidates: tuple[int, int],
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
@@ -266,10 +269,8 @@ class TaskWriter:
         return next((n for n in range(wanted, 2, -1) if any(self.offers.places(g, count, n) for g in (group, *across))), 2)
 
     def _slots(self, split: str, index: int) -> int:
-        wanted = self.candidates
-        if not isinstance(wanted, int):
-            low, high = wanted
-            wanted = low + Luck("slots", split, index, seed=self.seed).below(high - low + 1)
+        low, high = self.candidates
+        wanted = low + Luck("slots", split, index, seed=self.seed).below(high - low + 1)
         return min(wanted, len(self.offers.catalog))
 
     def _needs(self, luck: Luck, split: str, chosen: Sequence[Capability], chained: bool) -> tuple[list[Need], str]:
@@ -332,7 +333,7 @@ class TaskWriter:
         )
 
     def _query(self, luck: Luck, first: Capability, needs: Sequence[Need]) -> str:
-        sentences = [self._openers[first.category], _ASKS[luck.below(len(_ASKS))].format(needs[0].wish)]
+        sentences = [self._openers[first.category], luck.pick(_ASKS).format(needs[0].wish)]
         start = luck.below(len(_MORE))
         sentences += [_MORE[(start + i) % len(_MORE)].format(need.wish) for i, need in enumerate(needs[1:])]
         return " ".join(sentences)
@@ -429,5 +430,4 @@ class LazyTaskSet(KeptTasks):
     @property
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
-        wanted = self._writer.candidates
-        return min(wanted if isinstance(wanted, int) else wanted[1], len(self._writer.offers.catalog))
+        return min(self._writer.candidates[1], len(self._writer.offers.catalog))

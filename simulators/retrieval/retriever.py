@@ -168,7 +168,7 @@ class RetrievedTasks(KeptTasks):
     """
 
     def __init__(self, tasks: TaskSet, retriever: Retriever) -> None:
-        super().__init__({})
+        super().__init__({name: tasks.numbers(name) for name in tasks.splits})
         self._inner, self._retriever = tasks, retriever
 
     def __len__(self) -> int:
@@ -183,10 +183,6 @@ class RetrievedTasks(KeptTasks):
 
     def has(self, number: int) -> bool:
         return self._inner.has(number)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return self._inner.splits
 
     @property
     def most_candidates(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -145,8 +145,6 @@ class TinyBackend:
         return [vocabulary().decode(words) for words in greedy(network, x)]
 
     def _run_texts(self, tool: str, texts: list[str]) -> list[str]:
-        import torch
-
         if tool == "machine_translation":
             # sentence by sentence, as it was trained
             sentences = [[s.strip() for s in t.split(".") if s.strip()] for t in texts]
@@ -157,27 +155,19 @@ class TinyBackend:
             ]
         if tool == "text_summarization":
             return self._words_to_words(tool, texts)
-        out: list[str] = []
-        for batch in self._batches(texts):
-            choice = self.network(tool)(pad([vocabulary().encode(t) for t in batch], torch.device(self.device))).argmax(1)
-            out += [language.SENTIMENTS[int(c)] for c in choice]
-        return out
+        return [language.SENTIMENTS[int(c)] for words in self._sources(texts) for c in self.network(tool)(words).argmax(1)]
 
-    def _batches(self, texts: list[str]) -> list[list[str]]:
-        return [texts[i : i + 2 * self.batch_size] for i in range(0, len(texts), 2 * self.batch_size)]
+    def _sources(self, texts: list[str]) -> Iterator[torch.Tensor]:
+        """Batches of texts, by the numbers of their words."""
+        for start in range(0, len(texts), 2 * self.batch_size):
+            yield pad([vocabulary().encode(text) for text in texts[start : start + 2 * self.batch_size]], self.device)
 
     def _words_to_words(self, tool: str, texts: list[str]) -> list[str]:
-        import torch
-
-        out: list[str] = []
         into = vocabulary(german=tool == "machine_translation")
-        for batch in self._batches(texts):
-            source = pad([vocabulary().encode(t) for t in batch], torch.device(self.device))
-            out += [into.decode(words) for words in greedy(self.network(tool), source)]
-        return out
+        return [into.decode(words) for source in self._sources(texts) for words in greedy(self.network(tool), source)]
 
 
-def pad(rows: list[list[int]], device: torch.device) -> torch.Tensor:
+def pad(rows: list[list[int]], device: torch.device | str) -> torch.Tensor:
     """Rows of numbers as one tensor, filled up with 0."""
     import torch
 

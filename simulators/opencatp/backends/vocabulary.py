@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 
 from ..scenes import language
+from ..scenes.language import Facts
 
 PAD, START, END, UNKNOWN = range(4)
 MAX_WORDS = 64  # longer texts are cut, as the published models cut theirs
@@ -41,13 +42,11 @@ def split(text: str) -> list[str]:
 
 def _all_texts(german: bool) -> list[str]:
     texts = [language.sentiment(w, german) for w in language.WEATHERS]
-    texts += [
-        language.caption(k, t, "sea", "sunny", language.THINGS, german) for k in language.KINDS for t in language.TEXTURES
-    ]
-    texts += [language.caption("kite", "plain", p, w, (), german) for p in language.PLACES for w in language.WEATHERS]
-    texts += [
-        language.report("kite", "plain", "sea", w, ("boat",), (m, m), german) for w in language.WEATHERS for m in range(4)
-    ]
+    kites = [Facts("kite", "plain", place, w, (), (0, 0)) for place in language.PLACES for w in language.WEATHERS]
+    objects = [Facts(k, t, "sea", "sunny", language.THINGS, (0, 0)) for k in language.KINDS for t in language.TEXTURES]
+    texts += [facts.caption(german) for facts in (*objects, *kites)]
+    reports = [Facts("kite", "plain", "sea", w, ("boat",), (m, m)) for w in language.WEATHERS for m in range(4)]
+    texts += [facts.report(german) for facts in reports]
     return [*texts, language.object_list(language.OBJECTS, german)]
 
 

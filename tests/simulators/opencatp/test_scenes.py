@@ -58,11 +58,10 @@ def test_every_word_of_the_language_has_a_number_and_comes_back() -> None:
 
 
 def test_a_caption_in_both_languages() -> None:
-    facts = ("kite", "striped", "beach", "rain", ("bird", "boat", "lamp"))
-    assert language.caption(*facts) == "a striped kite at the beach in the rain with a boat, a bird and a lamp"
+    facts = language.Facts("kite", "striped", "beach", "rain", ("bird", "boat", "lamp"), (0, 1))
+    assert facts.caption() == "a striped kite at the beach in the rain with a boat, a bird and a lamp"
     assert (
-        language.caption(*facts, german=True)
-        == "ein gestreifter Drachen am Strand im Regen mit einem Boot, einem Vogel und einer Laterne"
+        facts.caption(german=True) == "ein gestreifter Drachen am Strand im Regen mit einem Boot, einem Vogel und einer Laterne"
     )
 
 
