@@ -173,20 +173,13 @@ def _times(text: str) -> Iterator[Value]:
 
 def _codes(text: str) -> Iterator[Value]:
     for match in _CODE.finditer(text):
-        written = match.group()
-        if _NUMBER_WITH_UNIT.fullmatch(written):
-            continue
-        yield Value("code", match.start(), match.end(), (letters_of(written),))
+        if not _NUMBER_WITH_UNIT.fullmatch(match.group()):
+            yield Value("code", *match.span(), ("".join(filter(str.isalnum, match.group())),))
 
 
 _NUMBER_WITH_UNIT = re.compile(
     r"(?:usd|eur|gbp|chf|nok|jpy|inr)?\d+(?:e\d{1,3}|[kmb]|st|nd|rd|th|x|[a-z]{1,3}(?=$))?(?:-[a-z]+)?"
 )
-
-
-def letters_of(text: str) -> str:
-    """The letters and digits of a cleaned text."""
-    return "".join(letter for letter in text if letter.isalnum())
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Offers:
             "G2": [_place(name, own) for name, own in categories.items()],
             "G3": [_place("", offered)],
         }
-        self._across = [(head, tail) for head, tail in self._places["G3"][0][2] if head.category != tail.category]
+        self._across = [pair for pair in self._places["G3"][0][2] if pair[0].category != pair[1].category]
         self._eligible: dict[tuple[str, int, int], list[Place]] = {}
 
     def places(self, group: str, needs: int, length: int = 1) -> list[Place]:
@@ -122,10 +122,7 @@ class Offers:
         return (name if group == "G1" else ""), chosen, chained
 
     def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
-        """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length.
-
-        What is chosen beside the chain neither lengthens it nor gives what a call of it takes.
-        """
+        """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length."""
         places = self.places(group, needs, length)
         name, own, found = luck.pick(places)
         chosen = list(luck.pick(found))

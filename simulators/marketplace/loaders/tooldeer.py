@@ -146,7 +146,7 @@ def _document(line: str) -> list[str] | None:
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
     parts = [value.get(key) for key in ("api_name", "description", "api_function")] if isinstance(value, dict) else [None]
-    return parts if all(isinstance(part, str) for part in parts) else None
+    return list(map(str, parts)) if all(isinstance(part, str) for part in parts) else None
 
 
 def read_unseen(path: Path | str) -> list[DecisionSample]:

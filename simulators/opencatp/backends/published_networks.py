@@ -89,8 +89,7 @@ class _Resample(nn.Module):  # type: ignore[misc]
         self.body = nn.Sequential(nn.Conv2d(channels, channels * 2 if up else channels // 2, 3, 1, 1, bias=False), shuffle)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.body(x)
-        return out
+        return self.body(x)
 
 
 class Restormer(nn.Module):  # type: ignore[misc]

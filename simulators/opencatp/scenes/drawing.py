@@ -34,8 +34,7 @@ class Canvas:
 
 def soft(distance_px: Plane) -> Plane:
     """1 inside, 0 outside, a ramp of one pixel between; the distance is negative inside."""
-    mask: Plane = np.clip(0.5 - distance_px, 0.0, 1.0)
-    return mask
+    return np.clip(0.5 - distance_px, 0.0, 1.0)
 
 
 def _ellipse(u: Plane, v: Plane, a: float, b: float) -> Plane:
