@@ -9,6 +9,7 @@ Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field, field_validator
@@ -154,15 +155,11 @@ class SampleWriter:
         """The shuffled kinds of a split's samples, and for each that needs a tool its number among its kind."""
         if split not in self._orders:
             counts = self.settings.counts[split]
-            kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+            kinds = [kind for kind, many in enumerate(counts) for _ in range(many)]
             order = stable_generator(self.seed, "kinds", split).permutation(len(kinds)).tolist()
             shuffled = [kinds[index] for index in order]
-            met = [0] * len(KINDS)
-            turns = []
-            for kind in shuffled:
-                turns.append(met[kind])
-                met[kind] += 1
-            self._orders[split] = shuffled, turns
+            numbers = [count() for _ in KINDS]
+            self._orders[split] = shuffled, [next(numbers[kind]) for kind in shuffled]
         return self._orders[split]
 
     def _ask(self, tool: Tool, luck: Luck) -> tuple[str, dict[str, Any]]:

@@ -51,9 +51,7 @@ class CandidateSampler:
         self._vectors = vectors = TextEmbedding(descriptions)(descriptions)
         self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
         count = max(self.labels) + 1
-        self.members: list[list[int]] = [[] for _ in range(count)]
-        for index, label in enumerate(self.labels):
-            self.members[label].append(index)
+        self.members = [[index for index, label in enumerate(self.labels) if label == each] for each in range(count)]
         centres = centres_of(vectors, np.asarray(self.labels), count)
         self._nearest: list[list[int]] = np.argsort(squared_distances(centres, centres), axis=1, kind="stable").tolist()
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}

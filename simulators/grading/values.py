@@ -107,10 +107,8 @@ def _moments(text: str) -> Iterator[Value]:
             if not days:
                 continue
             clock, start, end = _clock_beside(text, match)
-            if clock:
-                yield Value("moment", start, end, tuple(f"{day} {clock}" for day in days))
-            else:
-                yield Value("date", match.start(), match.end(), days)
+            readings = tuple(f"{day} {clock}" for day in days) if clock else days
+            yield Value("moment" if clock else "date", start, end, readings)
 
 
 def _days(match: re.Match[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ number of candidates changes nothing but the candidates.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any, TypeVar
 
 from ..draws import stable_generator
@@ -38,14 +38,11 @@ class Luck:
     """A stream of choices from one generator."""
 
     def __init__(self, *names: object, seed: int) -> None:
-        self._generator = stable_generator(seed, *names)
-        self._uniforms: Iterator[float] = iter(())
+        generator = self._generator = stable_generator(seed, *names)
+        self._uniforms: Iterator[float] = (value for _ in repeat(None) for value in generator.random(64).tolist())
 
     def uniform(self) -> float:
         """A number in [0, 1)."""
-        for value in self._uniforms:
-            return value
-        self._uniforms = iter(self._generator.random(64).tolist())
         return next(self._uniforms)
 
     def below(self, bound: int) -> int:

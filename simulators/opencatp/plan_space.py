@@ -44,13 +44,11 @@ def forests() -> tuple[Forest, ...]:
 def _order(forest: Forest) -> list[str] | None:
     """The tools with parents before children, or None where there is a cycle."""
     placed: list[str] = []
-    waiting = list(forest)
-    while waiting:
-        ready = [tool for tool in waiting if forest[tool] == TASK_INPUT or forest[tool] in placed]
+    while len(placed) < len(forest):
+        ready = [tool for tool, parent in forest.items() if tool not in placed and parent in (TASK_INPUT, *placed)]
         if not ready:
             return None
         placed += ready
-        waiting = [tool for tool in waiting if tool not in ready]
     return placed
 
 

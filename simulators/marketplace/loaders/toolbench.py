@@ -66,27 +66,22 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
     roots += [folder / "toolbench", folder / "stabletoolbench" / "solvable_queries"]
-    found: dict[str, Path] = {}
-    main: tuple[Path, list[str]] | None = None
     for root in roots:
         tests = {path.stem: path for path in sorted((root / "test_instruction").glob("*.json"))}
         trains = {path.stem: path for path in sorted((root / "instruction").glob("*.json"))}
         usual = list(tests) or [name for name in trains if name.startswith("G") and name.endswith("_query")]
-        if main is None and usual:
-            main = root, usual
-            found = {**trains, **tests}
-    if main is None:
+        if usual:
+            break
+    else:
         raise DataError(folder, f"holds no queries; {_LAYOUT}")
-    root, usual = main
+    found = {**trains, **tests}
     for name in subsets or ():
         if name not in found:
             raise UnknownName("subset", name, found)
-    chosen = list(dict.fromkeys(subsets)) if subsets else usual
-    ids = {path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))}
     near = [root, folder, folder / "data"]
     return Layout(
-        queries={name: found[name] for name in chosen},
-        ids=ids,
+        queries={name: found[name] for name in subsets or usual},
+        ids={path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))},
         tools=first_existing([n / "toolenv" / "tools" for n in near] + [n / "tools" for n in near]),
         responses=first_existing([n / "toolenv" / "response_examples" for n in near]),
     )
