@@ -109,9 +109,8 @@ class DecisionCase:
 class SampleWriter:
     """Writes the samples of a generated marketplace, each when it is first asked for."""
 
-    def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
+    def __init__(self, seed: int, catalog: Catalog, settings: DecisionSettings) -> None:
         self.seed, self.settings = seed, settings
-        self._database = answers.database
         known = vocabulary(links=True)  # its samples are about any catalog
         self._capabilities = known.capabilities
         self._openers = {category.name: category.opener for category in known.categories}
@@ -190,7 +189,7 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
         raise ConfigError("decision", problem)
     settings = settings or DecisionSettings()
-    writer = SampleWriter(seed, world.catalog, world.answers, settings)
+    writer = SampleWriter(seed, world.catalog, settings)
     counts = {split: sum(numbers) for split, numbers in settings.counts.items()}
     tasks = LazyTaskSet(cast("TaskWriter", writer), counts, on_demand=False)  # kinds of samples come in counted numbers
     return world.changed(tasks=tasks, judge=EXACT), writer

@@ -21,7 +21,6 @@ from ..writes import about
 from .market import Marketplace
 
 _PLACE = re.compile(r"\{(\d+)\}")
-_TYPES = ("string", "integer", "number", "boolean")
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = str | int | Finite | bool
 Name = Annotated[str, Field(min_length=1)]

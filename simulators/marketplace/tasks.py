@@ -366,8 +366,7 @@ class TaskWriter:
             beside.sort(key=lambda tool: -max(_likeness(known[tool.capability], capability) for capability in chosen))
         others = [tool.name for tool in beside]
         if len(picked) + len(others) < slots:
-            far = [t.name for t in self.offers.catalog if t.category not in near]
-            others += luck.order(far)
+            others += luck.order([tool.name for tool in self.offers.catalog if tool.category not in near])
         picked += others[: slots - len(picked)]
         if len(picked) < slots:  # a small catalog: the rest of what serves the needs
             rest = [name for lane in lanes for name in lane if name not in set(picked)]

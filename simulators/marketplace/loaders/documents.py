@@ -148,14 +148,14 @@ class Library:
         if found is None:
             return document
         same = standardize(found.key[2]) == standardize(document.key[2])
-        use_response = same and document.response is None and found.response is not None
+        answered = found if same and document.response is None and found.response is not None else document
         return replace(
             document,
             description=document.description.strip() or (found.description if same else ""),
             tool_description=document.tool_description or found.tool_description,
             score=document.score or found.score,
-            response=found.response if use_response else document.response,
-            typed=found.typed if use_response else document.typed,
+            response=answered.response,
+            typed=answered.typed,
         )
 
     def _apis(self, category: str, tool: str) -> dict[str, ApiDocument]:

@@ -218,13 +218,12 @@ def _detect(loaded: Loaded, images: Images, device: str) -> list[str]:
 
 
 def _caption(loaded: Loaded, images: Images, device: str) -> list[str]:
-    ids = loaded.model.generate(_prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
-    return _texts(loaded, ids)
+    return _written(loaded, _prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
 
 
-def _texts(loaded: Loaded, ids: Any) -> list[str]:
-    found: list[str] = loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)
-    return found
+def _written(loaded: Loaded, inputs: Any, **settings: Any) -> list[str]:
+    texts: list[str] = loaded.tokenizer.batch_decode(loaded.model.generate(inputs, **settings), skip_special_tokens=True)
+    return texts
 
 
 def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
@@ -234,16 +233,14 @@ def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
 
 def _translate(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, [f"translate English to German: {t}" for t in texts], device)
-    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
-    return _texts(loaded, ids)
+    return _written(loaded, inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
 
 
 def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, texts, device)
     # the settings that the model was published with
     limits = {"min_length": 56, "max_length": 142}
-    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
-    return _texts(loaded, ids)
+    return _written(loaded, inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
 
 
 def _feel(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:

@@ -13,7 +13,6 @@ THINGS = ("boat", "house", "tree", "cloud", "bird", "flower", "fence", "lamp")
 PLACES = ("meadow", "sea", "beach", "snow", "desert")
 WEATHERS = ("sunny", "rain")
 OBJECTS = KINDS + THINGS
-LABELS = tuple(f"{texture} {kind}" for kind in KINDS for texture in TEXTURES)
 SENTIMENTS = ("positive", "negative")
 
 _NOUN_DE = {
