@@ -4,7 +4,6 @@ Models are named by Hugging Face id or local folder. Nothing is downloaded unles
 give an error that says where to put them. Restormer and SIGGRAPH17 weights are single local files.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,16 +67,14 @@ class PublishedBackend:
     """The paper's models behind `Backend`.
 
     Weights are looked for in `<root>/<id>`, `<root>/<tool>` and the cache of Hugging Face; `models` names others for some
-    tools, `loaders` makes a tool's model in place of the published one. Models in memory together take at most
-    `memory_limit_mb`: the least recently used go first, and a single one over it is an error.
+    tools, `loaders` makes a tool's model in place of the published one. Models stay in memory once they are loaded.
     """
 
     name = "published"
 
     def __init__(
         self, root: Path | str | None = None, models: Mapping[str, str | Path] | None = None, device: str = "auto",
-        memory_limit_mb: float | None = None, batch_size: int = 8, download: bool = False,
-        loaders: Mapping[str, Callable[[], Loaded]] | None = None,
+        batch_size: int = 8, download: bool = False, loaders: Mapping[str, Callable[[], Loaded]] | None = None,
     ) -> None:  # fmt: skip
         torch = require("torch", "vision")
         for tool in (*(models or {}), *(loaders or {})):
@@ -86,9 +83,9 @@ class PublishedBackend:
         self.root = Path(root) if root is not None else None
         self.models: dict[str, str | Path] = {**MODELS, **(models or {})}
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        self.memory_limit_mb, self.batch_size, self.download = memory_limit_mb, batch_size, download
+        self.batch_size, self.download = batch_size, download
         self._loaders = dict(loaders or {})
-        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._loaded: dict[str, Loaded] = {}
 
     def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
         check_inputs(tool, inputs)
@@ -102,29 +99,14 @@ class PublishedBackend:
         return [" ".join(text.split()) for part in parts for text in part]  # a table holds one line a text
 
     def load(self, tool: str) -> Loaded:
-        """Bring a tool's model into memory, on the device; raises ConfigError where it alone exceeds `memory_limit_mb`."""
+        """Bring a tool's model into memory, on the device."""
         if tool not in ALL_TOOLS:
             raise UnknownName("tool", tool, ALL_TOOLS)
-        if tool in self._loaded:
-            self._loaded.move_to_end(tool)
-            return self._loaded[tool]
-        loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
-        limit = self.memory_limit_mb
-        if limit is not None:
-            if loaded.size_mb > limit:
-                raise ConfigError(
-                    "memory_limit_mb", f"{tool} alone takes {loaded.size_mb:.0f} MB of {limit:g} MB; raise the limit"
-                )
-            # the least recently used go first, since a plan runs its tools in turn
-            while self._loaded and sum(m.size_mb for m in self._loaded.values()) + loaded.size_mb > limit:
-                self._loaded.popitem(last=False)
-                if self.device.startswith("cuda"):
-                    import torch
-
-                    torch.cuda.empty_cache()
-        loaded.model.eval().to(self.device)
-        self._loaded[tool] = loaded
-        return loaded
+        if tool not in self._loaded:
+            loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
+            loaded.model.eval().to(self.device)
+            self._loaded[tool] = loaded
+        return self._loaded[tool]
 
     def _place(self, tool: str) -> Path | None:
         """A local file or folder of a tool's weights, if there is one."""
