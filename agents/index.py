@@ -11,7 +11,7 @@ from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_F
 from ..simulators.calls import latency_factors
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.failures import PRESETS
-from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, ProfileRules
+from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, TIMEOUT_S
 from ..simulators.marketplace.tasks import SIZE_LEVELS
 from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
@@ -108,14 +108,15 @@ def cut_given(advertised_s: float) -> float:
     The median lies between 0.85 and 1.15 of it, times the factor of a size level and the spread of the tool's durations, which
     are not told.
     """
-    limit = ProfileRules().timeout_s
-    if advertised_s * 1.15 * max(SIZE_FACTORS) * max(latency_factors(max(SPREADS))) < limit:
+    if advertised_s * 1.15 * max(SIZE_FACTORS) * max(latency_factors(max(SPREADS))) < TIMEOUT_S:
         return 0.0
     total = sum(SIZE_LEVELS)
     cut = 0.0
     for share, factor in zip(SIZE_LEVELS, SIZE_FACTORS, strict=True):
         for ratio in (0.85, 0.925, 1.0, 1.075, 1.15):
             for spread in SPREADS:
-                reached = np.searchsorted(np.asarray(latency_factors(spread)), limit * ratio / (advertised_s * factor), "right")
+                reached = np.searchsorted(
+                    np.asarray(latency_factors(spread)), TIMEOUT_S * ratio / (advertised_s * factor), "right"
+                )
                 cut += share / total * (1.0 - reached / len(latency_factors(spread))) / (5 * len(SPREADS))
     return float(cut)

@@ -5,9 +5,10 @@ from typing import Any
 
 from ...envs.tpl import TplState, kind_of
 from ...simulators.errors import ConfigError
-from ...simulators.opencatp.plan_space import READER_OF, PlanValues, plan_space
+from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.scoring.evaluation import Evaluator, train_samples
 from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tools import READER_OF
 from ...simulators.plan import TASK_INPUT, Plan
 from .base import Proposal, Situation, generator
 

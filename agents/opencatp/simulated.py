@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...simulators.draws import stable_generator
-from ...simulators.opencatp.plan_space import READER_OF
-from ...simulators.opencatp.tools import TOOLS
+from ...simulators.opencatp.tools import READER_OF, TOOLS
 from ...simulators.plan import TASK_INPUT
 from ..models.base import ACT, PLAN, VOTE, Function, Message, Reply, reply
 from .planners import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING

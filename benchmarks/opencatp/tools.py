@@ -26,7 +26,8 @@ from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
 from costgym.simulators.opencatp.scoring.evaluation import split_samples
-from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, READER_OF, OutcomeTable
+from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, OutcomeTable
+from costgym.simulators.opencatp.tools import READER_OF
 from costgym.simulators.quality import quality_of_plan
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

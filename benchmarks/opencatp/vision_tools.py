@@ -364,15 +364,12 @@ def _teacher_forced(network: Any, inputs: torch.Tensor, wanted: list[list[int]])
 # -- language ---------------------------------------------------------------------------------------------------------
 
 
-_NO_PICTURE = np.zeros((0, 0, 3), np.uint8)
-
-
-def _objects(facts: scenes.Scene, rng: np.random.Generator, german: bool = False) -> str:
+def _objects(facts: language.Facts, rng: np.random.Generator, german: bool = False) -> str:
     names = sorted({facts.kind, *facts.things}) if rng.random() < 0.8 else list(facts.things) or [facts.kind]
     return language.object_list(names, german)
 
 
-def _facts(rng: np.random.Generator) -> scenes.Scene:
+def _facts(rng: np.random.Generator) -> language.Facts:
     """Draw the facts of a scene without rendering it."""
 
     def pick(items: tuple[str, ...]) -> str:
@@ -381,7 +378,7 @@ def _facts(rng: np.random.Generator) -> scenes.Scene:
     things = tuple(language.THINGS[int(i)] for i in rng.permutation(len(language.THINGS))[: int(rng.integers(0, 5))])
     moods = (int(rng.integers(4)), int(rng.integers(4)))
     words = pick(language.KINDS), pick(language.TEXTURES), pick(language.PLACES), pick(language.WEATHERS)
-    return scenes.Scene(_NO_PICTURE, *words, things, moods, ())
+    return language.Facts(*words, things, moods)
 
 
 def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:

@@ -30,39 +30,29 @@ def _document() -> dict[str, Any]:
     return document
 
 
-def _list(name: str) -> list[str]:
-    found: list[str] = _document()[name]
-    return found
-
-
 @cache
 def _phrases() -> re.Pattern[str]:
     longest_first = sorted(_document()["say"], key=lambda phrase: (-len(phrase), phrase))
     return re.compile(rf"(?<![\w{{])({'|'.join(map(re.escape, longest_first))})(?![\w}}])")
 
 
-@cache
-def _openers() -> tuple[str, ...]:
-    return tuple(category.opener for category in vocabulary().categories)
-
-
 def _fillers(name: str) -> Sequence[str]:
     names = {"city": "cities", "country": "countries", "topic": "topics", "person": "first"}
-    return words()[names[name]] if name in names else _list(name + "s")
+    return words()[names[name]] if name in names else _document()[name + "s"]
 
 
 def general_query(luck: Luck) -> str:
     """Make a query that can be answered without any tool."""
-    template = _pick(luck, _list("ask"))
+    template = luck.pick(_document()["ask"])
     blanks: dict[str, str] = {}
     for match in _BLANK.finditer(template):
         key = match.group(0)[1:-1]
         options = [word for word in _fillers(match.group(1)) if word not in blanks.values()]
-        blanks[key] = _pick(luck, options)
+        blanks[key] = luck.pick(options)
     text = template.format(**blanks)
     if luck.uniform() < LEAD_SHARE:
-        text = f"{_pick(luck, _list('leads'))} {text[0].lower() if text[1] != ' ' else text[0]}{text[1:]}"
-    return f"{_pick(luck, _openers())} {text}" if luck.uniform() < OPENER_SHARE else text
+        text = f"{luck.pick(_document()['leads'])} {text[0].lower() if text[1] != ' ' else text[0]}{text[1:]}"
+    return f"{luck.pick(vocabulary().categories).opener} {text}" if luck.uniform() < OPENER_SHARE else text
 
 
 def tool_query(wish: str, opener: str, luck: Luck) -> str:
@@ -71,7 +61,7 @@ def tool_query(wish: str, opener: str, luck: Luck) -> str:
         text = re.sub(r"\b[Tt]he ", "", wish) + "?"
         text = text[0].upper() + text[1:]
     else:
-        text = _pick(luck, _list("want")).format(wish=wish)
+        text = luck.pick(_document()["want"]).format(wish=wish)
     return f"{opener} {text}" if luck.uniform() < OPENER_SHARE else text
 
 
@@ -80,10 +70,6 @@ def reword(wish: str, luck: Luck) -> str:
 
     def other(match: re.Match[str]) -> str:
         phrase = match.group(1)
-        return _pick(luck, _document()["say"][phrase]) if luck.uniform() < REWORD_SHARE else phrase
+        return luck.pick(_document()["say"][phrase]) if luck.uniform() < REWORD_SHARE else phrase
 
     return _phrases().sub(other, wish)
-
-
-def _pick(luck: Luck, options: Sequence[str]) -> str:
-    return options[luck.below(len(options))]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..marketplace.tasks import Luck
 from ..tasks import Task, TaskSet
 from ..tools import Catalog, Tool
 from ..world import World
-from .samples import CALL, NO_SEARCH, DecisionCase, with_decisions
+from .samples import CALL, EXACT, NO_SEARCH, DecisionCase
 from .toolsets import RANDOM
 
 _PLACES = ("", "data/processed", "processed", "baselines/data", "data")
@@ -51,17 +52,14 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
     if not found:
         raise DataError(root, f"holds none of {', '.join(_FILES.values())}")
     samples = {split: _read(split, path) for split, path in found.items()}
-    tools: dict[str, Tool] = {}
-    for sample in (sample for split in samples.values() for sample in split):
-        for tool in sample.candidates:
-            tools.setdefault(tool.name, tool)
+    sets = [sample.candidates for known in samples.values() for sample in known]
     catalogue = _find(root, "tool.json")
-    if catalogue is not None:
-        for tool in read_tools(catalogue):
-            tools.setdefault(tool.name, tool)
+    tools: dict[str, Tool] = {}
+    for tool in chain(*sets, () if catalogue is None else read_tools(catalogue)):
+        tools.setdefault(tool.name, tool)
     if not tools:
         raise DataError(root, "names no tool at all")
-    size = max(len(sample.candidates) for split in samples.values() for sample in split) or min(5, len(tools))
+    size = max(map(len, sets)) or min(5, len(tools))
     tasks: list[Task] = []
     splits: dict[str, range] = {}
     for split, known in samples.items():
@@ -73,9 +71,8 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
             case = DecisionCase(sample.kind, sample.query, right_tool(sample), names, RANDOM, sample.arguments)
             tasks.append(case.task(f"{split}-{index:05d}", len(tasks)))
         splits[split] = range(start, len(tasks))
-    return with_decisions(
-        world, TaskSet(tasks, splits), catalog=Catalog(tools.values(), str(root)), answers=PluginAnswers(), events=None
-    )
+    catalog = Catalog(tools.values(), str(root))
+    return world.changed(tasks=TaskSet(tasks, splits), judge=EXACT, catalog=catalog, answers=PluginAnswers(), events=None)
 
 
 def right_tool(sample: DecisionSample) -> str:

@@ -9,6 +9,7 @@ Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field, field_validator
@@ -19,7 +20,7 @@ from ..errors import ConfigError
 from ..marketplace.answers import GeneratedAnswers
 from ..marketplace.tasks import LazyTaskSet, Luck
 from ..marketplace.vocabulary import vocabulary
-from ..tasks import Judge, Need, Task, TaskSet
+from ..tasks import Judge, Need, Task
 from ..tools import Catalog, Tool
 from ..world import World
 from .conversation import general_query, reword, tool_query
@@ -108,11 +109,10 @@ class DecisionCase:
 class SampleWriter:
     """Writes the samples of a generated marketplace, each when it is first asked for."""
 
-    def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
+    def __init__(self, seed: int, catalog: Catalog, settings: DecisionSettings) -> None:
         self.seed, self.settings = seed, settings
-        self._database = answers.database
         known = vocabulary(links=True)  # its samples are about any catalog
-        self._capabilities = {c.name: c for category in known.categories for c in category.capabilities}
+        self._capabilities = known.capabilities
         self._openers = {category.name: category.opener for category in known.categories}
         self.seen, self.unseen = split_tools(seed, catalog, settings.seen, settings.unseen)
         self._samplers: dict[bool, CandidateSampler] = {}
@@ -135,7 +135,7 @@ class SampleWriter:
         luck = Luck("decision", split, index, seed=self.seed)
         sampler = self.sampler(split)
         pool = sampler.pool
-        gold = pool[luck.below(len(pool))]
+        gold = luck.pick(pool)
         if kind == NO_SEARCH:
             # a needless search brings candidates as any other search does
             tools = sampler.draw(RANDOM, gold.name, False, luck)
@@ -154,15 +154,11 @@ class SampleWriter:
         """The shuffled kinds of a split's samples, and for each that needs a tool its number among its kind."""
         if split not in self._orders:
             counts = self.settings.counts[split]
-            kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+            kinds = [kind for kind, many in enumerate(counts) for _ in range(many)]
             order = stable_generator(self.seed, "kinds", split).permutation(len(kinds)).tolist()
             shuffled = [kinds[index] for index in order]
-            met = [0] * len(KINDS)
-            turns = []
-            for kind in shuffled:
-                turns.append(met[kind])
-                met[kind] += 1
-            self._orders[split] = shuffled, turns
+            numbers = [count() for _ in KINDS]
+            self._orders[split] = shuffled, [next(numbers[kind]) for kind in shuffled]
         return self._orders[split]
 
     def _ask(self, tool: Tool, luck: Luck) -> tuple[str, dict[str, Any]]:
@@ -193,18 +189,13 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
         raise ConfigError("decision", problem)
     settings = settings or DecisionSettings()
-    writer = SampleWriter(seed, world.catalog, world.answers, settings)
+    writer = SampleWriter(seed, world.catalog, settings)
     counts = {split: sum(numbers) for split, numbers in settings.counts.items()}
     tasks = LazyTaskSet(cast("TaskWriter", writer), counts, on_demand=False)  # kinds of samples come in counted numbers
-    return with_decisions(world, tasks), writer
+    return world.changed(tasks=tasks, judge=EXACT), writer
 
 
 EXACT = Judge(all_facts=1.0, none=0.0)  # a decision is either right or wrong, so this judge grades as the strict grading does
-
-
-def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
-    """The same world with other tasks, and with other `parts` where given."""
-    return world.changed(tasks=tasks, judge=EXACT, **parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,7 @@ class CandidateSampler:
         self._vectors = vectors = TextEmbedding(descriptions)(descriptions)
         self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
         count = max(self.labels) + 1
-        self.members: list[list[int]] = [[] for _ in range(count)]
-        for index, label in enumerate(self.labels):
-            self.members[label].append(index)
+        self.members = [[index for index, label in enumerate(self.labels) if label == each] for each in range(count)]
         centres = centres_of(vectors, np.asarray(self.labels), count)
         self._nearest: list[list[int]] = np.argsort(squared_distances(centres, centres), axis=1, kind="stable").tolist()
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}
@@ -93,6 +91,8 @@ class CandidateSampler:
             others = self._nearest_tools(right, wanted)
         else:
             raise UnknownName("sampling strategy", strategy, STRATEGIES)
+        if len(others) < wanted:
+            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return tuple(luck.order([*others, right] if with_gold else others))
 
     def _unfit(self, right: Tool, indices: Sequence[int]) -> list[Tool]:
@@ -105,13 +105,11 @@ class CandidateSampler:
         for _ in range(4 * wanted):  # large pools take a few tries at most; the bound is for tiny ones
             if len(found) == wanted:
                 return found
-            tool = self.pool[luck.below(len(self.pool))]
+            tool = luck.pick(self.pool)
             if tool.name not in names and self._unfit(right, [self._index[tool.name]]):
                 names.add(tool.name)
                 found.append(tool)
         rest = [tool for tool in self._unfit(right, range(len(self.pool))) if tool.name not in names]
-        if len(found) + len(rest) < wanted:
-            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
         return found + luck.order(rest)[: wanted - len(found)]
 
     def _from_one_cluster(self, right: Tool, home: int, wanted: int, luck: Luck) -> list[Tool]:
@@ -119,8 +117,8 @@ class CandidateSampler:
         for cluster in [home, *[c for c in self._nearest[home] if c != home]]:
             found += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(found)]
             if len(found) == wanted:
-                return found
-        raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
+                break
+        return found
 
     def _nearest_tools(self, right: Tool, wanted: int) -> list[Tool]:
         """Return the tools whose descriptions are most like the right one's, one of each capability."""
@@ -128,10 +126,7 @@ class CandidateSampler:
         nearest: dict[str, Tool] = {}
         for tool in self._unfit(right, np.argsort(-likeness, kind="stable").tolist()):
             nearest.setdefault(tool.capability or tool.name, tool)
-        found = list(nearest.values())[:wanted]
-        if len(found) < wanted:
-            raise ConfigError("candidate sets", f"the pool has too few tools not fitting a query for {right.name}; widen it")
-        return found
+        return list(nearest.values())[:wanted]
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
         found: list[Tool] = []
@@ -139,7 +134,7 @@ class CandidateSampler:
         for cluster in luck.order([c for c in range(len(self.members)) if c != without]):
             tools = self._unfit(right, self.members[cluster])
             if tools:
-                found.append(tools[luck.below(len(tools))])
+                found.append(luck.pick(tools))
             if len(found) == wanted:
                 return found
         return found + self._at_random(right, wanted - len(found), luck, found)

@@ -40,18 +40,17 @@ def corrupted(text: str, luck: float, wanted: Collection[str] = ()) -> str:
     A text that is not valid JSON counts as one value.
     """
     shift = 1 + int(luck * 8)
-
-    def wrong(value: Any) -> Any:
-        changed = _shifted(str(value), shift)
-        return _number(changed, value)
-
     document = _document(text)
     leaves = [value for _, value in _leaves(document)]
     wrongful = [value for value in leaves if _holds(str(value), wanted)]
     if not wrongful:
         changeable = [value for value in leaves if _shifted(str(value), shift) != str(value)]
         wrongful = changeable[int(luck * len(changeable)) :][:1]
-    return _text(_mapped(document, lambda value: wrong(value) if value in wrongful and value is not None else value))
+
+    def changed(value: Any) -> Any:
+        return _number(_shifted(str(value), shift), value) if value in wrongful and value is not None else value
+
+    return _text(_mapped(document, changed))
 
 
 def drifted(text: str, luck: float, wanted: Collection[str] = ()) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from ..bounds import StrictModel, is_none, within
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..failures import FailureModel
-from ..marketplace.catalogue import ProfileRules, draw_profile
+from ..marketplace.catalogue import draw_profile
 from ..marketplace.market import Marketplace
 from ..marketplace.tasks import LazyTaskSet
 from ..tools import Catalog, Tool, ToolProfile
@@ -251,7 +251,7 @@ class ForgedSource(StrictModel):
                 raise UnknownName(f"setting of {place}.profile", name, known)
         if limited:  # the documents say which tools have rate limits
             failures = failures.model_copy(update={"rate_limited_share": float(429 in tool.statuses)})
-        drawn = draw_profile(seed, tool.name, failures, ProfileRules())
+        drawn = draw_profile(seed, tool.name, failures)
         try:
             profile = replace(drawn, **given)
         except (InvalidProfile, TypeError) as error:

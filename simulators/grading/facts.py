@@ -60,7 +60,7 @@ def fact_of(text: str, stated_type: str = "", tolerance: float = 0.0) -> Fact:
         runs = re.findall(r"[^\W_]+", plain)
         pattern = re.compile(r"(?<![^\W_])(?<!\w-)" + r"[-_/.: ()]{0,2}".join(map(re.escape, runs)) + r"(?!-?[^\W_])")
     elif kind in ("name", "text"):
-        words = _words(plain)
+        words = re.findall(r"\w+", plain)
         orders = [words] if kind == "text" or len(words) < 2 else [words, [words[-1], *words[:-1]]]
         pattern = re.compile("|".join(r"(?<!\w)" + r"\W+".join(map(re.escape, order)) + r"(?!\w)" for order in orders))
         if not words:
@@ -128,7 +128,3 @@ def _whole_value(text: str) -> Value | None:
     rest = plain[values[0].end :]
     counted = values[0].kind == "number" and _FREE_UNIT.fullmatch(rest) and text.strip()[-len(rest) :].islower()
     return values[0] if len(values) == 1 and (not rest or counted) else None
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text)

@@ -112,10 +112,8 @@ def _moments(text: str) -> Iterator[Value]:
             if not days:
                 continue
             clock, start, end = _clock_beside(text, match)
-            if clock:
-                yield Value("moment", start, end, tuple(f"{day} {clock}" for day in days))
-            else:
-                yield Value("date", match.start(), match.end(), days)
+            readings = tuple(f"{day} {clock}" for day in days) if clock else days
+            yield Value("moment" if clock else "date", start, end, readings)
 
 
 def _days(match: re.Match[str]) -> Iterator[str]:
@@ -178,20 +176,13 @@ def _times(text: str) -> Iterator[Value]:
 
 def _codes(text: str) -> Iterator[Value]:
     for match in _CODE.finditer(text):
-        written = match.group()
-        if _NUMBER_WITH_UNIT.fullmatch(written):
-            continue
-        yield Value("code", match.start(), match.end(), (letters_of(written),))
+        if not _NUMBER_WITH_UNIT.fullmatch(match.group()):
+            yield Value("code", *match.span(), ("".join(filter(str.isalnum, match.group())),))
 
 
 _NUMBER_WITH_UNIT = re.compile(
     r"(?:usd|eur|gbp|chf|nok|jpy|inr)?\d+(?:e\d{1,3}|[kmb]|st|nd|rd|th|x|[a-z]{1,3}(?=$))?(?:-[a-z]+)?"
 )
-
-
-def letters_of(text: str) -> str:
-    """The letters and digits of a cleaned text."""
-    return "".join(letter for letter in text if letter.isalnum())
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

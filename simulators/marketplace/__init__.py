@@ -1,7 +1,6 @@
 """A marketplace of priced APIs: generated from a seed, or loaded from a data set's folder."""
 
-from .catalogue import ProfileRules
 from .generator import generate_marketplace
 from .market import Marketplace
 
-__all__ = ["Marketplace", "ProfileRules", "generate_marketplace"]
+__all__ = ["Marketplace", "generate_marketplace"]

@@ -79,13 +79,6 @@ class GeneratedAnswers:
         self._shapes: dict[str, Shape] = {}
         self._texts: dict[tuple[Any, ...], str] = {}
 
-    def shape(self, tool: Tool) -> Shape:
-        """The shape of the tool's answers."""
-        shape = self._shapes.get(tool.name)
-        if shape is None:
-            shape = self._shapes[tool.name] = Shape.of(self.database.seed, tool.name, self._capabilities[tool.capability])
-        return shape
-
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where an argument is missing or names nothing."""
         capability = self._capabilities[tool.capability]
@@ -123,7 +116,7 @@ class GeneratedAnswers:
         """
         capability = self._capabilities[tool.capability]
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)
-        values = {k.name: k.value(n, self.database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
+        values = self._values(capability, numbers)
         lacking = {kind.name for kind in capability.parameters if kind.entity and uniform() >= valid}
         given = {name: fitting.get(name, value) if name in lacking else value for name, value in values.items()}
         phrases = {kind.name: kind.phrase(given[kind.name]) for kind in capability.parameters}
@@ -136,11 +129,13 @@ class GeneratedAnswers:
         if text is None:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            text = self._texts[key] = self._text(tool, capability, numbers)
+            seed, shape = self.database.seed, self._shapes.get(tool.name)
+            if shape is None:
+                shape = self._shapes[tool.name] = Shape.of(seed, tool.name, capability)
+            luck = stable_integer(seed, "extras", *key)
+            text = shape.write(self.database.fact(capability, numbers), self._values(capability, numbers), luck)
+            self._texts[key] = text
         return text
 
-    def _text(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
-        database = self.database
-        values = {k.name: k.value(n, database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
-        luck = stable_integer(database.seed, "extras", tool.name, *numbers)
-        return self.shape(tool).write(database.fact(capability, numbers), values, luck)
+    def _values(self, capability: Capability, numbers: tuple[int, ...]) -> dict[str, str | int]:
+        return {k.name: k.value(n, self.database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}

@@ -5,12 +5,8 @@ Every figure of a tool follows from the seed and the tool's name alone, so addin
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from pydantic import Field, field_validator
-
-from ..bounds import Number, Share, StrictModel
 from ..draws import stable_generator, stable_integer
 from ..errors import ConfigError
 from ..failures import FailureModel, draw_latency_s, draw_reliability
@@ -21,6 +17,12 @@ from .vocabulary import Capability, Category, vocabulary
 PROVIDERS_PER_CAPABILITY = 4
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
 SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
+LOWEST_FEE, HIGHEST_FEE = 1, 10
+"""Flat prices of calls are whole numbers between these, as in BTP."""
+COLD_SHARE, SLOTS_SHARE = 0.3, 0.25
+"""Share of the tools whose new instances take time to load, and of those that run at most 1 to 4 calls at once."""
+MEMORY_MB = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
+TIMEOUT_S = 30.0  # duration at which a call ends as a timeout, seconds
 SPREADS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 """Spreads of a call's duration around its tool's median. There are few, because each needs a table of quantiles."""
 _VERBS = ("get", "fetch", "lookup", "query", "")
@@ -41,31 +43,12 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 )
 
 
-class ProfileRules(StrictModel):
-    """Ranges of drawn profiles (failures and limits are `FailureModel`'s); raises ConfigError where a range makes no sense."""
-
-    fees: tuple[Number, Number] = (1, 10)  # lowest and highest flat price, whole numbers (1 to 10 in BTP)
-    cold_share: Share = 0.3  # share of the tools whose new instances take time to load, 0 to 1
-    slots_share: Share = 0.25  # share of the tools that run at most 1 to 4 calls at once; the others run any number
-    # memory sizes to choose from, MB
-    memory_mb: tuple[float, ...] = Field(default=(64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0), min_length=1)
-    timeout_s: float = 30.0  # duration at which a call ends as a timeout, seconds
-
-    @field_validator("fees")
-    @classmethod
-    def _ascending(cls, fees: tuple[int, int]) -> tuple[int, int]:
-        if fees[0] > fees[1]:
-            raise ValueError(f"expected the lowest and the highest fee, got {fees}")
-        return fees
-
-
 def build_tools(
     seed: int,
     categories: Sequence[Category],
     tools: int,
     providers: int,
     failures: FailureModel,
-    rules: ProfileRules,
     misnamed: float = 0.0,
 ) -> list[Tool]:
     """Make the tools, category by category; raises ConfigError where providers or capabilities do not suffice.
@@ -79,10 +62,9 @@ def build_tools(
         companies = _provider_names(seed, category, _share(providers, len(categories), position))
         offers = _offers(seed, category, companies, here)
         for capability, company in offers:
-            promised = _promised(seed, capability, company, offers) if misnamed else capability.name
-            if stable_integer(seed, "misnamed", company, capability.name) / 2**64 >= misnamed:
-                promised = capability.name
-            tool = _tool(seed, capability, company, failures, rules, names, promised)
+            wrong = stable_integer(seed, "misnamed", company, capability.name) / 2**64 < misnamed
+            promised = _promised(seed, capability, company, offers) if wrong else capability.name
+            tool = _tool(seed, capability, company, failures, names, promised)
             names.add(tool.name)
             built.append(tool)
     return built
@@ -138,18 +120,11 @@ def false_promise(tool: Tool) -> str:
     """The capability that the name of a generated tool promises and its documentation denies; "" where the name is right."""
     verb, _, rest = tool.title.partition("_")
     promised = rest if verb in _VERBS else tool.title
-    known = _capability_names()
+    known = vocabulary(links=True).capabilities
     return promised if promised != tool.capability and tool.capability in known and promised in known else ""
 
 
-@lru_cache(maxsize=1)
-def _capability_names() -> frozenset[str]:
-    return frozenset(capability.name for category in vocabulary(links=True).categories for capability in category.capabilities)
-
-
-def _tool(
-    seed: int, capability: Capability, company: str, failures: FailureModel, rules: ProfileRules, taken: set[str], promised: str
-) -> Tool:
+def _tool(seed: int, capability: Capability, company: str, failures: FailureModel, taken: set[str], promised: str) -> Tool:
     luck = stable_integer(seed, "api", company, capability.name)
     luck, verb = divmod(luck, len(_VERBS))
     luck, manner = divmod(luck, len(_MANNERS))
@@ -175,22 +150,20 @@ def _tool(
             "required": [kind.name for kind in capability.parameters],
             "additionalProperties": False,
         },
-        profile=draw_profile(seed, name, failures, rules, gpu=capability.category in _GPU_CATEGORIES),
+        profile=draw_profile(seed, name, failures, gpu=capability.category in _GPU_CATEGORIES),
         capability=capability.name,
     )
 
 
-def stable_fee(name: str, fees: tuple[int, int] = (1, 10)) -> int:
-    """A tool's flat price: a whole number from a stable hash of its name (1 to 10 in BTP)."""
-    low, high = fees
-    return low + stable_integer(0, "fee", name) % (high - low + 1)
+def stable_fee(name: str) -> int:
+    """A tool's flat price: a whole number from a stable hash of its name."""
+    return LOWEST_FEE + stable_integer(0, "fee", name) % (HIGHEST_FEE - LOWEST_FEE + 1)
 
 
 def draw_profile(
     seed: int,
     name: str,
     failures: FailureModel,
-    rules: ProfileRules,
     *,
     gpu: bool = False,
     latency_s: float | None = None,
@@ -203,36 +176,35 @@ def draw_profile(
     """
     # all uniforms at once and by place: a figure keeps its value when another one is no longer drawn
     u = stable_generator(seed, "profile", name).random(15).tolist()
-    fees = rules.fees
-    fee = stable_fee(name, fees)
+    fee = stable_fee(name)
     advert = draw_reliability(failures, seed, name, success)
     spread = SPREADS[int(u[1] * len(SPREADS))]
     # telemetry has averages; the average of a lognormal lies above its median
     median_s = draw_latency_s(seed, name) if latency_s is None else latency_s / math.exp(spread**2 / 2)
-    if latency_s is None and fees[1] > fees[0]:
+    if latency_s is None:
         # dearer ones tend to be a little faster and more dependable: some of them get the better of two draws, as many cheap
         # ones the worse, which leaves the mean where it is
-        dear = (fee - fees[0]) / (fees[1] - fees[0]) - 0.5
+        dear = (fee - LOWEST_FEE) / (HIGHEST_FEE - LOWEST_FEE) - 0.5
         median_s *= 1.5**-dear
         if u[14] < abs(dear):
             second = draw_reliability(failures, seed, f"{name}, again", success)
             advert = (max if dear > 0 else min)(advert, second, key=lambda a: a.reliability)
-    cold = u[0] < rules.cold_share
+    cold = u[0] < COLD_SHARE
     return ToolProfile(
         fee=float(fee),
         latency_s=tuple(round(median_s * factor, 4) for factor in SIZE_FACTORS),
         latency_spread=spread,
-        cpu_cons_mb=rules.memory_mb[int(u[2] * len(rules.memory_mb))],
+        cpu_cons_mb=MEMORY_MB[int(u[2] * len(MEMORY_MB))],
         cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),
         gpu_cons_mb=round(512 + 3584 * u[4], 1) if gpu else 0.0,
         gpu_inst_mb=round(64 + 960 * u[5], 1) if gpu else 0.0,
         cold_start_s=round(0.3 + 3.7 * u[6] ** 2, 3) if cold else 0.0,
         keep_alive_s=round(30 + 570 * u[7], 1),
-        concurrency=1 + int(u[9] * 4) if u[8] < rules.slots_share else 0,
+        concurrency=1 + int(u[9] * 4) if u[8] < SLOTS_SHARE else 0,
         rate_limit=3 + int(u[11] * 8) if u[10] < failures.rate_limited_share else 0,
         window_s=60.0,
         quota=2 + int(u[13] * 5) if u[12] < failures.quota_share else 0,
-        timeout_s=rules.timeout_s,
+        timeout_s=TIMEOUT_S,
         reliability=advert.reliability,
         advertised_success=round(advert.success, 3),
         advertised_latency_s=round(median_s * (0.85 + 0.3 * u[4]), 3) if latency_s is None else round(latency_s, 3),

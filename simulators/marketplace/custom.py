@@ -21,10 +21,10 @@ from ..writes import about
 from .market import Marketplace
 
 _PLACE = re.compile(r"\{(\d+)\}")
-_TYPES = ("string", "integer", "number", "boolean")
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = str | int | Finite | bool
 Name = Annotated[str, Field(min_length=1)]
+Fact = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class CustomTool(StrictModel):
@@ -79,14 +79,14 @@ class CustomAlternative(StrictModel):
     """Another way to serve a need: tools of another capability, which give another fact for the same arguments."""
 
     capability: Name
-    fact: Annotated[str, StringConstraints(pattern=r"\S")]
+    fact: Fact
 
 
 class CustomNeed(StrictModel):
     """A fact that an answer must hold."""
 
     capability: Name  # capability of the tools that give the fact
-    fact: Annotated[str, StringConstraints(pattern=r"\S")]  # the text that is looked for in the answer
+    fact: Fact  # the text that is looked for in the answer
     # the right arguments; "{0}" stands for the fact of the task's first need, which must be found before
     arguments: dict[str, Scalar] = Field(default_factory=dict)
     wish: str = ""  # the need in words; by default the capability and its arguments
@@ -98,7 +98,7 @@ class CustomNeed(StrictModel):
     # of a number, the difference at which it still counts
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(default=None, exclude_if=is_none)
     # other facts that an answer may state in its place
-    accept: tuple[Annotated[str, StringConstraints(pattern=r"\S")], ...] | None = Field(default=None, exclude_if=is_none)
+    accept: tuple[Fact, ...] | None = Field(default=None, exclude_if=is_none)
     # other capabilities that serve the need as well, such as a train for a flight, each with the fact that its tools give for
     # the same arguments. Any one of them is enough.
     alternatives: tuple[CustomAlternative, ...] | None = Field(default=None, exclude_if=is_none)
@@ -182,19 +182,21 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     if len(set(names)) < len(names):
         raise DataError("scenario", f"expected each tool once, got {list(names)!r:.200}", f"{place}.tools")
     offered = [catalog.get(name) for name in names]
+    # those that find facts or make effects, rather than check them or take them back
+    giving = [tool for tool in offered if tool.effect is None or tool.effect.role == WRITE]
     needs: list[Need] = []
     for index, need in enumerate(task.needs):
         others = need.alternatives or ()
         served = (need.capability, *(other.capability for other in others))
         for capability in served:
-            if not any(tool.capability == capability and _gives(tool) for tool in offered):
+            if not any(tool.capability == capability for tool in giving):
                 known = sorted({tool.capability for tool in offered})
                 raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", capability, known)
-        serving = tuple(tool.name for tool in offered if tool.capability in served and _gives(tool))
+        serving = [tool for tool in giving if tool.capability in served]
         arguments, after = _filled(need.arguments, needs, f"{place}.needs.{index}.arguments")
         spoken = ", ".join(f"{name} {value}" for name, value in arguments.items())
         wish = need.wish or f"{need.capability.replace('_', ' ')}{f' of {spoken}' if spoken else ''}"
-        writing = [tool.effect is not None for tool in offered if tool.name in serving]
+        writing = [tool.effect is not None for tool in serving]
         state = any(writing)
         if state and not all(writing):
             problem = f"only some of the tools of {need.capability!r} write; give the others a capability of their own"
@@ -213,7 +215,7 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
         needs.append(
             Need(
                 fact=need.fact,
-                tools=serving,
+                tools=tuple(tool.name for tool in serving),
                 arguments=arguments,
                 after=after,
                 wish=wish,
@@ -231,11 +233,6 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
         raise DataError("scenario", "expected at least one need that is asked for and not optional", f"{place}.needs")
     texts = dict.fromkeys(("statement", "category", "tool", "api", "hybrid"), task.query)
     return Task(f"own-{number:05d}", number, task.query, tuple(needs), tuple(names), "", texts, task.size_level)
-
-
-def _gives(tool: Tool) -> bool:
-    """Return whether a tool finds facts or makes effects, rather than checks them or takes them back."""
-    return tool.effect is None or tool.effect.role == WRITE
 
 
 def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:

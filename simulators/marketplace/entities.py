@@ -8,7 +8,7 @@ import datetime
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,8 @@ from ..tasks import normalise
 CODE_NUMBERS = 90_000
 _CHECK_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _FIRST_DAY = datetime.date(2025, 1, 6)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CODE = re.compile(r"(.+)-([0-9]{5})([a-z])")
 
 
 # How the names of a kind of entity are put together, and the word lists that are gone through for it, the last one fastest.
@@ -70,15 +71,6 @@ class Kind:
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()  # values of an enum
-    _pattern: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
-
-    @classmethod
-    def named(cls, name: str) -> "Kind":
-        return cls(name, "name")
-
-    @classmethod
-    def code(cls, name: str, noun: str, prefix: str) -> "Kind":
-        return cls(name, "code", noun, prefix, _pattern=re.compile(re.escape(prefix.casefold()) + r"-(\d{5})([a-z])"))
 
     @classmethod
     def of_values(cls, name: str, spec: Sequence[Any]) -> "Kind":
@@ -125,11 +117,11 @@ class Kind:
         if self.form == "name":
             return _numbers(self.name).get(text)
         if self.form == "code":
-            match = self._pattern.fullmatch(text) if self._pattern else None
-            if match is None or not match[1].isascii():
+            match = _CODE.fullmatch(text)
+            if match is None or match[1] != self.prefix.casefold():
                 return None
-            digits = int(match[1])
-            right = digits >= 10_000 and _check_letter(seed, self.name, digits).casefold() == match[2]
+            digits = int(match[2])
+            right = digits >= 10_000 and _check_letter(seed, self.name, digits).casefold() == match[3]
             return digits - 10_000 if right else None
         if self.form == "enum":
             return next((index for index, choice in enumerate(self.choices) if normalise(choice) == text), None)
@@ -140,7 +132,7 @@ class Kind:
         return int(text) - self.low
 
     def _day(self, text: str) -> int | None:
-        if not _DAY.fullmatch(text) or not text.isascii():
+        if not _DAY.fullmatch(text):
             return None
         try:
             days = (datetime.date.fromisoformat(text) - _FIRST_DAY).days

@@ -6,10 +6,10 @@ from ..errors import ConfigError
 from ..failures import PRESETS, FailureModel
 from ..tools import Catalog
 from .answers import GeneratedAnswers
-from .catalogue import ProfileRules, build_tools
+from .catalogue import build_tools
 from .facts import Database
 from .market import Marketplace
-from .tasks import Candidates, LazyTaskSet, Offers, TaskRules, TaskWriter
+from .tasks import LazyTaskSet, Offers, TaskRules, TaskWriter
 from .vocabulary import vocabulary
 
 
@@ -20,9 +20,8 @@ def generate_marketplace(
     providers: int = 240,
     categories: int = 36,
     tasks: Mapping[str, int] | None = None,
-    candidates: Candidates = 16,
+    candidates: int | tuple[int, int] = 16,
     failures: FailureModel | None = None,
-    profiles: ProfileRules | None = None,
     rules: TaskRules | None = None,
     misnamed: float = 0.0,
 ) -> Marketplace:
@@ -38,28 +37,24 @@ def generate_marketplace(
     composed = rules or TaskRules()
     known = vocabulary(links=composed.chain[1] > 2)
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
-    _check_sizes(tools, providers, categories, counts, candidates, len(known.categories))
-    capabilities = {c.name: c for category in known.categories for c in category.capabilities}
-    chosen = known.categories[:categories]
-    model, ranges = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, ranges, misnamed), "marketplace")
-    answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
-    offers = Offers(catalog, capabilities)
-    writer = TaskWriter(seed, offers, answers, known, tuple(counts), candidates, composed)
-    return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
-
-
-def _check_sizes(
-    tools: int, providers: int, categories: int, tasks: Mapping[str, int], candidates: Candidates, most: int
-) -> None:
     low, high = (candidates, candidates) if isinstance(candidates, int) else candidates
+    most = len(known.categories)
     problems = {
         "categories": None if 1 <= categories <= most else f"expected 1 to {most}, got {categories}",
         "providers": None if providers >= categories else f"expected at least one a category ({categories}), got {providers}",
         "tools": None if tools >= providers else f"expected at least one a provider ({providers}), got {tools}",
-        "tasks": None if tasks and min(tasks.values()) >= 0 and len(tasks) <= 20 else f"expected counts by split, got {tasks}",
+        "tasks": None
+        if counts and min(counts.values()) >= 0 and len(counts) <= 20
+        else f"expected counts by split, got {counts}",
         "candidates": None if 1 <= low <= high else f"expected a number of at least 1 or a range, got {candidates}",
     }
     for name, problem in problems.items():
         if problem:
             raise ConfigError(f"marketplace.{name}", problem)
+    chosen = known.categories[:categories]
+    model = failures or PRESETS["rapidapi-2023"]
+    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, misnamed), "marketplace")
+    answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), known.capabilities)
+    offers = Offers(catalog, known.capabilities)
+    writer = TaskWriter(seed, offers, answers, known, tuple(counts), (low, high), composed)
+    return Marketplace(catalog, LazyTaskSet(writer, counts), answers)

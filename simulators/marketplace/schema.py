@@ -10,6 +10,7 @@ _WORDS = {
     "string": "a text", "number": "a number", "integer": "a whole number", "boolean": "true or false", "array": "a list",
     "object": "an object", "null": "null",
 }  # fmt: skip
+_TYPES: dict[str, type] = {"string": str, "boolean": bool, "array": list, "object": Mapping, "null": type(None)}
 
 
 def check_arguments(tool: Tool, arguments: Any) -> str | None:
@@ -42,10 +43,8 @@ def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None
         return _check_members(value, schema, place)
     items = schema.get("items")
     if isinstance(value, list) and items:
-        for index, member in enumerate(value):
-            problem = check_value(member, items, f"{place}[{index}]")
-            if problem:
-                return problem
+        problems = (check_value(member, items, f"{place}[{index}]") for index, member in enumerate(value))
+        return next(filter(None, problems), None)
     return None
 
 
@@ -67,25 +66,13 @@ def _check_members(value: Mapping[str, Any], schema: Mapping[str, Any], place: s
     return None
 
 
-def _is(value: Any, name: str) -> bool:
-    match name:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
-        case "number":
-            return not isinstance(value, bool) and (
-                isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-            )
-        case "array":
-            return isinstance(value, list)
-        case "object":
-            return isinstance(value, Mapping)
-        case "null":
-            return value is None
-    return True
+def _is(value: Any, name: object) -> bool:
+    if name in ("integer", "number"):
+        if isinstance(value, float):
+            return value.is_integer() if name == "integer" else math.isfinite(value)
+        return isinstance(value, int) and not isinstance(value, bool)
+    # a type that is no JSON type admits anything
+    return isinstance(value, _TYPES.get(name, object) if isinstance(name, str) else object)
 
 
 def _same(value: Any, choice: Any) -> bool:

@@ -7,7 +7,7 @@ number of candidates changes nothing but the candidates.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any, TypeVar
 
 from ..draws import stable_generator
@@ -15,7 +15,6 @@ from ..errors import ConfigError
 from ..tasks import KeptTasks, Need, Task, normalise
 from ..tools import Catalog, Tool
 from .answers import GeneratedAnswers
-from .facts import Database
 from .instructions import MOST_SITUATIONS, instructions, solved_with
 from .vocabulary import Capability, MarketVocabulary
 
@@ -23,36 +22,36 @@ GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
 """Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
 MAX_CHAIN = 4  # most calls of a chain
-SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
+SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)  # weights of the four size levels of a task's input
+ALTERNATIVE_SHARE = 0.3  # share of the needs about which the user may change their mind, among those that nothing depends on
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
 
 LARGE_SPLIT, LARGE = "train-large", 20_000
 LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`, and how many it has
 
-Candidates = int | tuple[int, int]
 T = TypeVar("T")
-LongPlace = tuple[str, list[Capability], list[tuple[Capability, ...]]]
-Place = tuple[str, list[Capability], list[tuple[Capability, Capability]]]
+Place = tuple[str, list[Capability], list[tuple[Capability, ...]]]  # a name, what is on offer there, and the chains of it
 
 
 class Luck:
     """A stream of choices from one generator."""
 
     def __init__(self, *names: object, seed: int) -> None:
-        self._generator = stable_generator(seed, *names)
-        self._uniforms: Iterator[float] = iter(())
+        generator = self._generator = stable_generator(seed, *names)
+        self._uniforms: Iterator[float] = (value for _ in repeat(None) for value in generator.random(64).tolist())
 
     def uniform(self) -> float:
         """A number in [0, 1)."""
-        for value in self._uniforms:
-            return value
-        self._uniforms = iter(self._generator.random(64).tolist())
         return next(self._uniforms)
 
     def below(self, bound: int) -> int:
         """A whole number in [0, bound)."""
         return int(self.uniform() * bound)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items, each with the same chance."""
+        return items[self.below(len(items))]
 
     def weighted(self, weights: Sequence[float]) -> int:
         """An index, by weight."""
@@ -85,73 +84,62 @@ class Offers:
             "G2": [_place(name, own) for name, own in categories.items()],
             "G3": [_place("", offered)],
         }
-        self._across = [(head, tail) for head, tail in self._places["G3"][0][2] if head.category != tail.category]
-        self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
-        self._long: dict[tuple[str, int, int], list[LongPlace]] = {}
+        self._across = [pair for pair in self._places["G3"][0][2] if pair[0].category != pair[1].category]
+        self._eligible: dict[tuple[str, int, int], list[Place]] = {}
 
-    def places(self, group: str, needs: int, chained: bool) -> list[Place]:
-        """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs, chained if wanted."""
-        key = (group, needs, chained)
+    def places(self, group: str, needs: int, length: int = 1) -> list[Place]:
+        """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs.
+
+        From a `length` of 2 on, they have a chain of so many calls.
+        """
+        key = (group, needs, length)
         if key not in self._eligible:
-            self._eligible[key] = [
-                place for place in self._places[group] if len(place[1]) >= needs and (not chained or place[2])
-            ]
+            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
+            self._eligible[key] = [place for place in found if place[2] or length < 2]
         return self._eligible[key]
 
     def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
         """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
-        while chained and not self.places(group, needs, True):
-            chained = False
+        chained = chained and bool(self.places(group, needs, 2))
         # a small market may have no provider with so many capabilities: then the task asks for less
-        while not self.places(group, needs, False):
+        while not self.places(group, needs):
             needs -= 1
         chained = chained and needs > 1
-        places = self.places(group, needs, chained)
-        name, own, pairs = places[luck.below(len(places))]
+        places = self.places(group, needs, 2 if chained else 1)
+        name, own, pairs = luck.pick(places)
         if group == "G3" and needs == 2:
             pairs = self._across
             chained = chained and bool(pairs)
-        chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
+        chosen: list[Capability] = list(luck.pick(pairs)) if chained else []
         while len(chosen) < needs:
-            rest = [c for c in own if c not in chosen]
-            # a task of G3 crosses categories, so with one category so far the next need comes from another
-            if group == "G3" and len({c.category for c in chosen}) == 1:
-                rest = [c for c in rest if c.category != chosen[0].category] or rest
-            chosen.append(rest[luck.below(len(rest))])
+            chosen.append(_next(luck, group, chosen, [c for c in own if c not in chosen]))
         chosen = luck.order(chosen)
         given = {c.gives for c in chosen if c.gives} if chained else set()
         chosen.sort(key=lambda c: any(c.takes(kind) for kind in given))  # what a call needs is asked for before it
         return (name if group == "G1" else ""), chosen, chained
 
-    def long_places(self, group: str, needs: int, length: int) -> list[LongPlace]:
-        """The places that can serve this many needs, among them a chain of this length."""
-        key = (group, needs, length)
-        if key not in self._long:
-            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
-            self._long[key] = [place for place in found if place[2]]
-        return self._long[key]
-
     def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
-        """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length.
-
-        What is chosen beside the chain neither lengthens it nor gives what a call of it takes.
-        """
-        places = self.long_places(group, needs, length)
-        name, own, found = places[luck.below(len(places))]
-        chosen = list(found[luck.below(len(found))])
+        """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length."""
+        places = self.places(group, needs, length)
+        name, own, found = luck.pick(places)
+        chosen = list(luck.pick(found))
         end = chosen[-1].gives
         given = {c.gives for c in chosen} - {""}
         taken = {kind.name for c in chosen for kind in c.parameters}
         # a need beside the chain must neither feed it nor be fed by it, or the chain would be longer than asked for
         free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
         while len(chosen) < needs and free:
-            rest = free
-            if group == "G3" and len({c.category for c in chosen}) == 1:
-                rest = [c for c in free if c.category != chosen[0].category] or free
-            chosen.append(rest[luck.below(len(rest))])
+            chosen.append(_next(luck, group, chosen, free))
             free = [c for c in free if c is not chosen[-1] and not (c.gives and c.gives == chosen[-1].gives)]
         chosen = luck.order(chosen)
         return (name if group == "G1" else ""), sorted(chosen, key=lambda c: _depth(c, chosen))
+
+
+def _next(luck: Luck, group: str, chosen: Sequence[Capability], free: list[Capability]) -> Capability:
+    # a task of G3 crosses categories, so with one category so far the next need comes from another
+    if group == "G3" and len({c.category for c in chosen}) == 1:
+        free = [c for c in free if c.category != chosen[0].category] or free
+    return luck.pick(free)
 
 
 def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
@@ -159,7 +147,7 @@ def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
     return max((1 + _depth(other, chosen) for other in chosen if other.gives and capability.takes(other.gives)), default=0)
 
 
-def chains(pairs: Sequence[tuple[Capability, Capability]], length: int) -> list[tuple[Capability, ...]]:
+def chains(pairs: Sequence[tuple[Capability, ...]], length: int) -> list[tuple[Capability, ...]]:
     """All chains of a length in which each capability's answer is the next one's argument."""
     following: dict[str, list[Capability]] = {}
     for head, tail in pairs:
@@ -180,10 +168,7 @@ def _place(name: str, capabilities: list[Capability]) -> Place:
 class TaskRules:
     """How tasks are composed."""
 
-    size_levels: Sequence[float] = SIZE_LEVELS  # weights of the four size levels of a task's input
     chain_share: float = 0.35  # share of the tasks with several needs in which one call's answer is another's argument
-    # share of the needs about which the user may change their mind, among those that nothing depends on
-    alternative_share: float = 0.3
     # number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench
     needs: int | tuple[int, int] | None = None
     # number of calls in a chain, or its lowest and highest value; no more than the task has needs
@@ -201,8 +186,6 @@ class TaskRules:
         low, high = self.bounds
         if not 1 <= low <= high <= len(NEEDS):
             raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {self.needs}")
-        if len(self.size_levels) != 4 or min(self.size_levels) < 0 or sum(self.size_levels) <= 0:
-            raise ConfigError("marketplace.size_levels", f"expected four weights, got {tuple(self.size_levels)}")
 
     @property
     def chain(self) -> tuple[int, int]:
@@ -225,19 +208,15 @@ class TaskWriter:
         answers: GeneratedAnswers,
         vocabulary: MarketVocabulary,
         splits: Sequence[str],
-        candidates: Candidates,
+        candidates: tuple[int, int],
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._size_levels, self._chain_length, self._serving = tuple(rules.size_levels), rules.chain, rules.serving
-        self.chain_share, self.alternative_share = rules.chain_share, rules.alternative_share
-        self._database: Database = answers.database
+        self._rules, self._database = rules, answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
-        many = len(offers.by_category) > 1
-        self._bounded = rules.needs is not None
         low, high = rules.bounds
         self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
-        across = many and high > 1  # G3 is about two categories at least
+        across = len(offers.by_category) > 1 and high > 1  # G3 is about two categories at least
         self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}
 
     def write(self, split: str, index: int, number: int) -> Task:
@@ -246,13 +225,13 @@ class TaskWriter:
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
-        if self._bounded and not self.offers.places(group, count, False):
-            group = next((other for other in reversed(self._groups) if self.offers.places(other, count, False)), group)
-        chained = luck.uniform() < self.chain_share
-        size_level = luck.weighted(self._size_levels)
+        if self._rules.needs is not None and not self.offers.places(group, count):
+            group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
+        chained = luck.uniform() < self._rules.chain_share
+        size_level = luck.weighted(SIZE_LEVELS)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
-            group = group if self.offers.long_places(group, count, length) else "G3"
+            group = group if self.offers.places(group, count, length) else "G3"
             provider, chosen = self.offers.choose_long(luck, group, count, length)
         else:
             provider, chosen, chained = self.offers.choose(luck, group, count, chained)
@@ -276,18 +255,16 @@ class TaskWriter:
 
     def _length(self, luck: Luck, group: str, count: int) -> int:
         """Choose the length of a task's chain, as long as its needs and what is on offer allow."""
-        low, high = self._chain_length
+        low, high = self._rules.chain
         if high == 2:
             return 2
         wanted = min(count, low + luck.below(high - low + 1))
         across = ("G3",) if "G3" in self._groups else ()
-        return next((n for n in range(wanted, 2, -1) if any(self.offers.long_places(g, count, n) for g in (group, *across))), 2)
+        return next((n for n in range(wanted, 2, -1) if any(self.offers.places(g, count, n) for g in (group, *across))), 2)
 
     def _slots(self, split: str, index: int) -> int:
-        wanted = self.candidates
-        if not isinstance(wanted, int):
-            low, high = wanted
-            wanted = low + Luck("slots", split, index, seed=self.seed).below(high - low + 1)
+        low, high = self.candidates
+        wanted = low + Luck("slots", split, index, seed=self.seed).below(high - low + 1)
         return min(wanted, len(self.offers.catalog))
 
     def _needs(self, luck: Luck, split: str, chosen: Sequence[Capability], chained: bool) -> tuple[list[Need], str]:
@@ -308,13 +285,12 @@ class TaskWriter:
         awaited = {kind for c in chosen if chained and (kind := c.gives) and any(d.takes(kind) for d in chosen)}
         for index, capability in enumerate(chosen):
             chain = {k.name: known[k.name] for k in capability.parameters if k.name in known}
-            arguments = self._arguments(luck, split, capability, {name: code for name, (_, code) in chain.items()}, shared)
+            codes = {name: code for name, (_, code) in chain.items()}
+            arguments = self._arguments(luck, split, capability, codes, shared)
             need = self._need(capability, arguments, chain)
-            free = len(chain) < len(capability.parameters)
             if capability.gives in awaited:
                 known[capability.gives] = (index, need.fact)
-            elif free and luck.uniform() < self.alternative_share:
-                codes = {name: code for name, (_, code) in chain.items()}
+            elif len(chain) < len(capability.parameters) and luck.uniform() < ALTERNATIVE_SHARE:
                 other = self._need(capability, self._arguments(luck, split, capability, codes, {}), chain)
                 need = replace(need, alternative=other) if other.fact != need.fact else need
             needs.append(need)
@@ -351,7 +327,7 @@ class TaskWriter:
         )
 
     def _query(self, luck: Luck, first: Capability, needs: Sequence[Need]) -> str:
-        sentences = [self._openers[first.category], _ASKS[luck.below(len(_ASKS))].format(needs[0].wish)]
+        sentences = [self._openers[first.category], luck.pick(_ASKS).format(needs[0].wish)]
         start = luck.below(len(_MORE))
         sentences += [_MORE[(start + i) % len(_MORE)].format(need.wish) for i, need in enumerate(needs[1:])]
         return " ".join(sentences)
@@ -376,21 +352,21 @@ class TaskWriter:
         for capability in chosen:
             names = luck.order(self.offers.names[capability.name])
             lanes.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
+        serving = self._rules.serving
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
-        if self._serving is not None:
-            room = min(slots, max(len(chosen), round(self._serving * slots)))
+        if serving is not None:
+            room = min(slots, max(len(chosen), round(serving * slots)))
         turns = (lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane))
         picked = [name for name, _ in zip(turns, range(room), strict=False)]
         needed = {capability.name for capability in chosen}
         near = {capability.category: None for capability in chosen}
         beside = luck.order([t for c in near for t in self.offers.by_category[c] if t.capability not in needed])
-        if self._serving is not None:
+        if serving is not None:
             known = self.offers.capabilities
             beside.sort(key=lambda tool: -max(_likeness(known[tool.capability], capability) for capability in chosen))
         others = [tool.name for tool in beside]
         if len(picked) + len(others) < slots:
-            far = [t.name for t in self.offers.catalog if t.category not in near]
-            others += luck.order(far)
+            others += luck.order([tool.name for tool in self.offers.catalog if tool.category not in near])
         picked += others[: slots - len(picked)]
         if len(picked) < slots:  # a small catalog: the rest of what serves the needs
             rest = [name for lane in lanes for name in lane if name not in set(picked)]
@@ -447,5 +423,4 @@ class LazyTaskSet(KeptTasks):
     @property
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
-        wanted = self._writer.candidates
-        return min(wanted if isinstance(wanted, int) else wanted[1], len(self._writer.offers.catalog))
+        return min(self._writer.candidates[1], len(self._writer.offers.catalog))

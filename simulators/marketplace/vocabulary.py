@@ -45,9 +45,10 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class MarketVocabulary:
-    """All categories, and the kinds of values by name."""
+    """All categories, their capabilities, and the kinds of values by name."""
 
     categories: tuple[Category, ...]
+    capabilities: dict[str, Capability]  # by name
     kinds: dict[str, Kind]
 
 
@@ -55,7 +56,7 @@ class MarketVocabulary:
 def vocabulary(links: bool = False) -> MarketVocabulary:
     """The vocabulary that comes with the package; `links` adds the capabilities that long chains are made of."""
     document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
-    kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
+    kinds = {name: Kind(name, "code", noun, prefix) for name, (noun, prefix) in document["codes"].items()}
     kinds |= {name: Kind.of_values(name, spec) for name, spec in document["values"].items()}
     categories = []
     for name, entry in document["categories"].items():
@@ -63,8 +64,9 @@ def vocabulary(links: bool = False) -> MarketVocabulary:
         for line in [*entry["capabilities"], *(document["links"].get(name, ()) if links else ())]:
             title, wish, result = line.split(" | ")
             answer, field = result.split()
-            parameters = tuple(kinds.setdefault(kind, Kind.named(kind)) for kind in _PLACEHOLDER.findall(wish))
+            parameters = tuple(kinds.setdefault(kind, Kind(kind, "name")) for kind in _PLACEHOLDER.findall(wish))
             format_, _, gives = answer.partition(":")
             capabilities.append(Capability(title, name, wish, parameters, format_, gives, field))
         categories.append(Category(name, entry["opener"], tuple(entry["words"]), tuple(capabilities)))
-    return MarketVocabulary(tuple(categories), kinds)
+    by_name = {capability.name: capability for category in categories for capability in category.capabilities}
+    return MarketVocabulary(tuple(categories), by_name, kinds)

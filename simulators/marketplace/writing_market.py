@@ -69,9 +69,7 @@ class WritingSource(StrictModel):
             for split, count in (("train", self.train), ("test", self.test))
             for index in range(count)
         ]
-        source: Any = CustomSource.model_validate({"tools": tools, "tasks": tasks})
-        found: Marketplace = source.market(seed, failures)
-        return found
+        return CustomSource.model_validate({"tools": tools, "tasks": tasks}).market(seed, failures)
 
 
 def _profile(luck: Luck, fee: tuple[int, int], reliability: tuple[float, float]) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def _tools(seed: int, line: Line) -> list[dict[str, Any]]:
     wanted, made = line.lookup, line.write
     tools: list[dict[str, Any]] = []
 
-    def add(provider: str, role: str, capability: str, text: str, parameters: dict[str, str], **more: Any) -> None:
+    def add(provider: str, role: str, capability: str, text: str, parameter: str, **more: Any) -> None:
         tools.append(
             {
                 "name": f"{provider.lower()}_{role}_{made}",
@@ -102,14 +100,14 @@ def _tools(seed: int, line: Line) -> list[dict[str, Any]]:
                 "description": text,
                 "category": line.name,
                 "provider": provider,
-                "parameters": parameters,
+                "parameters": {parameter: "string"},
                 **more,
             }
         )
 
     for provider in PROVIDERS[:3]:
         text = f"Find the {wanted.replace('_', ' ')} of a {noun}; returns its code."
-        add(provider, "find", wanted, text, {name: "string"}, profile=_profile(luck, (1, 2), (0.6, 0.95)))
+        add(provider, "find", wanted, text, name, profile=_profile(luck, (1, 2), (0.6, 0.95)))
     write, check, undo = line.verbs
     for kind, provider in enumerate(PROVIDERS):
         more: dict[str, Any] = {"writes": True, "profile": _profile(luck, _FEES[kind], _RELIABILITY[kind])}
@@ -119,21 +117,13 @@ def _tools(seed: int, line: Line) -> list[dict[str, Any]]:
         if kind == SLOW:
             more["settles_s"] = 20.0
             text += " Takes up to 20 seconds to be seen by others."
-        add(provider, "make", made, text, {wanted: "string"}, **more)
+        add(provider, "make", made, text, wanted, **more)
     for provider in PROVIDERS[:2]:
         profile = _profile(luck, (1, 1), (0.85, 0.97))
         text = f"Lets you {check} a code; returns how many there are."
-        add(provider, "check", f"{made}_status", text, {wanted: "string"}, checks=made, profile=profile)
+        add(provider, "check", f"{made}_status", text, wanted, checks=made, profile=profile)
         profile = _profile(luck, (2, 4), (0.8, 0.95))
-        add(
-            provider,
-            "undo",
-            f"{made}_reversal",
-            f"Lets you {undo} a code.",
-            {wanted: "string"},
-            compensates=made,
-            profile=profile,
-        )
+        add(provider, "undo", f"{made}_reversal", f"Lets you {undo} a code.", wanted, compensates=made, profile=profile)
     return tools
 
 

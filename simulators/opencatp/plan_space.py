@@ -8,7 +8,7 @@ task wants, which cost more than they could bring.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import combinations, product
 from weakref import WeakKeyDictionary
@@ -20,9 +20,8 @@ from ..plan import TASK_INPUT, Plan, PlanStep
 from .profile import Profile
 from .scoring.evaluation import Evaluator, ScoreSource
 from .tasks import OpenCATPTask, Output
-from .tools import IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, READER_TOOLS
+from .tools import IMAGE_TOOLS, LEVELS, READER_OF, READER_TOOLS
 
-READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 Forest = dict[str, str]
 """The parent of each restorer in use: another restorer or the task's input. Parents stand before children."""
 
@@ -45,13 +44,11 @@ def forests() -> tuple[Forest, ...]:
 def _order(forest: Forest) -> list[str] | None:
     """The tools with parents before children, or None where there is a cycle."""
     placed: list[str] = []
-    waiting = list(forest)
-    while waiting:
-        ready = [tool for tool in waiting if forest[tool] == TASK_INPUT or forest[tool] in placed]
+    while len(placed) < len(forest):
+        ready = [tool for tool, parent in forest.items() if tool not in placed and parent in (TASK_INPUT, *placed)]
         if not ready:
             return None
         placed += ready
-        waiting = [tool for tool in waiting if tool not in ready]
     return placed
 
 
@@ -145,13 +142,13 @@ def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
     return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, used, complete)
 
 
+@dataclass(slots=True)
 class _Tables:
     """Scores of plans by task, of ways by image and output, and prices of plans, as far as they were asked for."""
 
-    def __init__(self) -> None:
-        self.scores: dict[int, NDArray[np.float64]] = {}
-        self.ways: dict[tuple[int, str, Way], list[float]] = {}
-        self.prices: dict[tuple[Output, ...], NDArray[np.float64]] = {}
+    scores: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    ways: dict[tuple[int, str, Way], list[float]] = field(default_factory=dict)
+    prices: dict[tuple[Output, ...], NDArray[np.float64]] = field(default_factory=dict)
 
 
 _shared: WeakKeyDictionary[ScoreSource, list[tuple[Profile, _Tables]]] = WeakKeyDictionary()

@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,26 +81,28 @@ class Profile:
             raise InvalidProfile(
                 f"profile {self.name}: no figures for {', '.join(missing)}; it must name all of {', '.join(TOOLS)}"
             )
-        # ten tools at four levels: worked out once, since environments ask at every step
-        prices, seconds = {}, {}
-        for tool, cost in self.tools.items():
-            prices[tool] = tuple(
-                self.pricing.price(
-                    cost.time_ms[level], cost.cpu_cons_mb, cost.cpu_inst_mb[level], cost.gpu_cons_mb, cost.gpu_inst_mb[level]
-                )
-                for level in range(LEVELS)
+
+    # worked out once, since environments ask at every step
+    @cached_property
+    def _prices(self) -> dict[str, tuple[float, ...]]:
+        price = self.pricing.price
+        return {
+            tool: tuple(
+                price(ms, cost.cpu_cons_mb, cpu_mb, cost.gpu_cons_mb, gpu_mb)
+                for ms, cpu_mb, gpu_mb in zip(cost.time_ms, cost.cpu_inst_mb, cost.gpu_inst_mb, strict=True)
             )
-            seconds[tool] = tuple(ms / 1000.0 for ms in cost.time_ms)
-        object.__setattr__(self, "_prices", prices)
-        object.__setattr__(self, "_seconds", seconds)
+            for tool, cost in self.tools.items()
+        }
 
     def price(self, tool: str, level: int) -> float:
         """Price of one run on an input of a size level, USD."""
-        return self._of("_prices", tool, level)
+        self._check(tool, level)
+        return self._prices[tool][level]
 
     def seconds(self, tool: str, level: int) -> float:
         """Duration of one run on an input of a size level, seconds."""
-        return self._of("_seconds", tool, level)
+        self._check(tool, level)
+        return self.tools[tool].time_ms[level] / 1000.0
 
     def plan_price(self, plan: Plan, level: int) -> float:
         """Price of all tools of a plan, USD, added in the order written."""
@@ -119,17 +121,11 @@ class Profile:
         """Time to load each tool, seconds."""
         return {tool: cost.cold_start_s for tool, cost in self.tools.items()}
 
-    def _cost(self, tool: str) -> ToolCost:
+    def _check(self, tool: str, level: int) -> None:
         if tool not in self.tools:
             raise UnknownName("tool", tool, self.tools)
-        return self.tools[tool]
-
-    def _of(self, table: str, tool: str, level: int) -> float:
-        self._cost(tool)
         if not 0 <= level < LEVELS:
             raise InvalidProfile(f"size level: expected 0..{LEVELS - 1}, got {level}")
-        value: float = getattr(self, table)[tool][level]
-        return value
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from typing import Literal
 
 from ..errors import ConfigError, UnknownName
 from .scenes.degrade import COMBINATIONS
+from .scenes.language import listing
 
 Kind = Literal["sequential", "nonsequential"]
 Split = Literal["train", "test"]
@@ -71,8 +72,8 @@ class OpenCATPTask:
     @property
     def description(self) -> str:
         """The task in words."""
-        spoilt = _and([_ADJECTIVE[name] for name in self.degradations])
-        wanted = _and([_phrase(want) for want in self.wants])
+        spoilt = listing([_ADJECTIVE[name] for name in self.degradations], "and")
+        wanted = listing([_phrase(want) for want in self.wants], "and")
         return f"The given image is {spoilt}. Work out step by step, with the tools at hand, {wanted}."
 
 
@@ -87,10 +88,6 @@ _TEXT_PHRASE = {
 def _phrase(want: Output) -> str:
     language = "German" if want.german else "English"
     return "the image as it was before" if want.is_image else f"{_TEXT_PHRASE[want.kind]} in {language}"
-
-
-def _and(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 _READ = ("caption", "label", "object")

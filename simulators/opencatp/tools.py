@@ -18,30 +18,6 @@ READER_TOOLS = ("image_classification", "object_detection", "image_captioning")
 TEXT_TOOLS = ("sentiment_analysis", "text_summarization", "machine_translation")
 
 # In the order of the official token numbers.
-TOOLS = (
-    "image_classification",
-    "image_colorization",
-    "object_detection",
-    "image_deblurring",
-    "image_denoising",
-    "image_super_resolution",
-    "image_captioning",
-    "sentiment_analysis",
-    "text_summarization",
-    "machine_translation",
-)
-
-SIGNATURES: dict[str, Signature] = {
-    tool: Signature(takes=TEXT if tool in TEXT_TOOLS else IMAGE, gives=IMAGE if tool in IMAGE_TOOLS else TEXT) for tool in TOOLS
-}
-
-# The kind of each reader's text. A text tool keeps the kind of its source: a translated caption is a caption.
-OUTPUT_OF_READER = {"image_captioning": "caption", "image_classification": "label", "object_detection": "object"}
-
-# Other names under which plans write a tool.
-ALIASES = {"colorization": "image_colorization", "fill_mask": "mask_filling", "text_to_image_generation": "text_to_image"}
-
-SOP, EOP, SOD, EOD = 80000, 80001, 90000, 90001
 ALL_TOKEN_TOOLS = (
     "image_classification",
     "image_colorization",
@@ -59,6 +35,20 @@ ALL_TOKEN_TOOLS = (
     "machine_translation",
     "mask_filling",
 )
+TOOLS = tuple(tool for tool in ALL_TOKEN_TOOLS if tool in {*IMAGE_TOOLS, *READER_TOOLS, *TEXT_TOOLS})
+
+SIGNATURES: dict[str, Signature] = {
+    tool: Signature(takes=TEXT if tool in TEXT_TOOLS else IMAGE, gives=IMAGE if tool in IMAGE_TOOLS else TEXT) for tool in TOOLS
+}
+
+# The kind of each reader's text. A text tool keeps the kind of its source: a translated caption is a caption.
+OUTPUT_OF_READER = {"image_captioning": "caption", "image_classification": "label", "object_detection": "object"}
+READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
+
+# Other names under which plans write a tool.
+ALIASES = {"colorization": "image_colorization", "fill_mask": "mask_filling", "text_to_image_generation": "text_to_image"}
+
+SOP, EOP, SOD, EOD = 80000, 80001, 90000, 90001
 TOOL_TOKEN = {tool: 80002 + number for number, tool in enumerate(ALL_TOKEN_TOOLS)}
 DEPENDENCY_TOKEN = {tool: 90002 + number for number, tool in enumerate(ALL_TOKEN_TOOLS)} | {TASK_INPUT: 90017}
 

@@ -7,8 +7,10 @@ words of their documentation, to cluster tools, and to find similar queries.
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +43,8 @@ class TextEmbedding:
     """
 
     def __init__(self, corpus: Iterable[str | Sequence[str]] = (), size: int = 512) -> None:
-        seen: dict[str, int] = {}
-        documents = 0
-        for text in corpus:
-            documents += 1
-            for word in dict.fromkeys(content_words(text) if isinstance(text, str) else text):
-                seen[word] = seen.get(word, 0) + 1
+        words = [dict.fromkeys(content_words(text) if isinstance(text, str) else text) for text in corpus]
+        seen, documents = Counter(chain.from_iterable(words)), len(words)
         self.size = size
         self._weights = {word: math.log((1 + documents) / (1 + count)) + 1.0 for word, count in seen.items()}
         self._rare = math.log(1 + documents) + 1.0

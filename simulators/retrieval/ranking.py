@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +20,6 @@ K1, B = 1.2, 0.75
 def document_of(tool: ToolText) -> str:
     """All that a retriever knows of a tool."""
     return f"{tool.category} {tool.provider} {tool.title or tool.name} {tool.description}"
-
-
-class Ranking(Protocol):
-    """Scores documents against a query."""
-
-    def scores(self, query: str) -> Scores:
-        """A score for each document, the higher the closer; shape (documents,)."""
-        ...
 
 
 class Bm25:
@@ -61,6 +52,7 @@ class Bm25:
             self._postings[word] = np.array(numbers, np.intp), np.array(weights)
 
     def scores(self, query: str) -> Scores:
+        """A score for each document, the higher the closer; shape (documents,)."""
         total = np.zeros(self._size)
         for word in content_words(query):
             if word in self._postings:
@@ -80,6 +72,7 @@ class WordEmbedding:
         self._vectors = self._embed([" ".join(text.replace("_", " ").split()) for text in documents])
 
     def scores(self, query: str) -> Scores:
+        """A score for each document, the higher the closer; shape (documents,)."""
         found: Scores = (self._vectors @ self._embed([query])[0]).round(5)
         return found
 

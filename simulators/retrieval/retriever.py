@@ -13,7 +13,7 @@ from ..draws import Draws, DrawSource, stable_integer
 from ..episode import Episode
 from ..tasks import KeptTasks, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
-from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
+from .ranking import Bm25, WordEmbedding, best_first, document_of
 
 
 class OwnDraws(Draws):
@@ -115,7 +115,7 @@ class Retriever:
     def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
         self.settings, self._catalog = settings, catalog
         documents = [document_of(tool) for tool in catalog]
-        self._ranking: Ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
+        self._ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
         self.size = len(catalog)
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 
@@ -168,7 +168,7 @@ class RetrievedTasks(KeptTasks):
     """
 
     def __init__(self, tasks: TaskSet, retriever: Retriever) -> None:
-        super().__init__({})
+        super().__init__({name: tasks.numbers(name) for name in tasks.splits})
         self._inner, self._retriever = tasks, retriever
 
     def __len__(self) -> int:
@@ -183,10 +183,6 @@ class RetrievedTasks(KeptTasks):
 
     def has(self, number: int) -> bool:
         return self._inner.has(number)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return self._inner.splits
 
     @property
     def most_candidates(self) -> int:

@@ -100,8 +100,7 @@ def test_one_subset_is_read_alone():
 
 def test_toolbench_instructions_with_tools_and_example_responses():
     folder = shared(f"{FAMILY}/toolbench")
-    layout = find_layout(folder)
-    assert (layout.name, list(layout.queries)) == ("toolbench", ["G1_query", "G2_query", "G3_query"])
+    assert list(find_layout(folder).queries) == ["G1_query", "G2_query", "G3_query"]
     market = load_toolbench(folder)
     assert Counter(task.group for task in market.tasks) == {"G1_query": 5, "G2_query": 3, "G3_query": 2}
     assert_solvable(market)

@@ -11,7 +11,8 @@ from costgym.simulators.opencatp.backends.base import Backend, run_texts
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
-from costgym.simulators.opencatp.scoring.table import CHAINS, READER_OF, WANTED, OutcomeTable, wanted_texts
+from costgym.simulators.opencatp.scoring.table import CHAINS, WANTED, OutcomeTable, wanted_texts
+from costgym.simulators.opencatp.tools import READER_OF
 from tests.helpers.vision import image_score, run_chain
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.failures import PRESETS
-from ....simulators.marketplace.catalogue import ProfileRules, draw_profile
+from ....simulators.marketplace.catalogue import draw_profile
 from ....simulators.marketplace.custom import CustomSource
 from ....simulators.marketplace.market import Marketplace
 from ....simulators.marketplace.stress import Stress
@@ -69,7 +69,7 @@ def world_around(
     if scenario is None:
         profiles = dict.fromkeys(names, AS_IT_IS)
     else:
-        profiles = {name: draw_profile(scenario.seed, name, scenario.failures, ProfileRules()) for name in names}
+        profiles = {name: draw_profile(scenario.seed, name, scenario.failures) for name in names}
         profiles |= _listed(tools, scenario)
     priced = {name: replace(profile, fee=(prices or {}).get(name, profile.fee)) for name, profile in profiles.items()}
     catalog = Catalog(

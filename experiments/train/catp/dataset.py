@@ -23,11 +23,11 @@ from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, KINDS, TplState, encode, kind_of
 from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError, InvalidPlan
-from ....simulators.opencatp.plan_space import READER_OF, PlanValues, plan_space
+from ....simulators.opencatp.plan_space import PlanValues, plan_space
 from ....simulators.opencatp.scoring.evaluation import Evaluator, ScoreSource, split_samples
 from ....simulators.opencatp.tasks import OpenCATPTask, Output
 from ....simulators.opencatp.tasks import tasks as find_tasks
-from ....simulators.opencatp.tools import IMAGE_TOOLS, LEVELS, TOOLS
+from ....simulators.opencatp.tools import IMAGE_TOOLS, LEVELS, READER_OF, TOOLS
 from ....simulators.plan import Plan
 from ....simulators.quality import returns_to_go
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import DataError
 from ...failures import FailureModel
 from ...tools import Tool
-from ..catalogue import ProfileRules, draw_profile
+from ..catalogue import draw_profile
 from .reading import JsonRecord, need_folder, read_json, read_text
 
 Key = tuple[str, str, str]  # category, tool and API in the data set's spelling (the category in its folder's)
@@ -54,12 +54,10 @@ def read_api(
     record: JsonRecord, key: Key, description: str, tool_description: str = "", score: Score | None = None
 ) -> ApiDocument:
     """Read the document of an API from its record; raises DataError, which names the member at fault."""
-    response, typed = record.value.get("template_response"), True
-    if response is None:
-        response, typed = record.value.get("schema") or None, True
-    if record.value.get("test_endpoint"):
-        response, typed = record.value["test_endpoint"], False
-    return ApiDocument(key, description, read_parameters(record), tool_description, response, typed, score)
+    example, types = record.value.get("test_endpoint"), record.value.get("template_response")
+    if types is None:
+        types = record.value.get("schema") or None
+    return ApiDocument(key, description, read_parameters(record), tool_description, example or types, not example, score)
 
 
 def read_parameters(record: JsonRecord) -> dict[str, Any]:
@@ -73,9 +71,7 @@ def read_parameters(record: JsonRecord) -> dict[str, Any]:
             schema: dict[str, Any] = {"type": kind, "description": parameter.text("description", required=False)}
             example = _as_type(parameter.value.get("default"), kind)
             if example is not None:
-                schema["default" if key == "optional_parameters" else "examples"] = (
-                    example if key == "optional_parameters" else [example]
-                )
+                schema |= {"default": example} if key == "optional_parameters" else {"examples": [example]}
             properties.setdefault(name, schema)
             if key == "required_parameters" and name not in required:
                 required.append(name)
@@ -144,9 +140,6 @@ class Library:
         self._responses = _index(responses)
         self._read: dict[tuple[str, str], dict[str, ApiDocument]] = {}
 
-    def __len__(self) -> int:
-        return len(self._tools)
-
     def complete(self, document: ApiDocument) -> ApiDocument:
         """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
         known = self._apis(document.key[0], document.key[1])
@@ -155,14 +148,14 @@ class Library:
         if found is None:
             return document
         same = standardize(found.key[2]) == standardize(document.key[2])
-        use_response = same and document.response is None and found.response is not None
+        answered = found if same and document.response is None and found.response is not None else document
         return replace(
             document,
             description=document.description.strip() or (found.description if same else ""),
             tool_description=document.tool_description or found.tool_description,
             score=document.score or found.score,
-            response=found.response if use_response else document.response,
-            typed=found.typed if use_response else document.typed,
+            response=answered.response,
+            typed=answered.typed,
         )
 
     def _apis(self, category: str, tool: str) -> dict[str, ApiDocument]:
@@ -193,7 +186,7 @@ def _index(folder: Path | None) -> dict[tuple[str, str], Path]:
     return {} if folder is None else {(path.parent.name, path.stem): path for path in sorted(folder.glob("*/*.json"))}
 
 
-def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel, rules: ProfileRules) -> Tool:
+def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel) -> Tool:
     """Make the tool of a document. Figures that telemetry does not give are drawn by the function's name."""
     category, tool, api = document.key
     score = document.score or Score()
@@ -208,7 +201,7 @@ def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureMode
         title=api,
         parameters=document.parameters or {"type": "object", "properties": {}, "required": []},
         profile=draw_profile(
-            seed, name, failures, rules, latency_s=score.latency_s, success=score.success, popularity=score.popularity
+            seed, name, failures, latency_s=score.latency_s, success=score.success, popularity=score.popularity
         ),
         capability=f"{standardize_category(category)}/{standardize(tool)}/{standardize(api)}",
     )

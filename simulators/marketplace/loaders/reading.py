@@ -52,15 +52,12 @@ def read_json(path: Path) -> Any:
     return parse_json(path, read_text(path))
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
+def read_records(path: Path) -> "list[JsonRecord]":
     """Read a JSON list of objects; raises DataError where it is no such list (records count from 1)."""
     document = read_json(path)
     if not isinstance(document, list):
         raise DataError(path, f"expected a list of records, got {describe(document)}")
-    for number, record in enumerate(document, 1):
-        if not isinstance(record, dict):
-            raise DataError(path, f"expected an object, got {describe(record)}", f"record {number}")
-    return document
+    return [JsonRecord(record, path, f"record {number}") for number, record in enumerate(document, 1)]
 
 
 def describe(value: Any) -> str:

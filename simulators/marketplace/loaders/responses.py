@@ -6,8 +6,9 @@ task); everything else follows from the tool and the arguments.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from ...draws import stable_integer
@@ -21,6 +22,8 @@ MOST_LEAVES, MOST_MEMBERS, DEEPEST = 20, 2, 8
 _ERROR_WORD = re.compile(
     "code|details?|error(code|s|message)?|info|messages?|msg|ok|path|reason|status(code)?|success|timestamp|type"
 )
+# identifiers, links and status words, which hold a fact where nothing else does
+_LAST = re.compile(r"status|message|error|success|code|url|link|href|image|icon|html|^id$|_id$|type|lang|version", re.I)
 _LIST_OF = re.compile(r"list of (\w+) with length \d+")
 _SCALARS = {"str", "int", "float", "bool", "NoneType"}
 Path = tuple[str | int, ...]
@@ -63,16 +66,17 @@ class Mould:
                 "query": {"": ("echo", None)},
                 "result": {"title": ("str", None), "value": ("float", None), "updated": ("str", None)},
             }
-        found = next(_places(shape, ()), None)
-        if found is None:
+        leaves = list(_leaves(shape, (), ""))
+        if not leaves:
             shape = {"result": ("str", None), **shape}
-            found = (("result",), "str", "result")
-        place, kind, key = found
+            leaves = [(("result",), "str", "result")]
+        place, kind, key = next((leaf for leaf in leaves if not _LAST.search(leaf[2])), leaves[0])
         return cls(shape, place, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
 
     def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
         """The answer to these arguments as JSON text, with the fact in its place."""
-        echoes = {clean(name).lower(): _printable(value) for name, value in arguments.items() if _plain(value)}
+        plain = {clean(name).lower(): value for name, value in arguments.items() if _plain(value)}
+        echoes = {name: clean(value) if isinstance(value, str) else value for name, value in plain.items()}
         document = _fill(self.shape, "", echoes, luck)
         target = document
         for step in self.place[:-1]:
@@ -93,10 +97,6 @@ def _plain(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= 100
     return isinstance(value, bool) or (isinstance(value, int | float) and -1e15 < value < 1e15)
-
-
-def _printable(value: Any) -> Any:
-    return clean(value) if isinstance(value, str) else value
 
 
 def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
@@ -132,15 +132,8 @@ def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
     return ("none", None)
 
 
-def _places(shape: Any, path: Path) -> Any:
-    """Leaves that can hold a fact; identifiers, links and status words come last."""
-    leaves = list(_leaves(shape, path, ""))
-    plain = re.compile(r"status|message|error|success|code|url|link|href|image|icon|html|^id$|_id$|type|lang|version", re.I)
-    yield from (leaf for leaf in leaves if not plain.search(leaf[2]))
-    yield from leaves
-
-
-def _leaves(shape: Any, path: Path, key: str) -> Any:
+def _leaves(shape: Any, path: Path, key: str) -> Iterator[tuple[Path, str, str]]:
+    """Leaves that can hold a fact: their paths, types and names."""
     if isinstance(shape, dict):
         for name, member in shape.items():
             yield from _leaves(member, (*path, name), name)
@@ -209,9 +202,10 @@ class LoadedAnswers:
     def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:
         self.seed, self.moulds = seed, moulds
 
-    def fact(self, tool: str, task: str, attempt: int = 0) -> str:
-        """The fact that a tool holds for a task, as text. Each attempt gives another one."""
-        return str(make_fact(self.moulds[tool].form, stable_integer(self.seed, "fact", tool, task, attempt)))
+    def facts(self, tool: str, task: str) -> Iterator[str]:
+        """The facts that a tool may hold for a task, as texts, without end."""
+        form = self.moulds[tool].form
+        return (str(make_fact(form, stable_integer(self.seed, "fact", tool, task, attempt))) for attempt in count())
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer to these arguments as JSON text. It holds the need's fact where the task needs this tool."""
@@ -238,13 +232,9 @@ class LoadedAnswers:
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An answer of the same shape about something else; it never holds a fact that the task needs."""
-        facts = {need.fact for need in task.needs}
-        form, step = self.moulds[tool.name].form, 0
-        while True:
-            other = make_fact(form, stable_integer(self.seed, "irrelevant", tool.name, luck, step))
-            if str(other) not in facts:
-                return self._write(tool, {}, str(other), ("irrelevant", tool.name, luck))
-            step += 1
+        facts, form = {need.fact for need in task.needs}, self.moulds[tool.name].form
+        others = (str(make_fact(form, stable_integer(self.seed, "irrelevant", tool.name, luck, step))) for step in count())
+        return self._write(tool, {}, next(other for other in others if other not in facts), ("irrelevant", tool.name, luck))
 
     def _write(self, tool: Tool, arguments: Mapping[str, Any], fact: str | None, names: tuple[object, ...]) -> str:
         mould = self.moulds[tool.name]

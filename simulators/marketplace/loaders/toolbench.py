@@ -13,7 +13,6 @@ from ...errors import DataError, UnknownName
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
-from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import (
     ApiDocument,
@@ -40,7 +39,6 @@ _LAYOUT = (
 class Layout:
     """The places of a data folder's parts."""
 
-    name: str
     queries: Mapping[str, Path]  # query file of each subset, by the subset's name
     ids: Mapping[str, Path]  # file of the test ids of each subset, where there is one
     # tools, responses: folders of tool documents and of example responses, where there are any
@@ -57,8 +55,7 @@ class Query:
     text: str
     offered: tuple[Key, ...]
     relevant: tuple[Key, ...]
-    listed: bool
-    place: str
+    split: str = ""  # the split of a query that the folder's lists put into one
 
 
 def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
@@ -69,29 +66,22 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
     roots += [folder / "toolbench", folder / "stabletoolbench" / "solvable_queries"]
-    found: dict[str, Path] = {}
-    main: tuple[Path, list[str]] | None = None
     for root in roots:
         tests = {path.stem: path for path in sorted((root / "test_instruction").glob("*.json"))}
         trains = {path.stem: path for path in sorted((root / "instruction").glob("*.json"))}
         usual = list(tests) or [name for name in trains if name.startswith("G") and name.endswith("_query")]
-        if main is None and usual:
-            main = root, usual
-            found = {**trains, **tests}
-    if main is None:
+        if usual:
+            break
+    else:
         raise DataError(folder, f"holds no queries; {_LAYOUT}")
-    root, usual = main
+    found = {**trains, **tests}
     for name in subsets or ():
         if name not in found:
             raise UnknownName("subset", name, found)
-    chosen = list(dict.fromkeys(subsets)) if subsets else usual
-    ids = {path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))}
-    stable = root.name == "solvable_queries" or "solvable_queries" in root.parts
     near = [root, folder, folder / "data"]
     return Layout(
-        name="stabletoolbench" if stable else "toolbench",
-        queries={name: found[name] for name in chosen},
-        ids=ids,
+        queries={name: found[name] for name in subsets or usual},
+        ids={path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))},
         tools=first_existing([n / "toolenv" / "tools" for n in near] + [n / "tools" for n in near]),
         responses=first_existing([n / "toolenv" / "response_examples" for n in near]),
     )
@@ -103,15 +93,14 @@ def load_toolbench(
     seed: int = 0,
     subsets: Sequence[str] | None = None,
     tools: Path | str | None = None,
-    anytool_unsolvable: Path | str | bool | None = None,
+    anytool_unsolvable: Path | str | None = None,
     failures: FailureModel | None = None,
 ) -> Marketplace:
     """Read a marketplace from a ToolBench or StableToolBench folder; see `find_layout`.
 
     Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else is
     loaded; where the folder lists test ids next to training queries, those are the test split. `tools` is by default
-    `toolenv/tools` in the folder. `anytool_unsolvable` is AnyTool's list of ids to leave out; True looks for it near the
-    folder.
+    `toolenv/tools` in the folder. `anytool_unsolvable` is AnyTool's list of ids to leave out.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
@@ -119,7 +108,7 @@ def load_toolbench(
     folder = Path(folder)
     layout = find_layout(folder, subsets)
     library = Library(layout.tools if tools is None else need_folder(Path(tools), "tool documents"), layout.responses)
-    dropped = _unsolvable(folder, anytool_unsolvable)
+    dropped = read_ids(anytool_unsolvable)
     documents: dict[Key, ApiDocument] = {}
     queries: list[Query] = []
     for subset, path in layout.queries.items():
@@ -135,28 +124,17 @@ def load_toolbench(
 def build(queries: Sequence[Query], documents: Mapping[Key, ApiDocument], seed: int, failures: FailureModel) -> Marketplace:
     """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
-    rules = ProfileRules()
-    catalog = Catalog((make_tool(documents[key], names[key], seed, failures, rules) for key in documents), "queries")
+    catalog = Catalog((make_tool(documents[key], names[key], seed, failures) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
     tasks = [_task(query, number, names, answers, seed, catalog) for number, query in enumerate(queries)]
     return Marketplace(catalog, TaskSet(tasks, _split(queries)), answers)
 
 
-def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]:
-    if given is None or given is False:
+def read_ids(file: Path | str | None) -> frozenset[str]:
+    """Read query ids from a file that holds a list of them, or an object whose keys they are; without a file there are none."""
+    if file is None:
         return frozenset()
-    if given is True:
-        places = [folder / "misc", folder, folder.parent / "anytool", folder.parent / "anytool" / "misc"]
-        path = first_existing([place / "unsolvable.json" for place in places])
-        if path is None:
-            raise DataError(folder, "AnyTool's list is not here; expected misc/unsolvable.json, or pass its path")
-    else:
-        path = Path(given)
-    return read_ids(path)
-
-
-def read_ids(path: Path) -> frozenset[str]:
-    """Read query ids from a file that holds a list of them, or an object whose keys they are."""
+    path = Path(file)
     document = read_json(path)
     if not isinstance(document, list | dict):
         raise DataError(path, f"expected a list of query ids, got {describe(document)}")
@@ -177,24 +155,18 @@ def _listed(queries: list[Query], layout: Layout, subset: str) -> list[Query]:
         group = subset.removesuffix("_query")
         tests = frozenset[str]().union(*(read_ids(path) for name, path in layout.ids.items() if name.startswith(f"{group}_")))
         if tests:
-            return [
-                Query(q.id, q.subset, q.text, q.offered, q.relevant, True, "test" if q.id in tests else "train")
-                for q in queries
-            ]
+            return [replace(query, split="test" if query.id in tests else "train") for query in queries]
     return queries
 
 
 def read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> list[Query]:
-    queries = []
-    seen: set[str] = set()
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
+    queries: dict[str, Query] = {}
+    for record in read_records(path):
         query = _read_query(record, subset, documents)
-        if query.id in seen:
+        if query.id in queries:
             raise record.error(f"query id {query.id} appears twice in this file")
-        seen.add(query.id)
-        queries.append(query)
-    return queries
+        queries[query.id] = query
+    return list(queries.values())
 
 
 def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocument]) -> Query:
@@ -217,7 +189,7 @@ def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocumen
         relevant[offered[pair]] = None
     if not relevant:
         raise record.error("no relevant API", "relevant APIs")
-    return Query(identifier, subset, text, tuple(offered.values()), tuple(relevant), False, "")
+    return Query(identifier, subset, text, tuple(offered.values()), tuple(relevant))
 
 
 def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAnswers, seed: int, catalog: Catalog) -> Task:
@@ -226,15 +198,11 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
     needs: list[Need] = []
     for key in query.relevant:
         name = names[key]
-        attempt = 0
-        fact = answers.fact(name, identifier)
         # a fact that stands in the query, or in another fact, would be found in answers that know nothing
-        while normalise(fact) in text or any(fact in need.fact or need.fact in fact for need in needs):
-            attempt += 1
-            fact = answers.fact(name, identifier, attempt)
-        tool = catalog.get(name)
+        told = (fact for fact in answers.facts(name, identifier) if normalise(fact) not in text)
+        fact = next(fact for fact in told if not any(fact in need.fact or need.fact in fact for need in needs))
         wish = f"{key[2]} of {key[1]}"
-        needs.append(Need(fact, (name,), None, (), wish, tool.capability, fact_type="words"))
+        needs.append(Need(fact, (name,), None, (), wish, catalog.get(name).capability, fact_type="words"))
     luck = stable_integer(seed, "size", identifier) / 2**64
     return Task(
         id=identifier,
@@ -249,7 +217,7 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
 
 def _split(queries: Sequence[Query]) -> dict[str, list[int]]:
     lucks = [stable_integer(0, "split", query.subset, query.id) / 2**64 for query in queries]
-    train = {n for n, q in enumerate(queries) if (q.place == "train" if q.listed else lucks[n] < 0.5)}
+    train = {n for n, q in enumerate(queries) if (q.split == "train" if q.split else lucks[n] < 0.5)}
     test = set(range(len(queries))) - train
     order = sorted(range(len(queries)), key=lambda number: (lucks[number], number))
     # a handful of queries may all fall on one side; neither split is left empty
@@ -284,11 +252,10 @@ def load_anytool(
         DataError: A file or folder is missing, or a record is malformed; names the file and the record.
     """
     path = _find(Path(folder))
-    dropped = read_ids(Path(unsolvable)) if unsolvable is not None else frozenset()
+    dropped = read_ids(unsolvable)
     documents: dict[Key, ApiDocument] = {}
-    wanted: list[tuple[JsonRecord, str, list[Key]]] = []
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
+    wanted: list[tuple[str, str, list[Key]]] = []
+    for record in read_records(path):
         keys: dict[Key, None] = {}
         for api in record.objects("gt_api_list"):
             key = (standardize_category(api.text("category_name")), api.text("tool_name"), api.text("api_name"))
@@ -297,10 +264,9 @@ def load_anytool(
                 documents[key] = read_api(api, key, api.text("api_description", required=False))
         if not keys:
             raise record.error("the list of APIs is empty", "gt_api_list")
-        identifier = record.identifier("query_id")
-        record.text("query")
+        identifier, text = record.identifier("query_id"), record.text("query")
         if identifier not in dropped:
-            wanted.append((record, identifier, list(keys)))
+            wanted.append((identifier, text, list(keys)))
     beside = [Path(folder) / place for place in ("data/toolenv/tools", "toolenv/tools", "tools")]
     known = first_existing(beside) if tools is None else need_folder(Path(tools), "tool documents")
     if known is not None:
@@ -311,13 +277,13 @@ def load_anytool(
                 documents.setdefault(document.key, document)
     everything = sorted(documents)
     queries = []
-    for record, identifier, own in wanted:
+    for identifier, text, own in wanted:
         near = {key[0] for key in own}
         order = stable_generator(seed, "candidates", SUBSET, identifier).permutation(len(everything)).tolist()
         others = [everything[index] for index in order if everything[index] not in own]
         others.sort(key=lambda key: key[0] not in near)
         offered = sorted(own + others[: max(0, candidates - len(own))])
-        queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
+        queries.append(Query(identifier, SUBSET, text, tuple(offered), tuple(own)))
     return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"])
 
 
@@ -371,8 +337,4 @@ def load_mgtoolbench(
 
 
 def _read_level(path: Path) -> dict[str, str]:
-    texts = {}
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
-        texts[record.identifier("query_id")] = record.text("query")
-    return texts
+    return {record.identifier("query_id"): record.text("query") for record in read_records(path)}

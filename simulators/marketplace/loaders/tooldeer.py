@@ -93,15 +93,11 @@ def read_tools(path: Path | str) -> Catalog:
     """Read ``tool.json``; `title` is the function's name, often not the tool's. Raises DataError for what is malformed."""
     path = Path(path)
     tools: dict[str, Tool] = {}
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
+    for record in read_records(path):
         name = record.text("api_name")
         if name in tools:
             raise record.error(f"the tool {name!r} appears twice")
-        human, model = (
-            record.text("description_for_human", required=False),
-            record.text("description_for_model", required=False),
-        )
+        human, model = (record.text(f"description_for_{who}", required=False) for who in ("human", "model"))
         tools[name] = _tool(name, human or model, record.text("api_function"))
     return Catalog(tools.values(), str(path))
 
@@ -116,8 +112,7 @@ def read_conversations(path: Path | str) -> list[DecisionSample]:
     """Read ``train.json``, ``valid.json`` or ``test.json``; raises DataError, which names the record at fault."""
     path = Path(path)
     samples = []
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
+    for record in read_records(path):
         turns = record.objects("conversations")
         if len(turns) != 2 or [turn.text("from") for turn in turns] != ["human", "gpt"]:
             raise record.error("expected one turn of 'human' and one of 'gpt'", "conversations")
@@ -136,7 +131,7 @@ def _sample(query: str, chain: str, record: JsonRecord) -> DecisionSample:
         document = _document(line)
         if document is None:
             raise record.error(f"an API of the pool cannot be read: {line[:60]!r}", "conversations[1]")
-        candidates.append(_tool(document["api_name"], document["description"], document["api_function"]))
+        candidates.append(_tool(*document))
     if match[2] == "NoCallAPI":
         return DecisionSample(query, "NoCall", tuple(candidates))
     call = match[3].split("#APIResponse#", 1)[0].strip()
@@ -145,23 +140,20 @@ def _sample(query: str, chain: str, record: JsonRecord) -> DecisionSample:
     return DecisionSample(query, "Call", tuple(candidates), gold, call, arguments)
 
 
-def _document(line: str) -> dict[str, str] | None:
+def _document(line: str) -> list[str] | None:
     try:
         value = ast.literal_eval(line.strip()) if len(line) <= LONGEST else None
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
-    keys = ("api_name", "description", "api_function")
-    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in keys):
-        return None
-    return {key: value[key] for key in keys}
+    parts = [value.get(key) for key in ("api_name", "description", "api_function")] if isinstance(value, dict) else [None]
+    return list(map(str, parts)) if all(isinstance(part, str) for part in parts) else None
 
 
 def read_unseen(path: Path | str) -> list[DecisionSample]:
     """Read ``tool_bench.json`` or ``tool_corpus.json``, about other data sets' tools; DataError names the record."""
     path = Path(path)
     samples = []
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
+    for record in read_records(path):
         candidates = tuple(_unseen_tool(api) for api in record.objects("api_list"))
         labels, fits = record.value.get("api_label"), record.value.get("is_call")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):

@@ -1,7 +1,7 @@
 """The interface to executed tools, the same for every back-end."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,13 @@ def check_inputs(tool: str, inputs: Images | Sequence[str]) -> None:
         raise DataError(f"inputs of {tool}", f"expected images as a uint8 array, got {type(inputs).__name__}")
     else:
         check_images(inputs, f"inputs of {tool}")
+
+
+def as_tensor(images: Images, device: str) -> Any:
+    """Images as a torch tensor on a device, (n, 3, height, width) in [0, 1]."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
 
 
 def run_images(backend: Backend, tool: str, images: Images) -> Images:

@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from ...errors import InfrastructureError
+from ...errors import InfrastructureError, require
 
 SAFE_SHARE = 0.8  # of the free memory
 
@@ -22,45 +23,35 @@ class Meter:
     """
 
     def __init__(self, device: str, limit_mb: float | None, processor_time: bool = False) -> None:
-        self.gpu, self.limit_mb = device.startswith("cuda"), limit_mb
-        self.device = device
+        self.device, self.limit_mb = device, limit_mb
+        self._cuda: Any = require("torch", "vision").cuda if device.startswith("cuda") else None
         self._clock = time.process_time if processor_time else time.perf_counter
         resident_mb()
 
     def wait(self) -> None:
         """Wait until the device has finished all its work."""
-        if self.gpu:
-            import torch
-
-            torch.cuda.synchronize(self.device)
+        if self._cuda:
+            self._cuda.synchronize(self.device)
 
     def rest(self) -> None:
         """Release unused memory, so that it is not attributed to the next measurement."""
         gc.collect()
         with contextlib.suppress(AttributeError, OSError):  # only glibc keeps freed memory and can be told to return it
             ctypes.CDLL(None).malloc_trim(0)
-        if self.gpu:
-            import torch
-
-            torch.cuda.empty_cache()
+        if self._cuda:
+            self._cuda.empty_cache()
 
     def held_mb(self) -> tuple[float, float]:
         """Memory in use by the process and on the GPU, MB."""
-        if not self.gpu:
-            return resident_mb(), 0.0
-        import torch
-
-        return resident_mb(), torch.cuda.memory_allocated(self.device) / 2**20
+        return resident_mb(), self._cuda.memory_allocated(self.device) / 2**20 if self._cuda else 0.0
 
     def free_mb(self) -> float:
         """Memory that a run may use, MB."""
         if self.limit_mb is not None:
             return self.limit_mb
-        if not self.gpu:
+        if not self._cuda:
             return SAFE_SHARE * available_mb()
-        import torch
-
-        return SAFE_SHARE * float(torch.cuda.mem_get_info(self.device)[0]) / 2**20
+        return SAFE_SHARE * float(self._cuda.mem_get_info(self.device)[0]) / 2**20
 
     def seconds(self, run: Callable[[], object]) -> float:
         """Measure the duration of a call until the device has finished, seconds."""
@@ -73,10 +64,8 @@ class Meter:
     def peak_mb(self, run: Callable[[], object]) -> tuple[float, float]:
         """Measure the peak memory of a call above the memory in use before it, of the process and on the GPU, MB."""
         before = self.held_mb()
-        if self.gpu:
-            import torch
-
-            torch.cuda.reset_peak_memory_stats(self.device)
+        if self._cuda:
+            self._cuda.reset_peak_memory_stats(self.device)
         highest, over = [before[0]], threading.Event()
 
         def watch() -> None:
@@ -91,11 +80,7 @@ class Meter:
         finally:
             over.set()
             watcher.join()
-        if not self.gpu:
-            return max(0.0, highest[0] - before[0]), 0.0
-        import torch
-
-        peak = torch.cuda.max_memory_allocated(self.device) / 2**20
+        peak = self._cuda.max_memory_allocated(self.device) / 2**20 if self._cuda else 0.0
         return max(0.0, highest[0] - before[0]), max(0.0, peak - before[1])
 
 

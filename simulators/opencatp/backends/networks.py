@@ -90,6 +90,11 @@ class Trunk(nn.Module):  # type: ignore[misc]
         return quarter, self.eighth(quarter)
 
 
+def _pooled(features: tuple[Tensor, ...]) -> Tensor:
+    """Means and maxima of features over their image, (n, 2 * channels)."""
+    return torch.cat([p for f in features for p in (f.mean((2, 3)), f.amax((2, 3)))], 1)
+
+
 class Classifier(nn.Module):  # type: ignore[misc]
     """Image to the logits of kind and of texture, whose pair is the label."""
 
@@ -100,7 +105,7 @@ class Classifier(nn.Module):  # type: ignore[misc]
         self.kind, self.texture = nn.Linear(features, kinds), nn.Linear(features, textures)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        pooled = torch.cat([p for f in self.trunk(x) for p in (f.mean((2, 3)), f.amax((2, 3)))], 1)
+        pooled = _pooled(self.trunk(x))
         return self.kind(pooled), self.texture(pooled)
 
 
@@ -160,13 +165,22 @@ class Captioner(nn.Module):  # type: ignore[misc]
     def see(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The grid to attend to (n, cells, hidden), its mask, and the decoder's first state."""
         quarter, eighth = self.trunk(x)
-        pooled = torch.cat([p for f in (quarter, eighth) for p in (f.mean((2, 3)), f.amax((2, 3)))], 1)
         grid = torch.cat([F.adaptive_max_pool2d(quarter, eighth.shape[2:]), eighth], 1)
         n, _, h, w = grid.shape
         rows = torch.linspace(-1, 1, h, device=x.device).view(1, 1, h, 1).expand(n, 1, h, w)
         columns = torch.linspace(-1, 1, w, device=x.device).view(1, 1, 1, w).expand(n, 1, h, w)
         cells = torch.tanh(self.keys(torch.cat([grid, rows, columns], 1).flatten(2).transpose(1, 2)))
-        return cells, torch.ones(cells.shape[:2], dtype=torch.bool, device=x.device), torch.tanh(self.start(pooled))[None]
+        return (
+            cells,
+            torch.ones(cells.shape[:2], dtype=torch.bool, device=x.device),
+            torch.tanh(self.start(_pooled((quarter, eighth))))[None],
+        )
+
+
+def _encoded(encoder: nn.GRU, words: Tensor, mask: Tensor) -> Tensor:
+    """States (n, length, width) of embedded words (n, length, width), of which those count where `mask` is true."""
+    packed = nn.utils.rnn.pack_padded_sequence(words, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    return nn.utils.rnn.pad_packed_sequence(encoder(packed)[0], batch_first=True, total_length=mask.shape[1])[0]
 
 
 class Seq2Seq(nn.Module):  # type: ignore[misc]
@@ -182,10 +196,7 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
     def see(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Encoded words (n, length, hidden), where words are (n, length), and the decoder's first state."""
         mask = source != 0
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.embed(source), mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        cells, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.shape[1])
+        cells = _encoded(self.encoder, self.embed(source), mask)
         mean = (cells * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         return cells, mask, torch.tanh(self.start(mean))[None]
 
@@ -201,6 +212,5 @@ class SentimentNet(nn.Module):  # type: ignore[misc]
 
     def forward(self, words: Tensor) -> Tensor:
         mask = words != 0
-        packed = nn.utils.rnn.pack_padded_sequence(self.embed(words), mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=words.shape[1])
+        states = _encoded(self.encoder, self.embed(words), mask)
         return self.out(states.masked_fill(~mask[..., None], -1e4).amax(1))

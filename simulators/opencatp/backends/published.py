@@ -4,9 +4,7 @@ Models are named by Hugging Face id or local folder. Nothing is downloaded unles
 give an error that says where to put them. Restormer and SIGGRAPH17 weights are single local files.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...errors import ConfigError, DataError, UnknownName, require
-from .base import ALL_TOOLS, RESTORERS, Images, check_inputs
+from .base import ALL_TOOLS, RESTORERS, Images, as_tensor, check_inputs
 
 # Source: OpenCATP, the model registry of its configuration.
 MODELS: dict[str, str] = {
@@ -69,16 +67,14 @@ class PublishedBackend:
     """The paper's models behind `Backend`.
 
     Weights are looked for in `<root>/<id>`, `<root>/<tool>` and the cache of Hugging Face; `models` names others for some
-    tools, `loaders` makes a tool's model in place of the published one. Models in memory together take at most
-    `memory_limit_mb`: the least recently used go first, and a single one over it is an error.
+    tools, `loaders` makes a tool's model in place of the published one. Models stay in memory once they are loaded.
     """
 
     name = "published"
 
     def __init__(
         self, root: Path | str | None = None, models: Mapping[str, str | Path] | None = None, device: str = "auto",
-        memory_limit_mb: float | None = None, batch_size: int = 8, download: bool = False,
-        loaders: Mapping[str, Callable[[], Loaded]] | None = None,
+        batch_size: int = 8, download: bool = False, loaders: Mapping[str, Callable[[], Loaded]] | None = None,
     ) -> None:  # fmt: skip
         torch = require("torch", "vision")
         for tool in (*(models or {}), *(loaders or {})):
@@ -87,53 +83,30 @@ class PublishedBackend:
         self.root = Path(root) if root is not None else None
         self.models: dict[str, str | Path] = {**MODELS, **(models or {})}
         self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        self.memory_limit_mb, self.batch_size, self.download = memory_limit_mb, batch_size, download
+        self.batch_size, self.download = batch_size, download
         self._loaders = dict(loaders or {})
-        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._loaded: dict[str, Loaded] = {}
 
     def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
         check_inputs(tool, inputs)
         import torch
 
-        loaded, step = self._get(tool), _STEPS[tool]
-        with torch.inference_mode(), self._autocast():
+        loaded, step = self.load(tool), _STEPS[tool]
+        with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=self.device.startswith("cuda")):
             parts = [step(loaded, inputs[i : i + self.batch_size], self.device) for i in range(0, len(inputs), self.batch_size)]
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else cast(Images, inputs).copy()
         return [" ".join(text.split()) for part in parts for text in part]  # a table holds one line a text
 
     def load(self, tool: str) -> Loaded:
-        """Bring a tool's model into memory, on the device; raises ConfigError where it alone exceeds `memory_limit_mb`."""
+        """Bring a tool's model into memory, on the device."""
         if tool not in ALL_TOOLS:
             raise UnknownName("tool", tool, ALL_TOOLS)
-        return self._get(tool)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        import torch
-
-        return torch.autocast("cuda", torch.float16) if self.device.startswith("cuda") else nullcontext()
-
-    def _get(self, tool: str) -> Loaded:
-        if tool in self._loaded:
-            self._loaded.move_to_end(tool)
-            return self._loaded[tool]
-        loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
-        limit = self.memory_limit_mb
-        if limit is not None:
-            if loaded.size_mb > limit:
-                raise ConfigError(
-                    "memory_limit_mb", f"{tool} alone takes {loaded.size_mb:.0f} MB of {limit:g} MB; raise the limit"
-                )
-            # the least recently used go first, since a plan runs its tools in turn
-            while self._loaded and sum(m.size_mb for m in self._loaded.values()) + loaded.size_mb > limit:
-                self._loaded.popitem(last=False)
-                if self.device.startswith("cuda"):
-                    import torch
-
-                    torch.cuda.empty_cache()
-        loaded.model.eval().to(self.device)
-        self._loaded[tool] = loaded
-        return loaded
+        if tool not in self._loaded:
+            loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
+            loaded.model.eval().to(self.device)
+            self._loaded[tool] = loaded
+        return self._loaded[tool]
 
     def _place(self, tool: str) -> Path | None:
         """A local file or folder of a tool's weights, if there is one."""
@@ -177,19 +150,13 @@ class PublishedBackend:
 # -- one step per tool: (model, batch, device) -> batch ----------------------------------------------------------------
 
 
-def _tensor(images: Images, device: str) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
-
-
 def _pixels(tensor: Any) -> Images:
     out: Images = (tensor.float().clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return out
 
 
 def _restore(loaded: Loaded, images: Images, device: str) -> Images:
-    return _pixels(loaded.model(_tensor(images, device)))
+    return _pixels(loaded.model(as_tensor(images, device)))
 
 
 def _upscale(loaded: Loaded, images: Images, device: str) -> Images:
@@ -233,8 +200,12 @@ def _detect(loaded: Loaded, images: Images, device: str) -> list[str]:
 
 
 def _caption(loaded: Loaded, images: Images, device: str) -> list[str]:
-    ids = loaded.model.generate(_prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _written(loaded, _prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
+
+
+def _written(loaded: Loaded, inputs: Any, **settings: Any) -> list[str]:
+    texts: list[str] = loaded.tokenizer.batch_decode(loaded.model.generate(inputs, **settings), skip_special_tokens=True)
+    return texts
 
 
 def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
@@ -244,16 +215,14 @@ def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
 
 def _translate(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, [f"translate English to German: {t}" for t in texts], device)
-    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _written(loaded, inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
 
 
 def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
     inputs = _tokens(loaded, texts, device)
     # the settings that the model was published with
     limits = {"min_length": 56, "max_length": 142}
-    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
-    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+    return _written(loaded, inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
 
 
 def _feel(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:

@@ -36,13 +36,13 @@ class ChannelNorm(nn.Module):  # type: ignore[misc]
 class ChannelAttention(nn.Module):  # type: ignore[misc]
     """Attention between channels (not pixels), so its cost is linear in the number of pixels."""
 
-    def __init__(self, channels: int, heads: int, bias: bool) -> None:
+    def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.temperature = nn.Parameter(torch.ones(heads, 1, 1))
-        self.qkv = nn.Conv2d(channels, 3 * channels, 1, bias=bias)
-        self.qkv_dwconv = nn.Conv2d(3 * channels, 3 * channels, 3, padding=1, groups=3 * channels, bias=bias)
-        self.project_out = nn.Conv2d(channels, channels, 1, bias=bias)
+        self.qkv = nn.Conv2d(channels, 3 * channels, 1, bias=False)
+        self.qkv_dwconv = nn.Conv2d(3 * channels, 3 * channels, 3, padding=1, groups=3 * channels, bias=False)
+        self.project_out = nn.Conv2d(channels, channels, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         n, c, h, w = x.shape
@@ -55,12 +55,12 @@ class ChannelAttention(nn.Module):  # type: ignore[misc]
 class GatedFeedForward(nn.Module):  # type: ignore[misc]
     """Two branches of depth-wise convolutions, one gating the other."""
 
-    def __init__(self, channels: int, expansion: float, bias: bool) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        hidden = int(channels * expansion)
-        self.project_in = nn.Conv2d(channels, 2 * hidden, 1, bias=bias)
-        self.dwconv = nn.Conv2d(2 * hidden, 2 * hidden, 3, padding=1, groups=2 * hidden, bias=bias)
-        self.project_out = nn.Conv2d(hidden, channels, 1, bias=bias)
+        hidden = int(channels * 2.66)
+        self.project_in = nn.Conv2d(channels, 2 * hidden, 1, bias=False)
+        self.dwconv = nn.Conv2d(2 * hidden, 2 * hidden, 3, padding=1, groups=2 * hidden, bias=False)
+        self.project_out = nn.Conv2d(hidden, channels, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, value = self.dwconv(self.project_in(x)).chunk(2, 1)
@@ -70,12 +70,12 @@ class GatedFeedForward(nn.Module):  # type: ignore[misc]
 class RestormerBlock(nn.Module):  # type: ignore[misc]
     """Channel attention and a gated feed-forward, each normalised before and added to its input."""
 
-    def __init__(self, channels: int, heads: int, expansion: float, bias: bool, norm_bias: bool) -> None:
+    def __init__(self, channels: int, heads: int, norm_bias: bool) -> None:
         super().__init__()
         self.norm1 = ChannelNorm(channels, norm_bias)
-        self.attn = ChannelAttention(channels, heads, bias)
+        self.attn = ChannelAttention(channels, heads)
         self.norm2 = ChannelNorm(channels, norm_bias)
-        self.ffn = GatedFeedForward(channels, expansion, bias)
+        self.ffn = GatedFeedForward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(self.norm1(x))
@@ -89,8 +89,7 @@ class _Resample(nn.Module):  # type: ignore[misc]
         self.body = nn.Sequential(nn.Conv2d(channels, channels * 2 if up else channels // 2, 3, 1, 1, bias=False), shuffle)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.body(x)
-        return out
+        return self.body(x)
 
 
 class Restormer(nn.Module):  # type: ignore[misc]
@@ -98,15 +97,15 @@ class Restormer(nn.Module):  # type: ignore[misc]
 
     def __init__(
         self, dim: int = 48, blocks: tuple[int, int, int, int] = (4, 6, 6, 8), refinement: int = 4,
-        heads: tuple[int, int, int, int] = (1, 2, 4, 8), expansion: float = 2.66, bias: bool = False, norm_bias: bool = False,
+        heads: tuple[int, int, int, int] = (1, 2, 4, 8), norm_bias: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
 
         def level(width: int, count: int, head: int) -> nn.Sequential:
-            return nn.Sequential(*(RestormerBlock(width, head, expansion, bias, norm_bias) for _ in range(count)))
+            return nn.Sequential(*(RestormerBlock(width, head, norm_bias) for _ in range(count)))
 
         self.patch_embed = nn.Module()
-        self.patch_embed.proj = nn.Conv2d(3, dim, 3, 1, 1, bias=bias)
+        self.patch_embed.proj = nn.Conv2d(3, dim, 3, 1, 1, bias=False)
         self.encoder_level1 = level(dim, blocks[0], heads[0])
         self.down1_2 = _Resample(dim, up=False)
         self.encoder_level2 = level(2 * dim, blocks[1], heads[1])
@@ -115,15 +114,15 @@ class Restormer(nn.Module):  # type: ignore[misc]
         self.down3_4 = _Resample(4 * dim, up=False)
         self.latent = level(8 * dim, blocks[3], heads[3])
         self.up4_3 = _Resample(8 * dim, up=True)
-        self.reduce_chan_level3 = nn.Conv2d(8 * dim, 4 * dim, 1, bias=bias)
+        self.reduce_chan_level3 = nn.Conv2d(8 * dim, 4 * dim, 1, bias=False)
         self.decoder_level3 = level(4 * dim, blocks[2], heads[2])
         self.up3_2 = _Resample(4 * dim, up=True)
-        self.reduce_chan_level2 = nn.Conv2d(4 * dim, 2 * dim, 1, bias=bias)
+        self.reduce_chan_level2 = nn.Conv2d(4 * dim, 2 * dim, 1, bias=False)
         self.decoder_level2 = level(2 * dim, blocks[1], heads[1])
         self.up2_1 = _Resample(2 * dim, up=True)
         self.decoder_level1 = level(2 * dim, blocks[0], heads[0])
         self.refinement = level(2 * dim, refinement, heads[0])
-        self.output = nn.Conv2d(2 * dim, 3, 3, 1, 1, bias=bias)
+        self.output = nn.Conv2d(2 * dim, 3, 3, 1, 1, bias=False)
 
     def forward(self, image: Tensor) -> Tensor:
         height, width = image.shape[2:]
@@ -139,11 +138,11 @@ class Restormer(nn.Module):  # type: ignore[misc]
         return (self.output(up) + x)[:, :, :height, :width]
 
 
-def _convolutions(widths: list[int], dilation: int = 1, norm: bool = True, relu_first: bool = False) -> nn.Sequential:
+def _convolutions(widths: list[int], dilation: int = 1, relu_first: bool = False) -> nn.Sequential:
     layers: list[nn.Module] = [nn.ReLU()] if relu_first else []
     for a, b in pairwise(widths):
         layers += [nn.Conv2d(a, b, 3, 1, dilation, dilation), nn.ReLU()]
-    return nn.Sequential(*layers, nn.BatchNorm2d(widths[-1])) if norm else nn.Sequential(*layers)
+    return nn.Sequential(*layers, nn.BatchNorm2d(widths[-1]))
 
 
 class Siggraph17(nn.Module):  # type: ignore[misc]

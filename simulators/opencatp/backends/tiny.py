@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
 from ...files import write_atomically
 from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
-from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
+from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, as_tensor, check_inputs
 from .vocabulary import END, START, vocabulary
 
 if TYPE_CHECKING:
@@ -122,24 +122,17 @@ class TinyBackend:
         import torch
 
         if tool in TEXT_TOOLS:
-            texts = list(cast(Sequence[str], inputs))
             with torch.inference_mode():
-                return self._run_texts(tool, texts)
-        images, parts = cast(Images, inputs), []
+                return self._run_texts(tool, list(cast(Sequence[str], inputs)))
+        images, size = cast(Images, inputs), self.batch_size
         with torch.inference_mode():
-            for start in range(0, len(images), self.batch_size):
-                parts.append(self._run_images(tool, images[start : start + self.batch_size]))
+            parts = [self._run_images(tool, images[i : i + size]) for i in range(0, len(images), size)]
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else images.copy()
         return [text for part in parts for text in part]
 
-    def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
-        import torch
-
-        return torch.from_numpy(np.ascontiguousarray(images)).to(self.device).permute(0, 3, 1, 2).float() / 255
-
     def _run_images(self, tool: str, images: Images) -> Any:
-        network, x = self.network(tool), self._tensor(images)
+        network, x = self.network(tool), as_tensor(images, self.device)
         if tool in RESTORERS:
             y = (network(x).clamp(0, 1) * 255).round().byte()
             return y.permute(0, 2, 3, 1).contiguous().cpu().numpy()
@@ -147,12 +140,11 @@ class TinyBackend:
             kind, texture = (logits.argmax(1).tolist() for logits in network(x))
             return [language.label(language.KINDS[k], language.TEXTURES[t]) for k, t in zip(kind, texture, strict=True)]
         if tool == "object_detection":
-            return [language.object_list([name for name, _, _ in found]) for found in decode_boxes(*network(x))]
+            sure = network(x)[0].sigmoid().flatten(2).amax(2) > CENTRE_THRESHOLD
+            return [language.object_list(list(compress(language.OBJECTS, row))) for row in sure.tolist()]
         return [vocabulary().decode(words) for words in greedy(network, x)]
 
     def _run_texts(self, tool: str, texts: list[str]) -> list[str]:
-        import torch
-
         if tool == "machine_translation":
             # sentence by sentence, as it was trained
             sentences = [[s.strip() for s in t.split(".") if s.strip()] for t in texts]
@@ -163,27 +155,19 @@ class TinyBackend:
             ]
         if tool == "text_summarization":
             return self._words_to_words(tool, texts)
-        out: list[str] = []
-        for batch in self._batches(texts):
-            choice = self.network(tool)(pad([vocabulary().encode(t) for t in batch], torch.device(self.device))).argmax(1)
-            out += [language.SENTIMENTS[int(c)] for c in choice]
-        return out
+        return [language.SENTIMENTS[int(c)] for words in self._sources(texts) for c in self.network(tool)(words).argmax(1)]
 
-    def _batches(self, texts: list[str]) -> list[list[str]]:
-        return [texts[i : i + 2 * self.batch_size] for i in range(0, len(texts), 2 * self.batch_size)]
+    def _sources(self, texts: list[str]) -> Iterator[torch.Tensor]:
+        """Batches of texts, by the numbers of their words."""
+        for start in range(0, len(texts), 2 * self.batch_size):
+            yield pad([vocabulary().encode(text) for text in texts[start : start + 2 * self.batch_size]], self.device)
 
     def _words_to_words(self, tool: str, texts: list[str]) -> list[str]:
-        import torch
-
-        out: list[str] = []
         into = vocabulary(german=tool == "machine_translation")
-        for batch in self._batches(texts):
-            source = pad([vocabulary().encode(t) for t in batch], torch.device(self.device))
-            out += [into.decode(words) for words in greedy(self.network(tool), source)]
-        return out
+        return [into.decode(words) for source in self._sources(texts) for words in greedy(self.network(tool), source)]
 
 
-def pad(rows: list[list[int]], device: torch.device) -> torch.Tensor:
+def pad(rows: list[list[int]], device: torch.device | str) -> torch.Tensor:
     """Rows of numbers as one tensor, filled up with 0."""
     import torch
 
@@ -207,21 +191,3 @@ def greedy(network: Any, inputs: torch.Tensor) -> list[list[int]]:
         if bool(ended.all()):
             break
     return cast("list[list[int]]", torch.cat(out, 1).tolist())
-
-
-def decode_boxes(
-    centres: torch.Tensor, sides: torch.Tensor
-) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
-    """The best centre of every object that is sure enough, with its box; see `TinyBackend.detect`."""
-    confidence, cell = centres.sigmoid().flatten(2).max(2)
-    width = centres.shape[3]
-    found: list[list[tuple[str, float, tuple[float, float, float, float]]]] = []
-    for row in range(len(centres)):
-        objects = []
-        for k in (confidence[row] > CENTRE_THRESHOLD).nonzero()[:, 0].tolist():
-            y, x = divmod(int(cell[row, k]), width)
-            left, top, right, bottom = sides[row, :, y, x].tolist()
-            cx, cy = x * 4 + 2.0, y * 4 + 2.0
-            objects.append((language.OBJECTS[k], float(confidence[row, k]), (cx - left, cy - top, cx + right, cy + bottom)))
-        found.append(objects)
-    return found

@@ -5,6 +5,7 @@ a fixed length: a caption 16 tokens, a summary 64, a translation as many as its 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...errors import require
@@ -14,7 +15,6 @@ CAPTION_TOKENS = 16
 SUMMARY_TOKENS = 64
 TRANSLATION_TOKENS = 256
 CHARACTERS_PER_TOKEN = 4
-_LONGEST = {"machine_translation": 512, "text_summarization": 1024, "sentiment_analysis": 512}
 
 
 def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
@@ -26,14 +26,7 @@ def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
     require("torch", "vision")
     from . import published_networks as networks
 
-    def vit() -> Any:
-        return t.ViTConfig(num_labels=1000)
-
-    def super_resolution() -> Loaded:
-        return Loaded(t.Swin2SRForImageSuperResolution(t.Swin2SRConfig()), t.Swin2SRImageProcessorPil())
-
-    def classification() -> Loaded:
-        return Loaded(t.ViTForImageClassification(vit()), t.ViTImageProcessorPil())
+    vit = partial(t.ViTConfig, num_labels=1000)
 
     def detection() -> Loaded:
         backbone = t.ResNetConfig(depths=[3, 4, 23, 3], out_features=["stage4"])
@@ -49,34 +42,34 @@ def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
 
     def translation() -> Loaded:
         config = t.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12, decoder_start_token_id=0)
-        loaded = Loaded(t.T5ForConditionalGeneration(config), None, _tokenizer(_LONGEST["machine_translation"]))
+        loaded = Loaded(t.T5ForConditionalGeneration(config), None, _tokenizer(512))
         return _pinned(loaded, lambda length: min(length, TRANSLATION_TOKENS))
 
     def summarization() -> Loaded:
         model = t.BartForConditionalGeneration(t.BartConfig())
         model.generation_config.num_beams = 4
-        return _pinned(Loaded(model, None, _tokenizer(_LONGEST["text_summarization"])), lambda _: SUMMARY_TOKENS)
-
-    def sentiment() -> Loaded:
-        model = t.DistilBertForSequenceClassification(t.DistilBertConfig())
-        return Loaded(model, None, _tokenizer(_LONGEST["sentiment_analysis"]))
+        return _pinned(Loaded(model, None, _tokenizer(1024)), lambda _: SUMMARY_TOKENS)
 
     return {
         "image_denoising": lambda: Loaded(networks.Restormer()),
         "image_deblurring": lambda: Loaded(networks.Restormer(norm_bias=True)),
         "image_colorization": lambda: Loaded(networks.Siggraph17()),
-        "image_super_resolution": super_resolution,
-        "image_classification": classification,
+        "image_super_resolution": lambda: Loaded(
+            t.Swin2SRForImageSuperResolution(t.Swin2SRConfig()), t.Swin2SRImageProcessorPil()
+        ),
+        "image_classification": lambda: Loaded(t.ViTForImageClassification(vit()), t.ViTImageProcessorPil()),
         "object_detection": detection,
         "image_captioning": captioning,
         "machine_translation": translation,
         "text_summarization": summarization,
-        "sentiment_analysis": sentiment,
+        "sentiment_analysis": lambda: Loaded(
+            t.DistilBertForSequenceClassification(t.DistilBertConfig()), None, _tokenizer(512)
+        ),
     }
 
 
 def _tokenizer(longest: int) -> Any:
-    """Cuts a text into pieces of `CHARACTERS_PER_TOKEN` characters, all the same token."""
+    """Cuts a text into pieces of `CHARACTERS_PER_TOKEN` characters, all the same token, `longest` at most."""
     t = require("transformers", "vision")
     tokenizers = require("tokenizers", "vision")
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<pad>": 0, "</s>": 1, "<unk>": 2}, unk_token="<unk>"))

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import takewhile
 
 from ..scenes import language
+from ..scenes.language import Facts
 
 PAD, START, END, UNKNOWN = range(4)
 MAX_WORDS = 64  # longer texts are cut, as the published models cut theirs
@@ -16,26 +18,21 @@ class Vocabulary:
 
     words: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_number", {w: i + 4 for i, w in enumerate(self.words)})
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {w: i + 4 for i, w in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words) + 4
 
     def encode(self, text: str) -> list[int]:
         """Word numbers of a text; never empty, at most `MAX_WORDS`."""
-        numbers: dict[str, int] = getattr(self, "_number")  # noqa: B009  (set in __post_init__ of a frozen class)
-        return [numbers.get(w, UNKNOWN) for w in split(text)[:MAX_WORDS]] or [UNKNOWN]
+        return [self._number.get(w, UNKNOWN) for w in split(text)[:MAX_WORDS]] or [UNKNOWN]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of word numbers up to the first end; punctuation is set as written."""
-        words = []
-        for number in numbers:
-            if number == END:
-                break
-            if number > UNKNOWN:
-                words.append(self.words[number - 4])
-        return " ".join(words).replace(" ,", ",")
+        said = takewhile(lambda number: number != END, numbers)
+        return " ".join(self.words[number - 4] for number in said if number > UNKNOWN).replace(" ,", ",")
 
 
 def split(text: str) -> list[str]:
@@ -45,13 +42,11 @@ def split(text: str) -> list[str]:
 
 def _all_texts(german: bool) -> list[str]:
     texts = [language.sentiment(w, german) for w in language.WEATHERS]
-    texts += [
-        language.caption(k, t, "sea", "sunny", language.THINGS, german) for k in language.KINDS for t in language.TEXTURES
-    ]
-    texts += [language.caption("kite", "plain", p, w, (), german) for p in language.PLACES for w in language.WEATHERS]
-    texts += [
-        language.report("kite", "plain", "sea", w, ("boat",), (m, m), german) for w in language.WEATHERS for m in range(4)
-    ]
+    kites = [Facts("kite", "plain", place, w, (), (0, 0)) for place in language.PLACES for w in language.WEATHERS]
+    objects = [Facts(k, t, "sea", "sunny", language.THINGS, (0, 0)) for k in language.KINDS for t in language.TEXTURES]
+    texts += [facts.caption(german) for facts in (*objects, *kites)]
+    reports = [Facts("kite", "plain", "sea", w, ("boat",), (m, m)) for w in language.WEATHERS for m in range(4)]
+    texts += [facts.report(german) for facts in reports]
     return [*texts, language.object_list(language.OBJECTS, german)]
 
 

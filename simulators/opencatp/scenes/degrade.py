@@ -110,8 +110,7 @@ def low_resolution(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _rounded(total: NDArray[np.floating], weight: float) -> NDArray[np.uint8]:
-    out: NDArray[np.uint8] = np.clip(np.floor(total.astype(np.float64) / weight + 0.5), 0, 255).astype(np.uint8)
-    return out
+    return np.clip(np.floor(total.astype(np.float64) / weight + 0.5), 0, 255).astype(np.uint8)
 
 
 def noise_field(shape: Sequence[int], rng: np.random.Generator) -> NDArray[np.float32]:

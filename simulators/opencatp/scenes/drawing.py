@@ -6,8 +6,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from . import language
-
 Plane = NDArray[np.float64]  # (size, size)
 Colour = tuple[float, float, float]
 Box = tuple[float, float, float, float]
@@ -36,8 +34,7 @@ class Canvas:
 
 def soft(distance_px: Plane) -> Plane:
     """1 inside, 0 outside, a ramp of one pixel between; the distance is negative inside."""
-    mask: Plane = np.clip(0.5 - distance_px, 0.0, 1.0)
-    return mask
+    return np.clip(0.5 - distance_px, 0.0, 1.0)
 
 
 def _ellipse(u: Plane, v: Plane, a: float, b: float) -> Plane:
@@ -211,8 +208,6 @@ _SILHOUETTES: dict[str, Callable[[Plane, Plane, float], tuple[Plane, Plane]]] = 
 
 def thing(canvas: Canvas, name: str, x: float, y: float, radius: float) -> Box:
     """Paint one small thing around (x, y); its box, px."""
-    if name not in language.THINGS:
-        raise ValueError(f"no such thing to draw: {name!r}; known: {', '.join(language.THINGS)}")
     _THINGS[name](canvas, canvas.x - x, canvas.y - y, radius)
     return x - radius, y - radius, x + radius, y + radius
 

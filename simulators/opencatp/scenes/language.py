@@ -5,6 +5,7 @@ language models of the tiny back-end can be trained and checked on it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 KINDS = ("fish", "butterfly", "kite", "umbrella", "ball", "balloon")
 TEXTURES = ("plain", "striped", "dotted", "checked")
@@ -12,7 +13,6 @@ THINGS = ("boat", "house", "tree", "cloud", "bird", "flower", "fence", "lamp")
 PLACES = ("meadow", "sea", "beach", "snow", "desert")
 WEATHERS = ("sunny", "rain")
 OBJECTS = KINDS + THINGS
-LABELS = tuple(f"{texture} {kind}" for kind in KINDS for texture in TEXTURES)
 SENTIMENTS = ("positive", "negative")
 
 _NOUN_DE = {
@@ -50,7 +50,8 @@ MOODS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-def _listing(words: Sequence[str], conjunction: str) -> str:
+def listing(words: Sequence[str], conjunction: str) -> str:
+    """The words joined by commas, the last one by a conjunction."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
@@ -64,37 +65,48 @@ def object_list(names: Sequence[str], german: bool = False) -> str:
     return ", ".join(_NOUN_DE[n] if german else n for n in sorted(names, key=OBJECTS.index))
 
 
-def summary(kind: str, texture: str, place: str, german: bool = False) -> str:
-    """Say in the fewest words what a scene is about."""
-    core = f"ein {label(kind, texture, True)}" if german else f"a {label(kind, texture)}"
-    return f"{core} {_PLACE[place][german]}"
-
-
-def caption(kind: str, texture: str, place: str, weather: str, things: Sequence[str], german: bool = False) -> str:
-    """Name everything in a scene in one sentence."""
-    core = f"{summary(kind, texture, place, german)} {_WEATHER[weather][german]}"
-    return f"{core} {_with(things, german)}" if things else core
-
-
-def _with(things: Sequence[str], german: bool) -> str:
-    ordered = sorted(things, key=THINGS.index)
-    if german:
-        return "mit " + _listing([f"{'einer' if t in _FEMININE else 'einem'} {_NOUN_DE[t]}" for t in ordered], "und")
-    return "with " + _listing([f"a {t}" for t in ordered], "and")
-
-
-def report(kind: str, texture: str, place: str, weather: str, things: Sequence[str], moods: Sequence[int],
-           german: bool = False) -> str:  # fmt: skip
-    """A short text about a scene: an opening, what is there, and a closing; `moods` picks two of the four mood sentences."""
-    opening, closing = (MOODS[weather][m][german] for m in moods)
-    there = "hier ist" if german else "there is"
-    sentences = [opening, f"{there} {summary(kind, texture, place, german)}"]
-    if things:
-        sentences.append(("ein Bild " if german else "a picture ") + _with(things, german))
-    return " . ".join([*sentences, closing]) + " ."
-
-
 def sentiment(weather: str, german: bool = False) -> str:
     """`positive` on a sunny day, `negative` in the rain."""
     word = SENTIMENTS[WEATHERS.index(weather)]
     return _SENTIMENT_DE[word] if german else word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """What is true of a scene, in the words above, and the texts that say it."""
+
+    kind: str
+    texture: str
+    place: str
+    weather: str
+    things: tuple[str, ...]
+    moods: tuple[int, int]  # numbers of the two mood sentences that open and close the report
+
+    def label(self, german: bool = False) -> str:
+        return label(self.kind, self.texture, german)
+
+    def sentiment(self, german: bool = False) -> str:
+        return sentiment(self.weather, german)
+
+    def summary(self, german: bool = False) -> str:
+        """Say in the fewest words what a scene is about."""
+        return f"{'ein' if german else 'a'} {self.label(german)} {_PLACE[self.place][german]}"
+
+    def caption(self, german: bool = False) -> str:
+        """Name everything in a scene in one sentence."""
+        core = f"{self.summary(german)} {_WEATHER[self.weather][german]}"
+        return f"{core} {self._with_things(german)}" if self.things else core
+
+    def report(self, german: bool = False) -> str:
+        """A short text about a scene: an opening, what is there, and a closing."""
+        opening, closing = (MOODS[self.weather][mood][german] for mood in self.moods)
+        sentences = [opening, f"{'hier ist' if german else 'there is'} {self.summary(german)}"]
+        if self.things:
+            sentences.append(("ein Bild " if german else "a picture ") + self._with_things(german))
+        return " . ".join([*sentences, closing]) + " ."
+
+    def _with_things(self, german: bool) -> str:
+        ordered = sorted(self.things, key=THINGS.index)
+        if german:
+            return "mit " + listing([f"{'einer' if t in _FEMININE else 'einem'} {_NOUN_DE[t]}" for t in ordered], "und")
+        return "with " + listing([f"a {t}" for t in ordered], "and")

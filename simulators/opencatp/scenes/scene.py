@@ -29,36 +29,14 @@ class SceneObject:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class Scene(language.Facts):
     """A generated image and all that is true of it."""
 
     image: Image  # clean RGB image, uint8, (SIZE, SIZE, 3)
-    # kind, texture, place, weather, things: the things drawn, in the words of `language`
-    kind: str
-    texture: str
-    place: str
-    weather: str
-    things: tuple[str, ...]
-    moods: tuple[int, int]  # numbers of the two mood sentences that open and close the report
     objects: tuple[SceneObject, ...]  # the main object and the things around it, with boxes
-
-    def label(self, german: bool = False) -> str:
-        return language.label(self.kind, self.texture, german)
 
     def object_names(self, german: bool = False) -> str:
         return language.object_list([o.name for o in self.objects], german)
-
-    def caption(self, german: bool = False) -> str:
-        return language.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
-
-    def summary(self, german: bool = False) -> str:
-        return language.summary(self.kind, self.texture, self.place, german)
-
-    def report(self, german: bool = False) -> str:
-        return language.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
-
-    def sentiment(self, german: bool = False) -> str:
-        return language.sentiment(self.weather, german)
 
 
 # Where small things stand (x, y): two places in the sky, two beside the main object, two at the lower corners.
@@ -90,7 +68,7 @@ def make_scene(seed: int, index: int) -> Scene:
     main = SceneObject(kind, drawing.main_object(canvas, kind, texture, x, y, float(rng.uniform(13.0, 15.5))))
     first, second = (int(i) for i in rng.permutation(4)[:2])
     things = tuple(o.name for o in objects)
-    return Scene(canvas.image(), kind, texture, place, weather, things, (first, second), (main, *objects))
+    return Scene(kind, texture, place, weather, things, (first, second), canvas.image(), (main, *objects))
 
 
 def make_scenes(seed: int, indices: Iterable[int]) -> list[Scene]:

@@ -16,23 +16,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ...errors import ConfigError, InvalidProfile, UnknownName
+from ...errors import ConfigError, UnknownName
 from ...plan import TASK_INPUT, Plan
 from ...quality import MAX_PRICE_USD, quality_of_plan
 from ...tools import Same
 from ..profile import Profile, load_profile, read_profile
 from ..tasks import OpenCATPTask, Output
-from ..tools import IMAGE, IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, SIGNATURES
+from ..tools import IMAGE, IMAGE_TOOLS, LEVELS, OUTPUT_OF_READER, READER_OF, SIGNATURES
 from .table import OutcomeTable
 
 _REMEMBERED = 1 << 16
 TRAIN_SHARE = 0.6
 
 # The straight way to each output from the restored image; tables hold its score ready.
-_READER = {kind: reader for reader, kind in OUTPUT_OF_READER.items()}
 _DIRECT: dict[str, tuple[str, ...]] = {"image": ()}
-_DIRECT |= {kind: (reader,) for kind, reader in _READER.items()}
-_DIRECT |= {f"{kind}_de": (reader, "machine_translation") for kind, reader in _READER.items()}
+_DIRECT |= {kind: (reader,) for kind, reader in READER_OF.items()}
+_DIRECT |= {f"{kind}_de": (reader, "machine_translation") for kind, reader in READER_OF.items()}
 
 
 _TAKES = {tool: signature.takes for tool, signature in SIGNATURES.items()}
@@ -92,14 +91,11 @@ class _Sink:
 _GIVEN = _Sink((), ())
 
 
-class _Known:
-    """A plan that was read: its outputs, and its price and time by size level, as far as asked for."""
+class _Known(NamedTuple):
+    """A plan that was read."""
 
-    __slots__ = ("costs", "sinks")
-
-    def __init__(self, sinks: tuple[_Sink, ...]) -> None:
-        self.sinks = sinks
-        self.costs: list[tuple[float, float] | None] = [None] * LEVELS
+    sinks: tuple[_Sink, ...]  # its outputs
+    costs: dict[int, tuple[float, float]]  # its price and time by size level, as far as asked for
 
 
 @lru_cache(maxsize=4)
@@ -202,9 +198,7 @@ class Evaluator:
         return total / len(task.wants)
 
     def _cost(self, known: _Known, plan: Plan, level: int) -> tuple[float, float]:
-        if not 0 <= level < LEVELS:
-            raise InvalidProfile(f"size level: expected 0..{LEVELS - 1}, got {level}")
-        found = known.costs[level]
+        found = known.costs.get(level)
         if found is None:
             found = known.costs[level] = self.profile.plan_price(plan, level), self.profile.plan_seconds(plan, level)
         return found
@@ -224,7 +218,7 @@ class Evaluator:
         # cleared whole: a plan that returns is read again, which costs little
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]))
+        found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]), {})
         return found
 
 

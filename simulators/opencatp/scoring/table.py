@@ -35,7 +35,6 @@ WANTED = ("label", "label_de", "object", "object_de", "caption", "caption_de")
 OUTPUTS = ("image", *WANTED)
 SAMPLES = 100
 SCALE = 20000.0
-READER_OF = {"label": READERS[0], "object": READERS[1], "caption": READERS[2]}
 
 _CHAIN_NUMBER = {c: i for i, c in enumerate(CHAINS)}
 
@@ -143,10 +142,8 @@ class OutcomeTable:
 
     def text_score(self, degradation: int | str, sample: int, chain: Sequence[str], route: Sequence[str], wanted: str) -> float:
         """Score of any route's text against any wanted text (one of `WANTED`), in [0, 1]."""
-        if wanted not in WANTED:
-            raise UnknownName("wanted text", wanted, WANTED)
+        truth = self._truth(sample, wanted)
         text = self._follow(degradation, sample, chain, route)
-        truth = int(self._wanted[WANTED.index(wanted), self._sample(sample)])
         found = self._pairs.get((text, truth))
         if found is None:
             score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
@@ -155,9 +152,12 @@ class OutcomeTable:
 
     def wanted(self, sample: int, wanted: str) -> str:
         """The true text of a sample, one of `WANTED`."""
+        return self.texts[self._truth(sample, wanted)]
+
+    def _truth(self, sample: int, wanted: str) -> int:
         if wanted not in WANTED:
             raise UnknownName("wanted text", wanted, WANTED)
-        return self.texts[int(self._wanted[WANTED.index(wanted), self._sample(sample)])]
+        return int(self._wanted[WANTED.index(wanted), self._sample(sample)])
 
     def _degradation(self, degradation: int | str) -> int:
         if isinstance(degradation, int) and 0 <= degradation < len(degrade.NAMES):

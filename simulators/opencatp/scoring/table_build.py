@@ -12,36 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from ...files import write_atomically
+from ...files import remove, write_atomically
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
 from ..scenes import degrade
 from ..scenes import scene as scenes
+from ..tools import READER_OF
 from . import similarity
-from .table import CHAINS, FORMAT, OUTPUTS, READER_OF, SAMPLES, SCALE, WANTED, wanted_texts
+from .table import CHAINS, FORMAT, OUTPUTS, SAMPLES, SCALE, WANTED, wanted_texts
 
 Progress = Callable[[str], None]
 
 
 def build_table(
-    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, weights: str = "",
-    progress: Progress | None = None,
-) -> Path:  # fmt: skip
+    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, progress: Progress | None = None
+) -> Path:
     """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
 
     What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
     scenes and weights, whose hash the table's `meta` keeps.
     """
     out, say = Path(out), progress or (lambda _: None)
-    weights = weights or _hash_of(backend)
+    kept = out.with_name(out.name + ".parts")
     world = scenes.make_scenes(seed, range(samples))
-    origin: dict[str, Any] = {
-        "format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights
-    }  # fmt: skip
+    weights = _hash_of(backend)
+    origin = {"format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights}
     clean = np.stack([s.image for s in world])
     features = similarity.image_features(clean)
     parts = []
     for d, name in enumerate(degrade.NAMES):
-        part = out.with_name(out.name + ".parts") / f"{d}.npz"
+        part = kept / f"{d}.npz"
         if not _usable(part, origin):
             _write(part, _outcomes(backend, clean, features, d, seed), origin)
         with np.load(part, allow_pickle=False) as file:
@@ -49,9 +48,7 @@ def build_table(
         say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
     described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
     _write(out, _merge(backend, parts, world), {**origin, **described})
-    for d in range(len(degrade.NAMES)):
-        (out.with_name(out.name + ".parts") / f"{d}.npz").unlink()
-    out.with_name(out.name + ".parts").rmdir()
+    remove(kept)
     return out
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import PRESETS
-from costgym.simulators.marketplace import Marketplace, ProfileRules, generate_marketplace
+from costgym.simulators.marketplace import Marketplace, generate_marketplace
 from costgym.simulators.marketplace.entities import pool
 from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.schema import check_arguments
@@ -270,18 +270,6 @@ def test_profiles_follow_the_measured_market():
     assert 0.25 < sum(p.cold_start_s > 0 for p in profiles) / len(profiles) < 0.35
 
 
-def test_profile_rules_and_size_levels_are_obeyed():
-    rules = ProfileRules(fees=(3, 4), cold_share=1.0, slots_share=0.0, memory_mb=(512.0,), timeout_s=5.0)
-    m = generate_marketplace(0, tasks={"train": 30}, profiles=rules, rules=TaskRules(size_levels=(0, 0, 1, 0)))
-    profiles = [tool.profile for tool in m.catalog]
-    assert {p.fee for p in profiles} == {3.0, 4.0}
-    assert {(p.concurrency, p.cpu_cons_mb, p.timeout_s) for p in profiles} == {(0, 512.0, 5.0)}
-    assert min(p.cold_start_s for p in profiles) >= 0.3
-    assert {task.size_level for task in m.tasks} == {2}
-    with pytest.raises(ConfigError, match=r"ProfileRules\.fees: expected the lowest and the highest fee, got \(5, 2\)"):
-        ProfileRules(fees=(5, 2))
-
-
 def test_reliable_marketplaces_have_no_limits():
     m = generate_marketplace(0, tasks={"train": 1}, failures=PRESETS["reliable"])
     assert all(t.profile.reliability == 1.0 and t.profile.rate_limit == t.profile.quota == 0 for t in m.catalog)
@@ -324,11 +312,6 @@ def test_sizes_that_do_not_fit_are_named(settings_, place):
     with pytest.raises(ConfigError) as error:
         generate_marketplace(0, **settings_)
     assert error.value.place == place
-
-
-def test_rules_of_tasks_that_do_not_fit_are_named() -> None:
-    with pytest.raises(ConfigError, match="size_levels: expected four weights"):
-        TaskRules(size_levels=(1, 2))
 
 
 @pytest.mark.parametrize("form", ["decimal", "money", "count", "person", "title", "phrase", "address", "day", "moment"])

@@ -72,7 +72,6 @@ def test_a_folder_is_found_by_its_shape(tmp_path):
     write(tmp_path / "bench/data/instruction/G1_query.json", [query()])
     assert list(find_layout(tmp_path / "stable").queries) == ["G1_tool"]
     assert list(find_layout(tmp_path / "bench").queries) == ["G1_query"]
-    assert find_layout(tmp_path / "bench").name == "toolbench"
 
 
 def test_a_query_keeps_its_split_whatever_else_is_loaded(tmp_path):
@@ -158,9 +157,8 @@ def test_words_of_a_record_never_become_a_path(tmp_path):
 
 def test_the_list_of_unsolvable_queries_is_an_option(folder):
     write(folder / "misc/unsolvable.json", [1, 2, "3"])
-    assert len(load_toolbench(folder, anytool_unsolvable=True).tasks) == 16
     assert len(load_toolbench(folder, anytool_unsolvable=folder / "misc/unsolvable.json").tasks) == 16
-    assert len(load_toolbench(folder, anytool_unsolvable=False).tasks) == 19
+    assert len(load_toolbench(folder).tasks) == 19
 
 
 def test_a_record_without_relevant_apis_wants_all_of_its_list(tmp_path):
@@ -360,8 +358,6 @@ def test_missing_folders_and_files_are_named(folder, tmp_path):
         load_toolbench(tmp_path / "empty")
     with pytest.raises(DataError, match="tool documents: no such folder"):
         load_toolbench(folder, tools=tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"expected misc/unsolvable\.json"):
-        load_toolbench(folder, anytool_unsolvable=True)
     with pytest.raises(DataError, match="no such file"):
         load_toolbench(folder, anytool_unsolvable=tmp_path / "ids.json")
     with pytest.raises(UnknownName, match="unknown subset 'G1_tol'; nearest: G1_tool"):

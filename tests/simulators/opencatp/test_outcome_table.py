@@ -16,6 +16,7 @@ from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import table
 from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, WANTED, OutcomeTable
+from costgym.simulators.opencatp.tools import READER_OF
 from tests.helpers.outcome_cells import cells_near, spot_check
 from tests.helpers.vision import REPAIRS
 
@@ -50,7 +51,7 @@ def test_the_table_speaks_of_the_scenes_it_names() -> None:
 def test_a_score_is_that_of_the_text_it_belongs_to() -> None:
     for d, sample, number in cells_near(TABLE, 30, seed=1):
         chain = CHAINS[number]
-        for name, reader in table.READER_OF.items():
+        for name, reader in READER_OF.items():
             assert TABLE.score(d, sample, chain, name) == pytest.approx(TABLE.text_score(d, sample, chain, [reader], name))
             german = TABLE.text_score(d, sample, chain, [reader, "machine_translation"], f"{name}_de")
             assert TABLE.score(degrade.NAMES[d], sample, chain, f"{name}_de") == pytest.approx(german)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.opencatp.backends import measures
 from costgym.simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, TEXT_TOOLS
 
@@ -53,25 +53,6 @@ def test_a_reader_or_text_tool_gives_one_text_for_each(backend: PublishedBackend
 def test_labels_are_the_models_own_words(backend: PublishedBackend) -> None:
     assert set(backend.run("image_classification", IMAGES)) <= {"kite", "fish", "ball"}
     assert set(backend.run("sentiment_analysis", ["a kite"])) <= {"positive", "negative"}
-
-
-def test_the_least_recently_used_model_leaves_first() -> None:
-    made = loaders()
-    sizes = {tool: make().size_mb for tool, make in made.items()}  # type: ignore[operator]
-    limit = sizes["image_denoising"] + sizes["image_deblurring"] + 1e-3
-    backend = PublishedBackend(loaders=made, memory_limit_mb=limit, device="cpu")  # type: ignore[arg-type]
-    for tool in ("image_denoising", "image_deblurring", "image_denoising"):
-        backend.run(tool, IMAGES)
-    assert tuple(backend._loaded) == ("image_deblurring", "image_denoising")
-    backend.run("image_colorization", IMAGES)
-    assert "image_colorization" in backend._loaded
-    assert "image_deblurring" not in backend._loaded
-
-
-def test_a_model_over_the_limit_is_refused() -> None:
-    backend = PublishedBackend(loaders=loaders(), memory_limit_mb=0.001, device="cpu")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="raise the limit"):
-        backend.run("image_denoising", IMAGES)
 
 
 @pytest.mark.parametrize("tool", ALL_TOOLS)

@@ -32,13 +32,6 @@ def faulty(name: str) -> np.ndarray:
     return np.stack([degrade.degrade(c, name, scenes.HELD_OUT_SEED, i) for i, c in enumerate(CLEAN)])
 
 
-def boxes_in(images: np.ndarray) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
-    import torch
-
-    with torch.inference_mode():
-        return tiny.decode_boxes(*BACKEND.network("object_detection")(BACKEND._tensor(images)))
-
-
 def accuracy(images: np.ndarray) -> float:
     labels = run_texts(BACKEND, "image_classification", images)
     return float(np.mean([a == s.label() for a, s in zip(labels, WORLD, strict=True)]))
@@ -82,17 +75,6 @@ def test_the_order_of_restoration_matters() -> None:
     good = run_chain(BACKEND, ["image_denoising", "image_deblurring"], spoilt)
     bad = run_chain(BACKEND, ["image_deblurring", "image_denoising"], spoilt)
     assert image_score(good) > image_score(bad) + 0.01
-
-
-def test_detected_boxes_lie_on_the_objects() -> None:
-    for scene, found in zip(WORLD[:10], boxes_in(CLEAN[:10]), strict=True):
-        boxes = {name: box for name, _, box in found}
-        truth = scene.objects[0]
-        assert truth.name in boxes
-        a, b = boxes[truth.name], truth.box
-        overlap = max(0, min(a[2], b[2]) - max(a[0], b[0])) * max(0, min(a[3], b[3]) - max(a[1], b[1]))
-        areas = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1])
-        assert overlap / (areas - overlap) > 0.5
 
 
 def test_language_tools_speak() -> None:
