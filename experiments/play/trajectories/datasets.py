@@ -12,8 +12,7 @@ import gymnasium as gym
 from ....envs.registration import class_of
 from ....simulators.errors import CostGymError, DataError, require
 from ..export.tables import rows_of
-from ..files import iter_lines
-from .format import Header, Trajectory, check_header, parse_header, parse_trajectory
+from .format import Header, Trajectory, check_header, parse_header, read_trajectories
 from .replay import is_trajectory_file, replay_recorded
 from .verify import verify_file
 
@@ -93,12 +92,10 @@ def describe(path: Path) -> Dataset | None:
 
 
 def _count(path: Path) -> tuple[Header, str, int, int]:
-    lines = iter_lines(path)
-    header = parse_header(next(lines), path)
+    header, recordings = read_trajectories(path)
     agents: dict[str, None] = {}
     episodes = steps = 0
-    for number, line in enumerate(lines, 2):
-        recorded = parse_trajectory(line, path, number)
+    for recorded in recordings:
         agents[recorded.agent] = None
         episodes += 1
         steps += len(recorded.actions)
