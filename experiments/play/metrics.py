@@ -327,8 +327,8 @@ def paired_difference(
         if worlds[0] != worlds[1]:
             raise ConfigError(f"episode {index}", f"expected one world for both, got {worlds[0]} and {worlds[1]}")
     column = METRICS.index(metric)
-    sums = [_sums([side[i] for i in common]) for side in (left, right)] if common else []
-    (a_num, a_den), (b_num, b_den) = ((n[:, column], d[:, column]) for n, d in sums) if sums else ((np.zeros(0),) * 2,) * 2
+    sums = [_sums([side[i] for i in common]) for side in (left, right)]
+    (a_num, a_den), (b_num, b_den) = ((above[:, column], below[:, column]) for above, below in sums)
     figures = _ratio(a_num, a_den), _ratio(b_num, b_den)
     if figures[0] is None or figures[1] is None:
         raise ConfigError("comparison", f"expected a common episode with a {metric} for both, got none")

@@ -356,11 +356,8 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
     if worlds_of(world) is not None:
         raise ConfigError("scenario", "rows of tasks come from one world; name one from the folder, such as FOLDER/0")
     env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=world, split=split))
-    rows = []
-    for number in list(env.numbers)[:tasks]:
-        task = env.world.tasks[number]
-        rows.append({"task": int(number), "id": task.id, "query": task.query, "needs": len(task.needs)})
-    return rows
+    named = ((int(number), env.world.tasks[number]) for number in list(env.numbers)[:tasks])
+    return [{"task": number, "id": task.id, "query": task.query, "needs": len(task.needs)} for number, task in named]
 
 
 def _read_scenario(scenario: str | Path | Scenario) -> Scenario:

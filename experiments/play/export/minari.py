@@ -88,18 +88,14 @@ def to_minari(
             with datasets_in(draft):
                 _write(minari, path, dataset_id, data, progress, contents or Contents())
                 written = Path(minari.storage.get_dataset_path(dataset_id))
-            _lift(written, draft)
+            # the dataset's files move up into the draft, without the folders in between
+            inner = draft.with_name(draft.name + ".in")
+            written.rename(inner)
+            shutil.rmtree(draft)
+            inner.rename(draft)
         if namespace is not None and namespace not in minari.namespace.list_local_namespaces():
             minari.namespace.create_namespace(namespace)
     return target
-
-
-def _lift(written: Path, draft: Path) -> None:
-    """Move the dataset's files up into the draft folder and remove the folders in between."""
-    inner = draft.with_name(draft.name + ".in")
-    written.rename(inner)
-    shutil.rmtree(draft)
-    inner.rename(draft)
 
 
 def _write(
@@ -277,14 +273,11 @@ def check_minari(folder: Path) -> list[str]:
     records = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
     for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
         options = {name: int(value) for name, value in record["options"].items()}
-        steps = list(actions_replayed(env, int(record["seed"]), options, map(_native, episode.actions)))
+        actions = (action if isinstance(action, str) else int(action) for action in episode.actions)
+        steps = list(actions_replayed(env, int(record["seed"]), options, actions))
         if problem := _differs(steps, episode):
             problems.append(f"episode {episode.id}: {problem}")
     return problems
-
-
-def _native(action: Any) -> Any:
-    return action if isinstance(action, str) else int(action)
 
 
 def _differs(steps: Sequence[Step], episode: Any) -> str:

@@ -41,11 +41,6 @@ class Family:
     references: int = 2_000
     infos: tuple[str, ...] = ()  # further infos of its datasets
 
-    @property
-    def constrained(self) -> bool:
-        """Whether policies must keep a limit on the mean cost."""
-        return self.cost_limit is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -61,7 +56,6 @@ class Recipe:
 
     dataset_id: str  # the name, with namespace and version
     family: Family
-    kind: str
     flat: bool  # whether observations are vectors
     summary: str  # which policies played, in words
     parts: tuple[Part, ...] = field(repr=False)
@@ -136,10 +130,9 @@ def recipe_of(dataset_id: str) -> Recipe:
         raise UnknownName("named dataset", dataset_id, known)
     _, world, name = dataset_id.split("/")
     name = name.removesuffix(f"-{VERSION}")
-    kind = name.removesuffix(FLAT)
     family = family_of(world)
-    summary, parts = _parts(family, kind)
-    return Recipe(dataset_id, family, kind, name.endswith(FLAT), summary, parts)
+    summary, parts = _parts(family, name.removesuffix(FLAT))
+    return Recipe(dataset_id, family, name.endswith(FLAT), summary, parts)
 
 
 def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
