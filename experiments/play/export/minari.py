@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -101,36 +101,28 @@ def to_minari(
 def _write(
     minari: Any, path: str | Path, dataset_id: str, data: str | None, progress: Callable[[int], None] | None, contents: Contents
 ) -> None:
-    dataset: Any = None
-    first: Header | None = None
+    episodes = replayed(path, data)
+    first = next(episodes, None)
+    if first is None:
+        raise ConfigError("--format", f"{path} contains no episode")
+    dataset = _create(minari, dataset_id, first, data, contents)  # its length stays that of its creation, 0
     characters = {"observation": set(string.printable), "action": set(string.printable)}
     buffers: list[Any] = []
     agents: set[str] = set()
     held = 0
-
-    def flush() -> None:
-        nonlocal dataset, held
-        if dataset is None:  # its length stays that of its creation, 0
-            dataset = _create(minari, dataset_id, played, data, contents)
-        _append(dataset, buffers)
-        buffers.clear()
-        held = 0
-
-    for count, played in enumerate(replayed(path, data), 1):
-        first = first or played.header
-        if played.header.seal != first.seal:
+    for count, played in enumerate(chain((first,), episodes), 1):
+        if played.header.seal != first.header.seal:
             raise ConfigError("--format", "a Minari dataset has one scenario and one budget; these files have several")
         agents.add(played.recorded.agent)
         buffers.append(_buffer(minari, played, characters, contents))
         held += len(played.steps)
         if held >= BATCH_STEPS:
-            flush()
+            _append(dataset, buffers)
+            buffers, held = [], 0
         if progress is not None:
             progress(count)
-    if first is None:
-        raise ConfigError("--format", f"{path} contains no episode")
     if buffers:
-        flush()
+        _append(dataset, buffers)
     folder = Path(dataset.storage.data_path)
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     for kind, space in (("observation", played.env.observation_space), ("action", played.env.action_space)):
