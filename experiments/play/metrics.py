@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...agents.models.base import FORMS, MISHAPS
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, expect_known
 from ...simulators.opencatp.tools import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
@@ -103,8 +103,7 @@ def summarise(
 
     Source: BTP, section 3.1 (metrics).
     """
-    if grading not in GRADINGS:
-        raise UnknownName("grading", grading, GRADINGS)
+    expect_known("grading", grading, GRADINGS)
     records = sorted(results, key=lambda r: r.episode)
     if not records:
         raise ConfigError("summary", "expected at least one episode record, got none")
@@ -318,8 +317,7 @@ def paired_difference(
     Raises:
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
-    if metric not in METRICS:
-        raise UnknownName("metric", metric, METRICS)
+    expect_known("metric", metric, METRICS)
     left, right = _by_episode(a), _by_episode(b)
     common = tuple(i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void)
     for index in common:

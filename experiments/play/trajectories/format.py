@@ -21,11 +21,13 @@ from ....envs.registration import class_of
 from ....simulators import __version__
 from ....simulators.errors import CostGymError, DataError
 from ..files import iter_lines
+from ..metric_registry import plain
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
 MAX_CRASH = 300
-_ADDRESS = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
+URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")
+_ADDRESS = re.compile(URL.pattern + r"|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
 
 def shown_crash(message: str) -> str:
     """An exception's message as records hold it: short, printable, without addresses of servers and of memory."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in _ADDRESS.sub("", message[: 4 * MAX_CRASH]))[:MAX_CRASH]
+    return plain(_ADDRESS.sub("", message[: 4 * MAX_CRASH]))[:MAX_CRASH]
 
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
