@@ -240,16 +240,13 @@ def _collected(
 ) -> list[str]:
     """Continue from the given lines until there are enough."""
     wanted = settings.uses * len(scenario.build().catalog)
-    most = _most_episodes(scenario)
-    cut = _enough(lines, wanted, most)
-    if cut is not None:
-        return lines[:cut]
-    found = list(lines)
-    uses = sum(map(_uses_in, lines))
+    found, uses = list(lines), sum(map(_uses_in, lines))
+    if uses >= wanted:
+        return found
     shared = (scenario.model_dump_json(), settings, usefulness)
     place = engine or Local()
     # closed as soon as there are enough uses, so that workers do not play episodes that nobody needs
-    stream = place.stream(_explore, shared, chunks(len(lines), most, place))
+    stream = place.stream(_explore, shared, chunks(len(lines), _most_episodes(scenario), place))
     with contextlib.closing(cast("Generator[str, None, None]", stream)):
         for line in stream:
             found.append(line)

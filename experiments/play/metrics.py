@@ -120,7 +120,8 @@ def summarise(
         raise ConfigError("summary", f"expected episodes below {episodes}, got {records[-1].episode}")
     extra = {name: figure for name, figure in _WORLD_FIGURES.items() if any(figure in record.figures for record in records)}
     names = (*METRICS, *extra)
-    numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
+    played = [by_episode.get(index) for index in asked]
+    numerators, denominators = _sums(played, extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
     lows, highs = intervals(numerators, denominators, asked, seed, resamples, group=seeds)
     for m, name in enumerate(names):
@@ -141,7 +142,8 @@ def summarise(
         "missing_episodes": len(asked) - len(records),
         **_reasons("void_reasons", [record.void_reason for record in records if record.void]),
         **_outcomes(counted),
-        **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
+        "pass_hat_k": pass_hat_k(played, seeds),
+        "judged_pass_hat_k": pass_hat_k(played, seeds, "judge"),
         "fault_robustness": None,
         "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
@@ -174,9 +176,6 @@ def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
     found["calls_by_form"] = dict(sorted(calls.items()))
     found |= _reasons("crash_reasons", [record.crash for record in crashed])
     return {name: value for name, value in found.items() if value}
-
-
-_PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}
 
 
 def token_cost(result: EpisodeResult) -> float:

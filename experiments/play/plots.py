@@ -48,7 +48,6 @@ _SETTINGS: dict[Any, Any] = {
 }
 _METADATA = {"svg": {"Date": None, "Creator": "costgym"}, "pdf": {"CreationDate": None, "Creator": "costgym"}}
 """No clock in a file, so that the same figure has the same bytes."""
-_PASSES = "Passed within the budget, % of episodes"
 
 
 class Plots:
@@ -157,7 +156,7 @@ class Plots:
             chart: Figure = _figure_class()(figsize=(WIDTH, HEIGHT), layout="constrained")
             axes = chart.add_subplot()
             axes.set_xlabel(plain(x_label), parse_math=False)
-            axes.set_ylabel(_PASSES)
+            axes.set_ylabel("Passed within the budget, % of episodes")
             axes.set_ylim(-3, 103)
             yield chart, axes
 

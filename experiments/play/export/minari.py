@@ -35,7 +35,6 @@ from ..trajectories.format import Header
 from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
 BATCH_STEPS = 5_000  # number of steps held in memory before they are written
-MAIN_FILE = "main_data.hdf5"
 ALIGNED = {"costs": "cost", **{f"costs_{name}": f"cost_{name}" for name in RESOURCES}}
 """Infos that are aligned with the rewards, and the entries of the environment's `info` that they hold."""
 LOG_PROBABILITIES = "log_probabilities"
@@ -165,7 +164,7 @@ def _append(dataset: Any, buffers: Sequence[Any]) -> None:
     before = int(storage.total_episodes)
     untimed = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     untimed.set_obj_track_times(False)  # the same episodes make the same bytes
-    with h5py.File(Path(storage.data_path) / MAIN_FILE, "a", libver="latest") as file:
+    with h5py.File(Path(storage.data_path) / "main_data.hdf5", "a", libver="latest") as file:
         for number, episode in enumerate(buffers, before):
             group = file.create_group(f"episode_{number}")
             options = {f"options/{name}": value for name, value in episode.options.items()}

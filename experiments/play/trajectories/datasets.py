@@ -38,20 +38,16 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
     root = Path(folder)
     if not root.exists():
         raise DataError(root, "there is no such folder")
-    return [dataset for path in ([root] if root.is_file() else _walk(root)) if (dataset := describe(path)) is not None]
+    return [dataset for path in _walk(root) if (dataset := describe(path)) is not None]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the folder and its contents, without hidden entries and without the contents of datasets that are folders."""
-    yield folder
-    if kind_of(folder) is None:
-        for entry in sorted(folder.iterdir()):
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
+def _walk(place: Path) -> Iterator[Path]:
+    """Yield a place and its contents, without hidden entries and without the contents of datasets that are folders."""
+    yield place
+    if place.is_dir() and kind_of(place) is None:
+        for entry in sorted(place.iterdir()):
+            if not entry.name.startswith("."):
                 yield from _walk(entry)
-            else:
-                yield entry
 
 
 def kind_of(path: Path) -> str | None:

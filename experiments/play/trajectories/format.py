@@ -46,13 +46,8 @@ class Header:
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> "Header":
         """Create the header for episodes of an environment."""
         world = base_env(env)
-        document, settings = world.world_document(), world.world_settings()
-        header = cls(
-            env=env_id,
-            scenario=document,
-            digest=world.world_digest(document),
-            settings={name: settings[name] for name in sorted(settings)},
-        )
+        document, settings = world.world_document(), dict(sorted(world.world_settings().items()))
+        header = cls(env_id, document, world.world_digest(document), settings)
         return replace(header, seal=seal_of(header))
 
     def to_json(self) -> str:

@@ -89,9 +89,9 @@ def world_around(
     return world if stress == Stress() else stress.applied(world, scenario.seed)
 
 
-def _listed(tools: Sequence[Tool], scenario: Scenario | None) -> dict[str, ToolProfile]:
+def _listed(tools: Sequence[Tool], scenario: Scenario) -> dict[str, ToolProfile]:
     """Profiles of the tools that a scenario lists, by their own names or as `calibrate` wrote them."""
-    if scenario is None or not isinstance(scenario.source, CustomSource):
+    if not isinstance(scenario.source, CustomSource):
         return {}
     theirs = {tool.name: tool.profile for tool in scenario.source.market(scenario.seed, scenario.failures).catalog}
     written = callable_names([tool.name for tool in tools])
