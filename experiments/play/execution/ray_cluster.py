@@ -41,7 +41,6 @@ class Ray:
         self.tasks_by_node: Counter[str] = Counter()
 
     def stream(self, work: Callable[[Any, Any], Iterable[Any]], shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
-        """As `engines.Engine` says."""
         ray, supply = self._ray, iter(tasks)
         failures = ray.exceptions
         under_way: deque[Any] = deque()

@@ -45,7 +45,6 @@ class Tape:
         self.truncated = False
 
     def add(self, observation: Any, action: Any, reward: float, truncated: bool) -> None:
-        """Add a step."""
         self.actions.append(int(action) if isinstance(action, np.integer) else action)
         self.rewards.append(reward)
         self.digests.append(digest(observation))
