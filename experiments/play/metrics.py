@@ -239,17 +239,13 @@ def with_fault_robustness(
     successes without faults."""
     left, right = _by_episode(faulty), _by_episode(calm)
     common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
-    grades: dict[str, Callable[[EpisodeResult], float]] = {
-        "fault_robustness": lambda r: r.strict and r.within_budget,
-        "judged_fault_robustness": lambda r: r.judged and r.within_budget,
-    }
     with_faults, without = (
-        np.array([[float(passes(side[i])) for passes in grades.values()] for i in common]) for side in (left, right)
+        np.array([[float(passes(side[i])) for passes in _PER_SUCCESS.values()] for i in common]) for side in (left, right)
     )
     found, ends = dict[str, float | None](), dict[str, list[float | None]]()
     if common:
         lows, highs = intervals(with_faults, without, common, seed, RESAMPLES, group=seeds)
-        for place, name in enumerate(grades):
+        for place, name in enumerate(("fault_robustness", "judged_fault_robustness")):
             above, below = with_faults[:, place], without[:, place]
             found[name] = kept = _tidy(_ratio(above, below))
             if kept is None:

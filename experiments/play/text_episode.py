@@ -78,7 +78,8 @@ class ToolEpisode:
         limits = None if budget is None else Budget.one(budget).as_dict()
         world_settings = {"scenario": _read_scenario(scenario)} if session is None else dict(session)
         self._env_id = ENV_ID if session is None else SESSION_CHAT
-        self.env: Any = base_env(make(self._env_id, disable_env_checker=True, budget=limits, **world_settings, **settings))
+        world: Any = base_env(make(self._env_id, disable_env_checker=True, budget=limits, **world_settings, **settings))
+        self.env = world
         self.reward, self.over, self._handed_out = 0.0, False, 0.0
         self.env.reset(seed=seed, options={"task": task})
         self.functions = [Function(**document["function"]) for document in self.env.documentation()] + [FINISH]
