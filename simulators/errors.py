@@ -6,7 +6,7 @@ of a language model raises none of these: it becomes an observation.
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -44,6 +44,12 @@ class UnknownName(CostGymError):
         hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         listing = ", ".join(self.known[:30]) + (", ..." if len(self.known) > 30 else "")
         super().__init__(f"unknown {kind} {name!r}{hint}; known: {listing or 'none'}")
+
+
+def expect_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Raise UnknownName unless a name is among the known ones."""
+    if name not in known:
+        raise UnknownName(kind, name, known)
 
 
 class InvalidProfile(CostGymError):

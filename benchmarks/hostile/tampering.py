@@ -28,7 +28,7 @@ from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
 from costgym.experiments.board.verify import verify
 from costgym.experiments.play.trajectories.collect import collect
-from costgym.experiments.play.trajectories.format import Header, Trajectory
+from costgym.experiments.play.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker
 
@@ -57,7 +57,7 @@ def tamper(path: Path, records: int, seed: int = 0) -> dict[str, Any]:
         leaf = leaves[int(chance.integers(len(leaves)))]
         wrong = with_another_value(document, leaf, lambda count: int(chance.integers(count)))
         if turn // len(fields) % 2 and field not in NOT_DERIVED:
-            wrong["seal"] = Trajectory(**{**wrong, "seal": ""}).sealed(header).seal
+            wrong["seal"] = seal_of(Trajectory(**{**wrong, "seal": ""}), header.seal)
         forged.write_text(f"{header_line}\n{json.dumps(wrong)}\n")
         verdict = verify(forged)
         tried[field] += 1

@@ -33,7 +33,7 @@ from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.rollout import AgentInfo, result_of
 from costgym.experiments.play.statistics import intervals
 from costgym.experiments.play.trajectories.format import read_trajectories
-from costgym.experiments.play.trajectories.replay import replay
+from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.experiments.train.run import read_curve
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
@@ -53,7 +53,7 @@ def read_board(folder: Path) -> Played:
         header, episodes = read_trajectories(path)
         env = header.make()
         for recorded in episodes:
-            replay(env, recorded)
+            replay_episode(env, recorded)
             about = AgentInfo(recorded.agent, recorded.model), header.env, recorded.episode
             found.setdefault(recorded.agent, []).append(result_of(base_env(env), *about))
     if found:

@@ -22,29 +22,16 @@ class DecisionRecord(NamedTuple):
     right_call: bool | None  # the second decision was right; None where it was not taken
 
 
-class Accuracies(NamedTuple):
-    """DEER's six accuracies, each a share of right decisions; None without an example of that kind."""
-
-    no_search: float | None
-    search: float | None
-    decision_search: float | None
-    no_call: float | None
-    call: float | None
-    decision_call: float | None
-
-
-def accuracies(records: Iterable[DecisionRecord]) -> Accuracies:
-    """Work out the six accuracies. A call decision that was never reached, since no search was made, counts as wrong."""
+def accuracies(records: Iterable[DecisionRecord]) -> dict[str, float | None]:
+    """DEER's six accuracies, `ACCURACIES`, each a share of right decisions; None without an example of that kind. A call
+    decision that was never reached, since no search was made, counts as wrong."""
     known = list(records)
     nos = [not r.searched for r in known if r.kind == NO_SEARCH]
     search = [r.searched for r in known if r.kind != NO_SEARCH]
     noc = [r.right_call is True for r in known if r.kind == NO_CALL]
     call = [r.right_call is True for r in known if r.kind == CALL]
-    return Accuracies(*(_share(flags) for flags in (nos, search, nos + search, noc, call, noc + call)))
-
-
-def _share(flags: Sequence[bool]) -> float | None:
-    return sum(flags) / len(flags) if flags else None
+    counted = zip(ACCURACIES, (nos, search, nos + search, noc, call, noc + call), strict=True)
+    return {name: sum(flags) / len(flags) if flags else None for name, flags in counted}
 
 
 def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: bool = True) -> list[DecisionRecord]:

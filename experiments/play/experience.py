@@ -6,7 +6,7 @@ import json
 import lzma
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -165,13 +165,9 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 
 
-def describe_experience(text: str) -> dict[str, Any]:
-    """Number of past queries, of tools and of uses, mean uses of those tools, and the text's hash."""
-    return dict(_described(text))
-
-
 @lru_cache(maxsize=1)  # each track of a board, and each check of it, asks for the same
-def _described(text: str) -> dict[str, Any]:
+def describe_experience(text: str) -> Mapping[str, Any]:
+    """Number of past queries, of tools and of uses, mean uses of those tools, and the text's hash."""
     tools: set[str] = set()
     uses = 0
     lines = text.splitlines()
@@ -203,17 +199,12 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 @lru_cache(maxsize=1)  # making a board and each check of it ask for the same
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
-    lines = _read(path)
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError):  # the file is damaged
+        lines = []
     cut = _enough(lines, uses, most)
     return (None, lines) if cut is None else ("".join(lines[:cut]), [])
-
-
-def _read(path: Path) -> list[str]:
-    """The lines of a packed file; none where it is damaged."""
-    try:
-        return lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError):
-        return []
 
 
 def _split(scenario: Scenario) -> str:
@@ -249,16 +240,13 @@ def _collected(
 ) -> list[str]:
     """Continue from the given lines until there are enough."""
     wanted = settings.uses * len(scenario.build().catalog)
-    most = _most_episodes(scenario)
-    cut = _enough(lines, wanted, most)
-    if cut is not None:
-        return lines[:cut]
-    found = list(lines)
-    uses = sum(map(_uses_in, lines))
+    found, uses = list(lines), sum(map(_uses_in, lines))
+    if uses >= wanted:
+        return found
     shared = (scenario.model_dump_json(), settings, usefulness)
     place = engine or Local()
     # closed as soon as there are enough uses, so that workers do not play episodes that nobody needs
-    stream = place.stream(_explore, shared, chunks(len(lines), most, place))
+    stream = place.stream(_explore, shared, chunks(len(lines), _most_episodes(scenario), place))
     with contextlib.closing(cast("Generator[str, None, None]", stream)):
         for line in stream:
             found.append(line)

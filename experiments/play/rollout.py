@@ -1,6 +1,5 @@
 """Play episodes of one agent in one environment and record the results."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,9 @@ from .execution.engine import Engine, Local
 from .result_set import Results
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .spending import Spending, sample_episodes
-from .trajectories.format import Header, Trajectory, parse_header
+from .trajectories.format import URL, Header, Trajectory, parse_header
 from .trajectories.record import AgentCrash, Crashes, played, record, replies_of
 
-_URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
 INFRASTRUCTURE_TRIES = 3  # number of times that an episode is played before it counts as void, if the infrastructure fails
 
 
@@ -182,7 +180,7 @@ def play_many(
             except InfrastructureError as error:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
                     about = AgentInfo(agent.name, agent.model), env_id, index, seed, seeds, settings
-                    yield void_result(world, *about, _URL.sub("", str(error))), None
+                    yield void_result(world, *about, URL.sub("", str(error))), None  # results name no server
 
 
 def rollout(

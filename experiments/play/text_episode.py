@@ -60,6 +60,10 @@ class ToolEpisode:
         scenario: name, YAML file or `Scenario`.
         budget: limits, as `"price=20"` or by resource; None for the scenario's.
         session: rules of a session, such as ``{"queries": 20}``, whose number is `task`; None for a task of a scenario.
+
+    Attributes:
+        over: the episode has ended.
+        reward: the undiscounted return so far: the Quality of Plan.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class ToolEpisode:
         self._env_id = ENV_ID if session is None else SESSION_CHAT
         world: Any = base_env(make(self._env_id, disable_env_checker=True, budget=limits, **world_settings, **settings))
         self.env = world
-        self._return, self._handed_out, self._over = 0.0, 0.0, False
+        self.reward, self.over, self._handed_out = 0.0, False, 0.0
         self.env.reset(seed=seed, options={"task": task})
         self.functions = [Function(**document["function"]) for document in self.env.documentation()] + [FINISH]
         self._documents = sum(function.tokens for function in self.functions)
@@ -102,11 +106,6 @@ class ToolEpisode:
     def query(self) -> str:
         """The user's request."""
         return str(self.env.query)
-
-    @property
-    def over(self) -> bool:
-        """Return whether the episode has ended."""
-        return self._over
 
     @property
     def passed(self) -> bool:
@@ -158,7 +157,7 @@ class ToolEpisode:
 
     def turn(self, calls: Sequence[FunctionCall], usage: Usage | None = None) -> list[Answer]:
         """Make the calls of one reply, in parallel if there are several; arguments and errors as for `call`."""
-        if self._over:
+        if self.over:
             raise EpisodeOver("the episode has ended; nothing more can be called")
         ending = next((call for call in calls if call.name == FINISH_NAME), None)
         if ending is not None:
@@ -194,11 +193,11 @@ class ToolEpisode:
         """Play the episode from its beginning with an agent of the text view; nothing was called before."""
         episode = self.env.account()
         play(self.env, agent, int(episode.number), int(episode.seed))
-        self._over = True
+        self.over = True
 
     def finish(self, answer: str, give_up: bool = False) -> None:
         """Submit the answer; an episode that has ended is left unchanged."""
-        if not self._over:
+        if not self.over:
             self.call(FINISH_NAME, {"answer": answer, "give_up": give_up})
 
     def _usage(self, calls: Sequence[FunctionCall], usage: Usage | None, text: str = "") -> Usage:
@@ -209,15 +208,15 @@ class ToolEpisode:
 
     def _step(self, action: str) -> dict[str, Any]:
         _, reward, terminated, truncated, info = self.env.step(action)
-        self._return += float(reward)
-        self._over = terminated or truncated
+        self.reward += float(reward)
+        self.over = terminated or truncated
         return dict(info)
 
     def score(self, player: str = "client", model: str = "client") -> dict[str, float]:
         """The figures of the episode, which is given up first if it has not ended; a `success` is within the budget. The names
         `player` and `model` stand in the record that the figures are taken from."""
         self.env.give_up()
-        self._over = True
+        self.over = True
         result = result_of(self.env, AgentInfo(player, model), self._env_id, 0)
         optimum = {} if result.optimum_price is None else {"optimum_price": result.optimum_price}
         return {
@@ -233,14 +232,9 @@ class ToolEpisode:
             **optimum,
         }
 
-    @property
-    def reward(self) -> float:
-        """The undiscounted return so far: the Quality of Plan."""
-        return self._return
-
     def step_reward(self) -> float:
         """Return the reward since the last time this was called, for trainers that reward each step."""
-        earned, self._handed_out = self._return - self._handed_out, self._return
+        earned, self._handed_out = self.reward - self._handed_out, self.reward
         return earned
 
 
@@ -356,11 +350,8 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
     if worlds_of(world) is not None:
         raise ConfigError("scenario", "rows of tasks come from one world; name one from the folder, such as FOLDER/0")
     env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=world, split=split))
-    rows = []
-    for number in list(env.numbers)[:tasks]:
-        task = env.world.tasks[number]
-        rows.append({"task": int(number), "id": task.id, "query": task.query, "needs": len(task.needs)})
-    return rows
+    named = ((int(number), env.world.tasks[number]) for number in list(env.numbers)[:tasks])
+    return [{"task": number, "id": task.id, "query": task.query, "needs": len(task.needs)} for number, task in named]
 
 
 def _read_scenario(scenario: str | Path | Scenario) -> Scenario:

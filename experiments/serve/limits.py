@@ -58,9 +58,6 @@ class Bucket:
     def take(self, now: float) -> float:
         """Count a request; return 0.0 if it is allowed, otherwise the seconds to wait."""
         level = min(max(1.0, self._rate), self._level + (now - self._at) * self._rate)
-        self._at = now
-        if level < 1.0:
-            self._level = level
-            return (1.0 - level) / self._rate
-        self._level = level - 1.0
-        return 0.0
+        allowed = level >= 1.0
+        self._at, self._level = now, level - 1.0 if allowed else level
+        return 0.0 if allowed else (1.0 - level) / self._rate

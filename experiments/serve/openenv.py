@@ -37,7 +37,6 @@ class OpenEnv:
         self.name = env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0]
 
     def routes(self) -> list[BaseRoute]:
-        """All routes."""
         return [
             Route("/", answering(self.about)),
             Route("/health", answering(self.health)),

@@ -103,10 +103,12 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def server_of(service: Service) -> Server:
-    """A server for a service, ready for `run_server`."""
+def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve a service until a signal; arguments and errors as for `run_server`."""
+    gc.collect()
+    gc.freeze()  # the world stays; scanning it for garbage would hold up every session
     http, websocket = protocols(service.limits)
-    return Server(
+    server = Server(
         uvicorn.Config(
             service.app,
             http=http,
@@ -122,13 +124,7 @@ def server_of(service: Service) -> Server:
             server_header=False,
         )
     )
-
-
-def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve a service until a signal; arguments and errors as for `run_server`."""
-    gc.collect()
-    gc.freeze()  # the world stays; scanning it for garbage would hold up every session
-    run_server(server_of(service), host, port, ready)
+    run_server(server, host, port, ready)
 
 
 def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:

@@ -9,68 +9,38 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from ...envs.base import NO_OPTIONS, base_env
 from ...simulators.bounds import unreadable
 from ...simulators.errors import ConfigError, CostGymError, DataError
 from ..play.trajectories.collect import open_collection
-from ..play.trajectories.format import Header, Trajectory
-from ..play.trajectories.record import digest, trajectory_of
+from ..play.trajectories.format import Header
+from ..play.trajectories.record import Tape, trajectory_of
 from .limits import Bucket, Limits, Refused
 from .wire import encode_info, encode_observation, read_action, read_reset
 
 Env = gym.Env[Any, Any]
 
 
-class Recorder:
+class Recorder(ExitStack):
     """Appends each episode that ends, not those that a client leaves, to `folder/trajectories.jsonl`, locked until `close`; a
     folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
 
     def __init__(self, folder: Path, env: Env, env_id: str, agent: str) -> None:
         if problem := unreadable(agent):
             raise ConfigError("--record-as", problem)
-        self.agent, self._held = agent, ExitStack()
-        self._header = Header.of(env, env_id)
-        self._store, self.episodes = self._held.enter_context(open_collection(folder, self._header, "--record"))
+        super().__init__()
+        self.agent, self._header = agent, Header.of(env, env_id)
+        self._store, self.episodes = self.enter_context(open_collection(folder, self._header, "--record"))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def add(self, env: Env, tape: "Tape", truncated: bool) -> None:
+    def add(self, env: Env, tape: Tape) -> None:
         """Write the episode that has just ended in an environment."""
-        trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
+        trajectory, _ = trajectory_of(base_env(env), self.agent, "", self.episodes, NO_OPTIONS, tape)
         self._store.append(trajectory.sealed_json(self._header))
         self.episodes += 1
-
-    def close(self) -> None:
-        """Sync the file, close it and free the folder."""
-        self._held.close()
-
-
-class Tape:
-    """The actions, rewards and digests of observations of an episode in progress."""
-
-    def __init__(self, observation: Any) -> None:
-        self.actions: list[Any] = []
-        self.rewards: list[float] = []
-        self.digests = [digest(observation)]
-
-    def step(self, action: Any, reward: float, observation: Any) -> None:
-        self.actions.append(int(action) if isinstance(action, np.integer) else action)
-        self.rewards.append(reward)
-        self.digests.append(digest(observation))
-
-    def trajectory(self, env: Env, agent: str, index: int, truncated: bool) -> Trajectory:
-        """The record of the episode, which has just ended in an environment."""
-        played = self.actions, self.rewards, self.digests, truncated
-        return trajectory_of(base_env(env), agent, "", index, NO_OPTIONS, *played)[0]
 
 
 class Session:
@@ -101,7 +71,10 @@ class Session:
         asked = read_reset(request)
         seed, task = asked.seed, asked.task
         if task is None and asked.index is not None:
-            task = number_at(task_numbers(self.env, asked.split), asked.index)
+            numbers = task_numbers(self.env, asked.split)
+            if asked.index >= len(numbers):
+                raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {asked.index}")
+            task = numbers[asked.index]
         options: dict[str, Any] = {} if task is None else {"task": task}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
@@ -134,11 +107,11 @@ class Session:
         self.steps += 1
         self._done = terminated or truncated
         if self._tape is not None and self._recorder is not None:
-            self._tape.step(action, float(reward), observation)
+            self._tape.add(observation, action, float(reward), truncated)
             if self._done:
                 tape, self._tape = self._tape, None
                 try:
-                    self._recorder.add(self.env, tape, truncated)
+                    self._recorder.add(self.env, tape)
                 except DataError as error:
                     raise Refused(f"the episode has ended and was not recorded: {error}", "EXECUTION_ERROR", 507) from error
         return self._answer(observation, float(reward), terminated, truncated, info)
@@ -199,13 +172,6 @@ def task_numbers(env: Env, split: object = None) -> list[int]:
     if split not in (None, world.split):
         raise Refused(f"split: this server plays {world.split}, not {split!r:.60}")
     return [task.task_id for task in world.tasks]
-
-
-def number_at(numbers: list[int], index: int) -> int:
-    """The number of the task at an index; raises Refused if there is none."""
-    if index >= len(numbers):
-        raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index}")
-    return numbers[index]
 
 
 class Sessions:

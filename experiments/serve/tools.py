@@ -8,7 +8,7 @@ of the protocol's 2026 revision, whose requests have no session.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
@@ -328,8 +328,7 @@ async def need_session(scope: Scope, receive: Receive, send: Send, message: str)
         "message": message,
         "data": {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": MODERN_PROTOCOL_VERSIONS[-1]},
     }
-    answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
-    await answer
+    await JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
 
 
 async def serve_stdio(tools: Tools) -> None:

@@ -142,9 +142,6 @@ def _action_schema(space: gym.Space[Any]) -> dict[str, Any]:
     }
 
 
-OPENENV_STANDARD = "1.0.0"  # of OpenEnv's standard over HTTP, which its tools read from the OpenAPI document
-
-
 def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
     """The OpenAPI document of the requests that play episodes."""
 
@@ -171,7 +168,8 @@ def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str
     answer = _object({**reply, "metadata": {"type": "object"}}, "metadata")
     return {
         "openapi": "3.1.0",
-        "info": {"title": name, "description": description, "version": OPENENV_STANDARD},
+        # OpenEnv's tools read the version of its standard over HTTP here
+        "info": {"title": name, "description": description, "version": "1.0.0"},
         "paths": paths,
         "components": {"schemas": {"Answer": answer, "State": schemas["state"]}},
     }

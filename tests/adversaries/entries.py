@@ -92,7 +92,7 @@ def record(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
     def reseal(found: list[str]) -> list[str]:
         document = json.loads(found[1])
         change(document)
-        found[1] = Trajectory(**{**document, "seal": ""}).sealed(Header(**json.loads(found[0]))).to_json()
+        found[1] = Trajectory(**{**document, "seal": ""}).sealed_json(Header(**json.loads(found[0])))
         return found
 
     return lines(reseal)

@@ -23,7 +23,7 @@ from costgym.experiments.lab.selftest.lockstep import in_words
 from costgym.experiments.play.rollout import play
 from costgym.experiments.play.text_episode import ToolEpisode
 from costgym.experiments.play.trajectories.record import record
-from costgym.experiments.play.trajectories.replay import replay
+from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.status import Status
 from tests.helpers.command_line import invoke
 
@@ -128,10 +128,10 @@ def test_a_session_of_calls_side_by_side_in_words_is_checked_recorded_and_replay
     env = costgym.make(TEXT, split="test", concurrent=True, **SMALL)
     check_env(SessionChatEnv(concurrent=True, **SMALL))
     trajectory, _ = record(env, make_agent("cheapest", TEXT), 100_301, 5)
-    assert replay(env, trajectory) == trajectory
+    assert replay_episode(env, trajectory)[0] == trajectory
     world: Any = env.unwrapped
     arguments = SessionChatEnv.world_arguments(world.world_document(), world.world_settings())
-    assert arguments["concurrent"] and replay(costgym.make(TEXT, **arguments), trajectory) == trajectory
+    assert arguments["concurrent"] and replay_episode(costgym.make(TEXT, **arguments), trajectory)[0] == trajectory
     assert "concurrent" not in SessionChatEnv(**SMALL).world_settings()
 
 

@@ -15,7 +15,7 @@ from costgym.envs.sessions.features import query_features, tool_features, withou
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.rollout import play
 from costgym.experiments.play.trajectories.record import record
-from costgym.experiments.play.trajectories.replay import replay
+from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.errors import CostGymError
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
@@ -124,13 +124,13 @@ def test_splits_share_no_session_and_a_session_can_be_named() -> None:
 def test_a_record_replays_and_names_its_world() -> None:
     env = costgym.make(SESSION, split="test", **SMALL)
     trajectory, episode = record(env, make_agent("optimistic", SESSION), 100_301, 5)
-    assert replay(env, trajectory) == trajectory
+    assert replay_episode(env, trajectory)[0] == trajectory
     assert trajectory.final["value_share"] == episode.value_share  # type: ignore[attr-defined]
     world = env.unwrapped
     document = world.world_document()  # type: ignore[attr-defined]
     arguments = MarketplaceSessionEnv.world_arguments(document, world.world_settings())  # type: ignore[attr-defined]
     again = costgym.make(SESSION, **arguments)
-    assert replay(again, trajectory) == trajectory
+    assert replay_episode(again, trajectory)[0] == trajectory
     other = {**document, "rules": {**document["rules"], "drift": 0.5}}
     assert MarketplaceSessionEnv.world_digest(document) != MarketplaceSessionEnv.world_digest(other)
 
@@ -282,7 +282,7 @@ def test_a_fork_of_calls_side_by_side_goes_on_alike_and_a_drawn_one_ends_them_an
 def test_a_session_of_calls_side_by_side_is_recorded_and_replayed() -> None:
     env = costgym.make(SESSION, split="test", **{**SIDE, "compiled": "auto"})
     trajectory, _ = record(env, make_agent("random", SESSION), 100_301, 5)
-    assert replay(env, trajectory) == trajectory
+    assert replay_episode(env, trajectory)[0] == trajectory
     world = env.unwrapped
     arguments = MarketplaceSessionEnv.world_arguments(world.world_document(), world.world_settings())  # type: ignore[attr-defined]
-    assert replay(costgym.make(SESSION, **arguments), trajectory) == trajectory
+    assert replay_episode(costgym.make(SESSION, **arguments), trajectory)[0] == trajectory

@@ -23,10 +23,9 @@ _COVERED = ((NO_SEARCH,), (NO_CALL, CALL), (NO_SEARCH, NO_CALL, CALL), (NO_CALL,
 
 def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
     """Return a decider's six accuracies on a split with their intervals; None for an accuracy without samples."""
-    found = dict(zip(ACCURACIES, accuracies(records), strict=True))
     right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
     counted = np.array([[record.kind in kinds for kinds in _COVERED] for record in records], np.float64)
-    known = {name: value for name, value in found.items() if value is not None}
+    known = {name: value for name, value in accuracies(records).items() if value is not None}
     ends = interval_ends(ACCURACIES, right * counted, counted, seed=seed)
     about = {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records)}
     return {**about, **known, "ci95": {name: ends[name] for name in known}}

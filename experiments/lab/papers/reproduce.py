@@ -175,7 +175,7 @@ def _btp(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> dict[str
         "differences": _differences(points, seed),
         "curves": curves,
         "effects": btp_effects(results, rows, curves, seed),
-        "experience": [describe_experience(text)],
+        "experience": [dict(describe_experience(text))],
     }
 
 

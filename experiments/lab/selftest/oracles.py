@@ -24,7 +24,7 @@ from ....simulators.sessions.draw import offered
 from ....simulators.sessions.rules import SessionRules
 from ....simulators.status import Status
 from ...play.trajectories.format import Header
-from ...play.trajectories.record import digest, trajectory_of
+from ...play.trajectories.record import Tape, trajectory_of
 from ...play.trajectories.verify import verify_file
 from .lockstep import CANCEL, FINISH, WAIT, CompiledOnes, CompiledSessions, Difference, play, run_views, session_actions
 from .rules import broken_rules
@@ -307,18 +307,16 @@ def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     env = make("costgym/Marketplace-v0", scenario=scenario, max_steps=12)
     world = base_env(env)
     observation, info = env.reset(seed=random.randrange(2**30))
-    actions, rewards, digests, ended, truncated = list[int](), list[float](), [digest(observation)], False, False
-    while not ended and not truncated:
+    tape, ended = Tape(observation), False
+    while not ended and not tape.truncated:
         action = random.choice(np.flatnonzero(info["action_mask"]).tolist())
         observation, reward, ended, truncated, info = env.step(action)
         if not env.observation_space.contains(observation):
             yield "an observation lies outside its space"
-        actions.append(action)
-        rewards.append(float(reward))
-        digests.append(digest(observation))
-    tally.episodes, tally.steps = tally.episodes + 1, tally.steps + len(actions)
+        tape.add(observation, action, float(reward), truncated)
+    tally.episodes, tally.steps = tally.episodes + 1, tally.steps + len(tape.actions)
     header = Header.of(env, "costgym/Marketplace-v0")
-    trajectory, _ = trajectory_of(world, "random", "", 0, {}, actions, rewards, digests, truncated)
+    trajectory, _ = trajectory_of(world, "random", "", 0, {}, tape)
     honest = trajectory.sealed_json(header)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.jsonl"

@@ -7,6 +7,7 @@ folder with StableToolBench's or ToolBench's answer trees is read too; those hav
 """
 
 import ast
+import itertools
 import json
 import math
 import re
@@ -249,10 +250,7 @@ def callable_names(tools: Sequence[str]) -> dict[str, str]:
     """Unique names that are valid as function names for a model."""
     found: dict[str, str] = {}
     for tool in tools:
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
-        number = 2
-        base = name
-        while name in found.values():
-            name, number = f"{base}_{number}", number + 1
-        found[tool] = name
+        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
+        names = itertools.chain((base,), (f"{base}_{number}" for number in itertools.count(2)))
+        found[tool] = next(name for name in names if name not in found.values())
     return found

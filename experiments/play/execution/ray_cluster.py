@@ -41,7 +41,6 @@ class Ray:
         self.tasks_by_node: Counter[str] = Counter()
 
     def stream(self, work: Callable[[Any, Any], Iterable[Any]], shared: Any, tasks: Iterable[Any]) -> Iterator[Any]:
-        """As `engines.Engine` says."""
         ray, supply = self._ray, iter(tasks)
         failures = ray.exceptions
         under_way: deque[Any] = deque()
@@ -51,7 +50,8 @@ class Ray:
             # the driver's own node holds what is shared, so it outlives every other
             pinned = ray.put((__version__, ray.cloudpickle.dumps((work, shared))))
             while True:
-                for task in itertools.islice(supply, max(0, self._window() - len(under_way))):
+                most = self._jobs or TASKS_PER_PROCESSOR * max(1, self._count())
+                for task in itertools.islice(supply, max(0, most - len(under_way))):
                     under_way.append(remote.remote(pinned, self._environment, task))
                 if not under_way:
                     return
@@ -75,11 +75,6 @@ class Ray:
             for reference in under_way:
                 with suppress(Exception):  # where the cluster is gone, there is nothing left to cancel
                     ray.cancel(reference, force=False)
-
-    def _window(self) -> int:
-        if self._jobs is not None:
-            return self._jobs
-        return TASKS_PER_PROCESSOR * max(1, self._count())
 
     def _count(self) -> int:
         """The cluster's processors, busy or free."""

@@ -14,7 +14,7 @@ from ....agents.base import TEXT
 from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Function
 from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import Action, read_action
-from ....simulators.errors import ConfigError, DataError, UnknownName, require
+from ....simulators.errors import ConfigError, DataError, expect_known, require
 from ..files import write_lines
 from ..trajectories.format import Header, parse_header, parse_trajectory
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
@@ -53,20 +53,17 @@ def to_messages(
         UnknownName: `kind`, `only` or `pairs` is unknown.
         DataError: the trajectories cannot be read or do not replay.
     """
-    if kind not in KINDS:
-        raise UnknownName("kind of messages", kind, KINDS)
-    if only not in ONLY:
-        raise UnknownName("choice of episodes", only, ONLY)
-    if pairs not in PAIRS:
-        raise UnknownName("pairs of episodes", pairs, PAIRS)
-    place, given = Path(out), {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
-    first = next(_rows(**given), None)  # type: ignore[arg-type]
-    if first is None:
+    expect_known("kind of messages", kind, KINDS)
+    expect_known("choice of episodes", only, ONLY)
+    expect_known("pairs of episodes", pairs, PAIRS)
+    place = Path(out)
+    given: dict[str, Any] = {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
+    if next(_rows(**given), None) is None:
         under = " under one seed (--pairs task takes any seeds)" if pairs == "seed" else ""
         wanted = f"a task that was both passed and failed{under}" if kind == "dpo" else "an episode that passed"
         raise ConfigError("--format", f"{path} does not hold {wanted}")
     if place.suffix == ".jsonl":
-        return write_lines(place, _rows(**given), progress)  # type: ignore[arg-type]
+        return write_lines(place, _rows(**given), progress)
     datasets = require("datasets", "data")
 
     def load(cache: Path) -> Any:
@@ -208,18 +205,14 @@ def _asks(calls: list[tuple[str, dict[str, Any]]], count: int) -> Message:
         "role": ASSISTANT,
         "content": "",
         "tool_calls": [
-            {"type": "function", "id": _id(count, index), "function": {"name": name, "arguments": arguments}}
+            {"type": "function", "id": f"call_{count}_{index}", "function": {"name": name, "arguments": arguments}}
             for index, (name, arguments) in enumerate(calls)
         ],
     }
 
 
 def _result(name: str, content: str, count: int, index: int) -> Message:
-    return {"role": TOOL, "name": name, "tool_call_id": _id(count, index), "content": content}
-
-
-def _id(count: int, index: int) -> str:
-    return f"call_{count}_{index}"
+    return {"role": TOOL, "name": name, "tool_call_id": f"call_{count}_{index}", "content": content}
 
 
 def _readable(value: Any) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from ..trajectories.format import Header
 from ..trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 
 BATCH_STEPS = 5_000  # number of steps held in memory before they are written
-MAIN_FILE = "main_data.hdf5"
 ALIGNED = {"costs": "cost", **{f"costs_{name}": f"cost_{name}" for name in RESOURCES}}
 """Infos that are aligned with the rewards, and the entries of the environment's `info` that they hold."""
 LOG_PROBABILITIES = "log_probabilities"
@@ -88,53 +87,41 @@ def to_minari(
             with datasets_in(draft):
                 _write(minari, path, dataset_id, data, progress, contents or Contents())
                 written = Path(minari.storage.get_dataset_path(dataset_id))
-            _lift(written, draft)
+            # the dataset's files move up into the draft, without the folders in between
+            inner = draft.with_name(draft.name + ".in")
+            written.rename(inner)
+            shutil.rmtree(draft)
+            inner.rename(draft)
         if namespace is not None and namespace not in minari.namespace.list_local_namespaces():
             minari.namespace.create_namespace(namespace)
     return target
 
 
-def _lift(written: Path, draft: Path) -> None:
-    """Move the dataset's files up into the draft folder and remove the folders in between."""
-    inner = draft.with_name(draft.name + ".in")
-    written.rename(inner)
-    shutil.rmtree(draft)
-    inner.rename(draft)
-
-
 def _write(
     minari: Any, path: str | Path, dataset_id: str, data: str | None, progress: Callable[[int], None] | None, contents: Contents
 ) -> None:
-    dataset: Any = None
-    first: Header | None = None
+    episodes = replayed(path, data)
+    first = next(episodes, None)
+    if first is None:
+        raise ConfigError("--format", f"{path} contains no episode")
+    dataset = _create(minari, dataset_id, first, data, contents)  # its length stays that of its creation, 0
     characters = {"observation": set(string.printable), "action": set(string.printable)}
     buffers: list[Any] = []
     agents: set[str] = set()
     held = 0
-
-    def flush() -> None:
-        nonlocal dataset, held
-        if dataset is None:  # its length stays that of its creation, 0
-            dataset = _create(minari, dataset_id, played, data, contents)
-        _append(dataset, buffers)
-        buffers.clear()
-        held = 0
-
-    for count, played in enumerate(replayed(path, data), 1):
-        first = first or played.header
-        if played.header.seal != first.seal:
+    for count, played in enumerate(chain((first,), episodes), 1):
+        if played.header.seal != first.header.seal:
             raise ConfigError("--format", "a Minari dataset has one scenario and one budget; these files have several")
         agents.add(played.recorded.agent)
         buffers.append(_buffer(minari, played, characters, contents))
         held += len(played.steps)
         if held >= BATCH_STEPS:
-            flush()
+            _append(dataset, buffers)
+            buffers, held = [], 0
         if progress is not None:
             progress(count)
-    if first is None:
-        raise ConfigError("--format", f"{path} contains no episode")
     if buffers:
-        flush()
+        _append(dataset, buffers)
     folder = Path(dataset.storage.data_path)
     metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     for kind, space in (("observation", played.env.observation_space), ("action", played.env.action_space)):
@@ -177,7 +164,7 @@ def _append(dataset: Any, buffers: Sequence[Any]) -> None:
     before = int(storage.total_episodes)
     untimed = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     untimed.set_obj_track_times(False)  # the same episodes make the same bytes
-    with h5py.File(Path(storage.data_path) / MAIN_FILE, "a", libver="latest") as file:
+    with h5py.File(Path(storage.data_path) / "main_data.hdf5", "a", libver="latest") as file:
         for number, episode in enumerate(buffers, before):
             group = file.create_group(f"episode_{number}")
             options = {f"options/{name}": value for name, value in episode.options.items()}
@@ -277,14 +264,11 @@ def check_minari(folder: Path) -> list[str]:
     records = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
     for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
         options = {name: int(value) for name, value in record["options"].items()}
-        steps = list(actions_replayed(env, int(record["seed"]), options, map(_native, episode.actions)))
+        actions = (action if isinstance(action, str) else int(action) for action in episode.actions)
+        steps = list(actions_replayed(env, int(record["seed"]), options, actions))
         if problem := _differs(steps, episode):
             problems.append(f"episode {episode.id}: {problem}")
     return problems
-
-
-def _native(action: Any) -> Any:
-    return action if isinstance(action, str) else int(action)
 
 
 def _differs(steps: Sequence[Step], episode: Any) -> str:

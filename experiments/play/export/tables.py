@@ -34,8 +34,10 @@ def to_parquet(
     file exists or the episodes are of several views, DataError if they do not replay."""
     pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     episodes = replayed(path, data)
-    first, rows = _begin(episodes, path, next_observation, progress)
-    schema = schema_of(first, next_observation)
+    first = next(episodes, None)
+    if first is None:
+        raise ConfigError("--format", f"{path} contains no episode")
+    schema, rows = schema_of(first, next_observation), _rows(first, episodes, next_observation, progress)
     with finished_file(Path(out)) as draft, parquet.ParquetWriter(draft, schema, compression="zstd") as writer:
         while batch := list(islice(rows, ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
@@ -92,25 +94,17 @@ def _name_by_content(dataset: Path) -> None:
     state.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def _begin(
-    episodes: Iterator[ReplayedEpisode], path: str | Path, next_observation: bool, progress: Callable[[int], None] | None
-) -> tuple[ReplayedEpisode, Iterator[dict[str, Any]]]:
-    first = next(episodes, None)
-    if first is None:
-        raise ConfigError("--format", f"{path} contains no episode")
-    opening = list(rows_of(first, next_observation))
-
-    def rows() -> Iterator[dict[str, Any]]:
-        yield from opening
-        for count, played in enumerate(episodes, 2):
-            if played.header.env != first.header.env:
-                both = f"{first.header.env} and {played.header.env}"
-                raise ConfigError("--format", f"a table has one view; these files are of {both}")
-            yield from rows_of(played, next_observation)
-            if progress is not None:
-                progress(count)
-
-    return first, rows()
+def _rows(
+    first: ReplayedEpisode, others: Iterator[ReplayedEpisode], next_observation: bool, progress: Callable[[int], None] | None
+) -> Iterator[dict[str, Any]]:
+    yield from rows_of(first, next_observation)
+    for count, played in enumerate(others, 2):
+        if played.header.env != first.header.env:
+            both = f"{first.header.env} and {played.header.env}"
+            raise ConfigError("--format", f"a table has one view; these files are of {both}")
+        yield from rows_of(played, next_observation)
+        if progress is not None:
+            progress(count)
 
 
 def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator[dict[str, Any]]:

@@ -93,7 +93,6 @@ def _data(name: str, text: str) -> str:
     return f"<{tag}>\n{text[:MAX_TEXT]}{cut}\n</{tag}>"
 
 
-FORMAT: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
 MAX_REPLY = 300  # characters of a reply that are kept
 JUDGED = "model_judge"  # 1 where the judge passes an answer, 0 where it does not; absent where it is void
 _TOKENS = ("input_tokens", "output_tokens")
@@ -133,7 +132,7 @@ class Verdicts(BaseModel):
     """The verdicts of one judge by the key of their episode; without `found` the first line of their file."""
 
     model_config = ConfigDict(extra="forbid")
-    format: Literal["costgym.verdicts/1"] = FORMAT
+    format: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
     judge: str  # the model's name
     prompt: str = PROMPT_DIGEST  # digest of the prompts
     prices: TokenPrices | None = None  # of its tokens, USD per million; None where they are not known

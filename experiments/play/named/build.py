@@ -24,9 +24,6 @@ from .catalogue import Family, Part, Recipe, family_of, recipe_of
 
 INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
 """Infos of the named datasets; see `export.minari` for their alignment."""
-AUTHOR = "The costgym developers"
-LICENCE = "Apache-2.0"
-CODE = "experiments/play/named/build.py in costgym {version}"
 Progress = Callable[[str, int, int], None]
 
 
@@ -98,9 +95,9 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
     random, expert = references(family.name)
     found: dict[str, Any] = {
         "algorithm_name": recipe.summary,
-        "author": [AUTHOR],
-        "code_permalink": CODE.format(version=__version__),
-        "license": LICENCE,
+        "author": ["The costgym developers"],
+        "code_permalink": f"experiments/play/named/build.py in costgym {__version__}",
+        "license": "Apache-2.0",
         "ref_min_score": random.score,
         "ref_max_score": expert.score,
         "num_episodes_average_score": family.references,

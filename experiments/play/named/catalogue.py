@@ -13,7 +13,7 @@ from ....agents.base import NUMERIC, PLAN_CALLS, SESSION, Agent
 from ....agents.oracle import ExpectedOptimumAgent
 from ....agents.registry import make_agent
 from ....agents.stages.policy import StageAgent, run_of
-from ....simulators.errors import UnknownName
+from ....simulators.errors import expect_known
 
 NAMESPACE = "costgym"
 VERSION = "v0"
@@ -41,11 +41,6 @@ class Family:
     references: int = 2_000
     infos: tuple[str, ...] = ()  # further infos of its datasets
 
-    @property
-    def constrained(self) -> bool:
-        """Whether policies must keep a limit on the mean cost."""
-        return self.cost_limit is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -61,7 +56,6 @@ class Recipe:
 
     dataset_id: str  # the name, with namespace and version
     family: Family
-    kind: str
     flat: bool  # whether observations are vectors
     summary: str  # which policies played, in words
     parts: tuple[Part, ...] = field(repr=False)
@@ -117,10 +111,9 @@ KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets t
 
 def family_of(name: str) -> Family:
     """The world of this name; raises UnknownName if there is none; names the nearest."""
-    for family in FAMILIES:
-        if family.name == name:
-            return family
-    raise UnknownName("world of named datasets", name, [family.name for family in FAMILIES])
+    known = {family.name: family for family in FAMILIES}
+    expect_known("world of named datasets", name, known)
+    return known[name]
 
 
 def dataset_names(flat: bool = False) -> list[str]:
@@ -132,14 +125,12 @@ def dataset_names(flat: bool = False) -> list[str]:
 def recipe_of(dataset_id: str) -> Recipe:
     """Return the contents of the dataset of this name; raises UnknownName if there is no such dataset; names the nearest."""
     known = [*dataset_names(), *dataset_names(flat=True)]
-    if dataset_id not in known:
-        raise UnknownName("named dataset", dataset_id, known)
+    expect_known("named dataset", dataset_id, known)
     _, world, name = dataset_id.split("/")
     name = name.removesuffix(f"-{VERSION}")
-    kind = name.removesuffix(FLAT)
     family = family_of(world)
-    summary, parts = _parts(family, kind)
-    return Recipe(dataset_id, family, kind, name.endswith(FLAT), summary, parts)
+    summary, parts = _parts(family, name.removesuffix(FLAT))
+    return Recipe(dataset_id, family, name.endswith(FLAT), summary, parts)
 
 
 def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:

@@ -12,8 +12,7 @@ import gymnasium as gym
 from ....envs.registration import class_of
 from ....simulators.errors import CostGymError, DataError, require
 from ..export.tables import rows_of
-from ..files import iter_lines
-from .format import Header, Trajectory, check_header, parse_header, parse_trajectory
+from .format import Header, Trajectory, check_header, parse_header, read_trajectories
 from .replay import is_trajectory_file, replay_recorded
 from .verify import verify_file
 
@@ -39,20 +38,16 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
     root = Path(folder)
     if not root.exists():
         raise DataError(root, "there is no such folder")
-    return [dataset for path in ([root] if root.is_file() else _walk(root)) if (dataset := describe(path)) is not None]
+    return [dataset for path in _walk(root) if (dataset := describe(path)) is not None]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the folder and its contents, without hidden entries and without the contents of datasets that are folders."""
-    yield folder
-    if kind_of(folder) is None:
-        for entry in sorted(folder.iterdir()):
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
+def _walk(place: Path) -> Iterator[Path]:
+    """Yield a place and its contents, without hidden entries and without the contents of datasets that are folders."""
+    yield place
+    if place.is_dir() and kind_of(place) is None:
+        for entry in sorted(place.iterdir()):
+            if not entry.name.startswith("."):
                 yield from _walk(entry)
-            else:
-                yield entry
 
 
 def kind_of(path: Path) -> str | None:
@@ -93,12 +88,10 @@ def describe(path: Path) -> Dataset | None:
 
 
 def _count(path: Path) -> tuple[Header, str, int, int]:
-    lines = iter_lines(path)
-    header = parse_header(next(lines), path)
+    header, recordings = read_trajectories(path)
     agents: dict[str, None] = {}
     episodes = steps = 0
-    for number, line in enumerate(lines, 2):
-        recorded = parse_trajectory(line, path, number)
+    for recorded in recordings:
         agents[recorded.agent] = None
         episodes += 1
         steps += len(recorded.actions)

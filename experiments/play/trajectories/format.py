@@ -21,11 +21,13 @@ from ....envs.registration import class_of
 from ....simulators import __version__
 from ....simulators.errors import CostGymError, DataError
 from ..files import iter_lines
+from ..metric_registry import plain
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
 MAX_CRASH = 300
-_ADDRESS = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
+URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")
+_ADDRESS = re.compile(URL.pattern + r"|\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,8 @@ class Header:
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> "Header":
         """Create the header for episodes of an environment."""
         world = base_env(env)
-        document, settings = world.world_document(), world.world_settings()
-        header = cls(
-            env=env_id,
-            scenario=document,
-            digest=world.world_digest(document),
-            settings={name: settings[name] for name in sorted(settings)},
-        )
+        document, settings = world.world_document(), dict(sorted(world.world_settings().items()))
+        header = cls(env_id, document, world.world_digest(document), settings)
         return replace(header, seal=seal_of(header))
 
     def to_json(self) -> str:
@@ -94,16 +91,8 @@ class Trajectory:
     replies: dict[str, int] = field(default_factory=dict)  # of a real model by outcome and form; left out where empty
     seal: str = ""
 
-    def sealed(self, header: Header) -> "Trajectory":
-        """Return a copy of the record with its seal."""
-        return replace(self, seal=seal_of(self, header.seal))
-
-    def to_json(self) -> str:
-        """Return the record as one JSON line; it is ASCII, which preserves lone surrogates in a model's text."""
-        return _encode(_document(self))
-
     def sealed_json(self, header: Header) -> str:
-        """Return `sealed(header).to_json()` with a single serialisation."""
+        """Return the record with its seal as one JSON line; it is ASCII, which preserves lone surrogates in a model's text."""
         body = _encode(_document(self, seal=""))
         # the body ends with an empty seal, which is filled in between its quotes
         return f'{body[:-2]}{_seal(body, header.seal)}"}}'
@@ -164,31 +153,30 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
 def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
     """Read a trajectory file; return its header and an iterator over its episodes. Raises DataError if the file is missing or
     empty, or a line is not a valid record; the error contains the line number."""
+    first, lines = first_line(path)
+    return parse_header(first, path), (parse_trajectory(line, path, n) for n, line in enumerate(lines, 2))
+
+
+def first_line(path: Path) -> tuple[str, Iterator[str]]:
+    """The header's line of a trajectory file, and those after it; raises DataError if the file is missing or empty."""
     if not path.is_file():
         raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
     lines = iter_lines(path)
     first = next(lines, None)
     if first is None:
         raise DataError(path, "is empty; expected a header and episodes")
-    return parse_header(first, path), (parse_trajectory(line, path, n) for n, line in enumerate(lines, 2))
+    return first, lines
 
 
 def parse_header(line: str, path: Path) -> Header:
     """Parse the first line of a file; raises DataError if it is not a header."""
     header: Header = _parse(Header, line, path, 1)
-    for name, kind in (("env", str), ("scenario", dict), ("digest", str), ("settings", dict), ("seal", str)):
-        if not isinstance(getattr(header, name), kind):
-            raise DataError(path, f"{name}: expected a {kind.__name__}, got {getattr(header, name)!r:.60}", "line 1")
     return header
 
 
 def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
     """Parse a line after the header; raises DataError if it is not a trajectory."""
     trajectory: Trajectory = _parse(Trajectory, line, path, number)
-    for name, kind in _KINDS:
-        value = getattr(trajectory, name)
-        if type(value) is not kind:
-            raise DataError(path, f"{name}: expected a {kind.__name__}, got {value!r:.60}", f"line {number}")
     if trajectory.crash != shown_crash(trajectory.crash):
         raise DataError(path, f"crash: expected at most {MAX_CRASH} printable characters", f"line {number}")
     if not all(name in REPLIES and type(count) is int and count > 0 for name, count in trajectory.replies.items()):
@@ -199,10 +187,7 @@ def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
 
 def shown_crash(message: str) -> str:
     """An exception's message as records hold it: short, printable, without addresses of servers and of memory."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in _ADDRESS.sub("", message[: 4 * MAX_CRASH]))[:MAX_CRASH]
-
-
-_KINDS = tuple((name, get_origin(kind) or kind) for name, kind in get_type_hints(Trajectory).items())
+    return plain(_ADDRESS.sub("", message[: 4 * MAX_CRASH]))[:MAX_CRASH]
 
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
@@ -210,14 +195,19 @@ def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
         document = decode_once(line)
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
-    known = _FIELDS[kind]
+    known = _TYPES[kind].keys()
     if not isinstance(document, dict) or document.keys() | (known & OPTIONAL) != known:
         got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
         raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
+    for name, wanted in _TYPES[kind].items():
+        if name in document and type(document[name]) is not wanted and name not in ("format", "version"):  # see `check_header`
+            raise DataError(path, f"{name}: expected a {wanted.__name__}, got {document[name]!r:.60}", f"line {number}")
     return kind(**document)
 
 
-_FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (Header, Trajectory)}
+_TYPES = {
+    kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()} for kind in (Header, Trajectory)
+}
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -35,6 +35,22 @@ class Played(NamedTuple):
     truncated: bool = False
 
 
+class Tape:
+    """What is recorded of an episode in progress, which begins with the observation of its reset."""
+
+    def __init__(self, observation: Any) -> None:
+        self.actions: list[Any] = []
+        self.rewards: list[float] = []
+        self.digests = [digest(observation)]  # at once, since an environment may write into its arrays again
+        self.truncated = False
+
+    def add(self, observation: Any, action: Any, reward: float, truncated: bool) -> None:
+        self.actions.append(int(action) if isinstance(action, np.integer) else action)
+        self.rewards.append(reward)
+        self.digests.append(digest(observation))
+        self.truncated = truncated
+
+
 def played(
     env: gym.Env[Any, Any],
     agent: Agent,
@@ -128,20 +144,13 @@ def record(
     ConfigError if a `CostTuple` is around the environment, InfrastructureError if a real back-end failed, so that the episode
     is not a result of the agent."""
     steps = played(env, agent, task, seed, agent_seed, options, crashes)
-    digests = [digest(next(steps).observation)]
-    actions: list[Any] = []
-    rewards: list[float] = []
-    truncated, crash = False, ""
+    tape, crash = Tape(next(steps).observation), ""
     try:
-        for observation, action, reward, cut in steps:
-            actions.append(int(action) if isinstance(action, np.integer) else action)
-            rewards.append(reward)
-            digests.append(digest(observation))
-            truncated = cut
+        for step in steps:
+            tape.add(*step)
     except AgentCrash as error:
         crash = str(error)
-    about = agent.name, agent.model, index, options, actions, rewards, digests, truncated
-    return trajectory_of(base_env(env), *about, crash, replies_of(agent))
+    return trajectory_of(base_env(env), agent.name, agent.model, index, options, tape, crash, replies_of(agent))
 
 
 def replies_of(agent: Agent) -> dict[str, int]:
@@ -158,15 +167,12 @@ def trajectory_of(
     model: str,
     index: int,
     options: Mapping[str, Any],
-    actions: list[Any],
-    rewards: list[float],
-    digests: list[str],
-    truncated: bool,
+    tape: Tape,
     crash: str = "",
     replies: Mapping[str, int] = NO_OPTIONS,
 ) -> tuple[Trajectory, Episode]:
     """Build the record of the episode that was just played in `world`; return it and the episode."""
-    if truncated or crash:
+    if tape.truncated or crash:
         world.give_up()
     episode = world.account()
     trajectory = Trajectory(
@@ -177,15 +183,15 @@ def trajectory_of(
         number=episode.number,
         seed=episode.seed,
         options=dict(options),
-        actions=actions,
-        rewards=rewards,
-        observations=digests,
+        actions=tape.actions,
+        rewards=tape.rewards,
+        observations=tape.digests,
         calls=[
             [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
             for call in episode.calls
         ],
         charges=list(map(list, episode.ledger)),
-        truncated=truncated,
+        truncated=tape.truncated,
         final=final_of(world, episode),
         crash=crash,
         replies=dict(replies),

@@ -12,7 +12,7 @@ from ....simulators.episode import Episode
 from ....simulators.errors import CostGymError, DataError
 from ..files import iter_lines
 from .format import Header, Trajectory, check_header, parse_header, parse_trajectory, read_trajectories
-from .record import digest, trajectory_of
+from .record import Tape, digest, trajectory_of
 
 
 class Step(NamedTuple):
@@ -42,22 +42,15 @@ def actions_replayed(env: gym.Env[Any, Any], seed: int, options: dict[str, Any],
             return
 
 
-def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
-    """Replay the recorded actions and return a new record, which equals the given one if that is correct."""
-    return replay_episode(env, recorded)[0]
-
-
 def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Episode]:
-    """Replay the recorded actions; return the new record and the replayed episode."""
+    """Replay the recorded actions; return the new record, which equals the given one if that is correct, and the episode."""
     world = base_env(env)  # the wrappers of `Header.make` only check for misuse
-    rewards, digests, truncated = list[float](), list[str](), False
-    for step in replay_steps(world, recorded):
-        rewards.append(step.reward)
-        digests.append(digest(step.observation))  # at once, since an environment may write into its arrays again
-        truncated = step.truncated
+    steps = replay_steps(world, recorded)
+    tape = Tape(next(steps).observation)
+    for step in steps:
+        tape.add(step.observation, step.action, step.reward, step.truncated)
     about = recorded.agent, recorded.model, recorded.episode, recorded.options
-    steps = recorded.actions[: len(rewards) - 1], rewards[1:], digests, truncated
-    return trajectory_of(world, *about, *steps, recorded.crash, recorded.replies)
+    return trajectory_of(world, *about, tape, recorded.crash, recorded.replies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import gymnasium as gym
 from ....simulators.episode import Episode
 from ....simulators.errors import CostGymError, DataError
 from ..execution.engine import Engine, Local
-from ..files import has_tail, iter_lines
-from .format import Header, Trajectory, check_header, parse_header, parse_trajectory, seal_of
+from ..files import has_tail
+from .format import Header, Trajectory, check_header, first_line, parse_header, parse_trajectory, seal_of
 from .replay import replay_episode
 
 
@@ -45,12 +45,7 @@ def verify_file(
     file = Path(path)
     if file.is_dir():
         file = file / "trajectories.jsonl"
-    if not file.is_file():
-        raise DataError(file, "there is no such file; expected a trajectory file (JSON lines)")
-    lines = iter_lines(file)
-    first = next(lines, None)
-    if first is None:
-        raise DataError(file, "is empty; expected a header and episodes")
+    first, lines = first_line(file)
     header = parse_header(first, file)
     problems = check_header(header, data) or ([] if first == header.to_json() else [f"header: {NOT_AS_WRITTEN}"])
     if problems:

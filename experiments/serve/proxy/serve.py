@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ....simulators.errors import ConfigError, CostGymError
 from ..connections import Gate
-from ..limits import LOOPBACK, Limits
+from ..limits import LOOPBACK, Limits, Refused
 from ..server import Server, run_server
 from ..tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
@@ -155,18 +155,14 @@ class Endpoint:
         if name in self._sessions:
             await self._sessions[name].handle_request(scope, receive, send)
             return
-        refusal = None
-        if name is not None:
-            refusal = "there is no such session; initialize a new one", 404
-        elif self.open_sessions >= LIMITS.sessions:
-            refusal = f"{LIMITS.sessions} sessions are open; end one first", 503
-        if refusal is not None:
-            await JSONResponse({"error": refusal[0]}, refusal[1])(scope, receive, send)
-            return
         try:
+            if name is not None:
+                raise Refused("there is no such session; initialize a new one", status=404)
+            if self.open_sessions >= LIMITS.sessions:
+                raise Refused(f"{LIMITS.sessions} sessions are open; end one first", status=503)
             proxy = self._asked(request)
         except CostGymError as error:
-            await JSONResponse({"error": str(error)}, 400)(scope, receive, send)
+            await JSONResponse({"error": str(error)}, error.status if isinstance(error, Refused) else 400)(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(uuid4().hex, idle_timeout=IDLE_S)
         status = 500

@@ -192,11 +192,6 @@ class Session:
         episode = self.episode
         return {candidate.name: episode.quote(candidate.index) for candidate in episode.candidates}
 
-    @property
-    def over(self) -> bool:
-        """A limit of the budget has ended the run; every further call is refused."""
-        return self.episode.over
-
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Ticket:
         """Decide the fate of a call."""
         with self._lock:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.errors import ConfigError, expect_known
 from ....simulators.failures import PRESETS
 from ....simulators.marketplace.catalogue import draw_profile
 from ....simulators.marketplace.custom import CustomSource
@@ -62,8 +62,7 @@ def world_around(
         raise ConfigError("tools", "expected at least one, got none")
     names = [tool.name for tool in tools]
     for name, price in (prices or {}).items():
-        if name not in names:
-            raise UnknownName("tool", name, names)
+        expect_known("tool", name, names)
         if not 0 <= price < float("inf"):
             raise ConfigError("price", f"expected a number of at least 0 for {name}, got {price}")
     if scenario is None:
@@ -90,9 +89,9 @@ def world_around(
     return world if stress == Stress() else stress.applied(world, scenario.seed)
 
 
-def _listed(tools: Sequence[Tool], scenario: Scenario | None) -> dict[str, ToolProfile]:
+def _listed(tools: Sequence[Tool], scenario: Scenario) -> dict[str, ToolProfile]:
     """Profiles of the tools that a scenario lists, by their own names or as `calibrate` wrote them."""
-    if scenario is None or not isinstance(scenario.source, CustomSource):
+    if not isinstance(scenario.source, CustomSource):
         return {}
     theirs = {tool.name: tool.profile for tool in scenario.source.market(scenario.seed, scenario.failures).catalog}
     written = callable_names([tool.name for tool in tools])

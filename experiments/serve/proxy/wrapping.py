@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from ....simulators.errors import ConfigError
@@ -62,9 +61,9 @@ class Chaos:
     def __init__(self, tools: Sequence[Any], **options: Any) -> None:
         handles = [_handle(tool) for tool in tools]
         settings = Settings(**{"scenario": "storm", **options})
-        self.session = settings.start([handle.tool for handle in handles], "python")
+        self.session = settings.start([known for known, _ in handles], "python")
         self.success: bool | None = None
-        self.tools: list[Any] = [handle.wrap(self.session) for handle in handles]
+        self.tools: list[Any] = [wrapped(self.session) for _, wrapped in handles]
 
     def close(self) -> None:
         """End the run's log; later calls are not noted."""
@@ -104,27 +103,17 @@ def wrap(tools: Any, **options: Any) -> Any:
 # -- the tools of each kind -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Handle:
+def _handle(tool: Any) -> tuple[Tool, Callable[[Session], Any]]:
     """A tool as the world knows it, and what wraps it for a session."""
-
-    tool: Tool
-    wrap: Callable[[Session], Any]
-
-
-def _handle(tool: Any) -> _Handle:
     if hasattr(tool, "on_invoke_tool") and hasattr(tool, "params_json_schema"):
-        return _Handle(
-            tool_of(tool.name, tool.description or "", tool.params_json_schema, "openai-agents"),
-            lambda session: _agents_tool(tool, session),
-        )
+        known = tool_of(tool.name, tool.description or "", tool.params_json_schema, "openai-agents")
+        return known, lambda session: _agents_tool(tool, session)
     if hasattr(tool, "ainvoke") and hasattr(tool, "_run"):
-        return _Handle(
-            tool_of(tool.name, tool.description or "", dict(tool.args), "langchain"), lambda s: _langchain_tool(tool, s)
-        )
+        known = tool_of(tool.name, tool.description or "", dict(tool.args), "langchain")
+        return known, lambda session: _langchain_tool(tool, session)
     if callable(tool) and hasattr(tool, "__name__"):
-        named = tool_of(tool.__name__, inspect.getdoc(tool) or "", provider="python")
-        return _Handle(named, lambda session: _function(tool, tool.__name__, session, _raised))
+        known = tool_of(tool.__name__, inspect.getdoc(tool) or "", provider="python")
+        return known, lambda session: _function(tool, tool.__name__, session, _raised)
     expected = "a function, a FunctionTool of the OpenAI Agents SDK or a tool of LangChain"
     raise ConfigError("tools", f"expected {expected}, got {type(tool).__name__}")
 

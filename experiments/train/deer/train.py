@@ -13,7 +13,7 @@ from ....simulators.decision.samples import COUNTS, Example, examples
 from ....simulators.decision.toolsets import what_it_does
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario
-from ...play.decisions import ACCURACIES, accuracies, evaluate_together
+from ...play.decisions import accuracies, evaluate_together
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
 from .rows import retrieval_rows, rows_of
 
@@ -134,5 +134,5 @@ def measure(
     for kind, split in (("seen", "valid"), ("unseen", "test")):
         if split in env.world.tasks.splits:
             scores = accuracies(evaluate_together(decider, examples(env.world, split)))
-            found |= {f"{kind}_{name}": score for name, score in zip(ACCURACIES, scores, strict=True) if score is not None}
+            found |= {f"{kind}_{name}": score for name, score in scores.items() if score is not None}
     return found

@@ -135,7 +135,7 @@ def reseal(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> N
     header = Header(**json.loads(lines[0]))
     document = json.loads(lines[line])
     change(document)
-    lines[line] = Trajectory(**{**document, "seal": ""}).sealed(header).to_json()
+    lines[line] = Trajectory(**{**document, "seal": ""}).sealed_json(header)
     path.write_text("\n".join(lines) + "\n")
     redigest(path)
 
@@ -187,7 +187,7 @@ def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
     document["settings"]["budget"] = {"price": 30.0}
     header = Header(**document)
     document["seal"] = seal_of(header)
-    resealed = [Trajectory(**json.loads(line)).sealed(Header(**document)).to_json() for line in lines[1:]]
+    resealed = [Trajectory(**json.loads(line)).sealed_json(Header(**document)) for line in lines[1:]]
     path.write_text("\n".join([Header(**document).to_json(), *resealed]) + "\n")
     redigest(path)
     assert "header, budget: expected {'price': 20.0}, got {'price': 30.0}" in validate(packed).problems[0]

@@ -212,7 +212,7 @@ def test_a_folder_of_another_world_is_refused(collected: Path) -> None:
 def forge(header: str, document: dict[str, Any], place: Path, fresh: bool) -> tuple[str, ...]:
     """What verification says of a record that was edited; with `fresh`, by one who knows how seals are made."""
     if fresh:
-        document["seal"] = Trajectory(**{**document, "seal": ""}).sealed(Header(**json.loads(header))).seal
+        document["seal"] = seal_of(Trajectory(**{**document, "seal": ""}), json.loads(header)["seal"])
     place.write_text(f"{header}\n{json.dumps(document)}\n")
     verdict = verify(place)
     assert verdict.verified == (not verdict.problems)
