@@ -15,8 +15,7 @@ from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
 from ..base import Document, checked_action
-from .base import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPBase
-from .bounds import cost_boxes
+from .numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
 """All calls as (tool, artefact). An artefact is the task's input or a tool's output, of the kind that the tool reads."""
@@ -31,7 +30,7 @@ RESOURCE_FEATURES = (
 _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
 
 
-class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
+class OpenCATPCallsEnv(OpenCATPNumeric):
     """Call vision tools on images and texts one by one, and pay for each.
 
     ## Description
@@ -212,36 +211,18 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
         self._worlds = plan_worlds(self.profile, slots, gpu_capacity_mb, self.cold_starts)
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
+        loading_s = sum(self._load_s.values())
+        never_passed = self._ceilings if self._refuses and not concurrent else None
+        spaces = self._boxes("resources", loading_s=loading_s, most=never_passed)
+        spaces["sources"] = gym.spaces.Box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32)
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._loss = (1.0 - self.alpha) / self.max_price
 
-    def _boxes(self) -> dict[str, gym.spaces.Space[Any]]:
-        """The spaces of the observation, with true ends: no more than every tool once, at the dearest and slowest level."""
-        loading = sum(self.profile.cold_start_s().values()) if self.cold_starts else 0.0
-        between = RESOURCE_FEATURES.index("price_left") - 2
-        tools, resources = cost_boxes(
-            self.profile, self.max_price, self._limits, len(TOOL_FEATURES), between, loading_s=loading,
-            most=self._ceilings if self._refuses and not self.concurrent else None,  # then no limit is ever passed
-        )  # fmt: skip
-        box = gym.spaces.Box
-        return {
-            "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
-            "level": box(0.0, 1.0, (4,), np.float32),
-            "tools": tools,
-            "sources": box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32),
-            "resources": resources,
-        }
-
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        task = self._begin(seed, options)
+        self._begin(seed, options)
         self._episode = self._begin_calls()
-        self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
-        self._tools = np.zeros((len(TOOLS), len(TOOL_FEATURES)), np.float32)
-        self._tools[:, :4] = self._tool_costs()
         self._sources = np.zeros((len(TOOLS), 1 + len(TOOLS)), np.float32)
-        self._steps = 0
-        self._status = Status.OK
         return self._observe(), self._info()
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -274,7 +255,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             plan = episode.plan()
             if plan is not None and kept:
                 self._valid = not self.evaluator.missing(plan, task)
-                self._score = self._score_of(plan)
+                self._score = self.evaluator.score(plan, task, self.sample)
                 gained = self.alpha * self._score
         self._read_calls()
         reward = gained - self._loss * (episode.ledger.price - before)
@@ -332,12 +313,6 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         episode = self._episode
         return episode.ledger.price, episode.now_s, 0, len(episode.calls)
 
-    def _info(self) -> dict[str, Any]:
-        info = self._figures(self._used())
-        info["action_mask"] = self.action_masks()
-        info["status"] = int(self._status)
-        return info
-
     def action_text(self, action: int | np.integer[Any]) -> str:
         return self.action_names[action] if 0 <= action <= self.finish_action else f"action {action}"
 
@@ -378,10 +353,4 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             ],
             dtype=np.float32,
         )
-        return {
-            "task": self._task_features.copy(),
-            "level": self._level_row(),
-            "tools": self._tools.copy(),
-            "sources": self._sources.copy(),
-            "resources": resources,
-        }
+        return {**self._features(), "sources": self._sources.copy(), "resources": resources}

@@ -120,7 +120,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
                 kept = self._check_budget(self._used())
                 # an executed plan may score other than the table says; what it is charged stays the same
                 charged = outcome.quality - self.alpha * outcome.score
-                self._score = self._score_of(plan) if kept else 0.0
+                self._score = self.evaluator.score(plan, task, self.sample) if kept else 0.0
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD
