@@ -102,7 +102,8 @@ def read_action(text: Any) -> Action:
             return Action("finish", answer=text_answer, gave_up=arguments.get("give_up") is True, usage=usage)
         if name == THINK:
             return Action("think", usage=usage)
-        return Action("wait", seconds=_seconds(arguments.get("seconds", 0.0)), usage=usage)
+        seconds = _seconds(arguments.get("seconds"))
+        return Action("wait", seconds=0.0 if seconds is None else seconds, usage=usage)
     return Action("call", (_read_call(document),), usage=usage)
 
 
@@ -168,13 +169,8 @@ def read_usage(value: Any) -> Usage | None:
     for number in (read, written, cached):
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
-    seconds = value.get("seconds")
-    if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS):
-        seconds = None
-    return Usage(read, written, min(cached, read), None if seconds is None else float(seconds))
+    return Usage(read, written, min(cached, read), _seconds(value.get("seconds")))
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
-        return 0.0
-    return float(value)
+def _seconds(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value <= MAX_SECONDS else None

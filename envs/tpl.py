@@ -11,7 +11,7 @@ dependency is named once. Only the ten tools that occur in the tasks are allowed
 Source: CATP-LLM, section 4.2 (TPL) and its adaptive masking.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from functools import lru_cache
 from typing import Any
@@ -38,7 +38,6 @@ ACTION_TOKENS: tuple[int, ...] = (
     *(DEPENDENCY_TOKEN[tool] for tool in TOOLS),
 )
 N_ACTIONS = len(ACTION_TOKENS)
-_ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 
 KINDS = ("image", "text", "image+text", "text+text", "image+text+text")
 MAX_TOKENS = 41  # the start and the 40 that the official planner may generate
@@ -106,8 +105,8 @@ class TplState:
     each kind. `max_tokens` is the greatest length of the whole sequence, SOP, SOD and EOP included.
 
     >>> state = TplState("text")
-    >>> for token in (80008, 90017, 90001, 80001):
-    ...     state.push_token(token)
+    >>> for action in (FIRST_TOOL + TOOLS.index("image_captioning"), INPUT, END_DEPENDENCIES, END):
+    ...     tokens = state.push(action)
     >>> state.plan().to_list()
     ['image_captioning', ['input_of_query']]
     """
@@ -165,14 +164,6 @@ class TplState:
         self.legal = _legal(self._kind, self._used, self._consumed, self._current, self._deps, self._last, left)
         return len(self.tokens) - before
 
-    def push_token(self, token: int) -> None:
-        """Append an official token. SOP at the start and SOD after a tool are there already and may be repeated."""
-        if token == self.tokens[-1] and token in (SOP, SOD):
-            return
-        if token not in _ACTION_OF_TOKEN:
-            raise InvalidPlan(f"{token} is no token that may follow", f"token {len(self.tokens) + 1}")
-        self.push(_ACTION_OF_TOKEN[token])
-
     def actions(self) -> list[int]:
         """The choices that may follow, as numbers."""
         return list(_numbers(self.legal))
@@ -192,14 +183,6 @@ class TplState:
         if self._current >= 0:
             tokens = tokens[: len(tokens) - 1 - tokens[::-1].index(TOOL_TOKEN[TOOLS[self._current]])]
         return decode(tokens)
-
-
-def replay(kind: str, tokens: Sequence[int], max_tokens: int = MAX_TOKENS) -> TplState:
-    """Make the state after a sequence of official tokens."""
-    state = TplState(kind, max_tokens)
-    for token in tokens:
-        state.push_token(token)
-    return state
 
 
 @lru_cache(maxsize=1 << 16)

@@ -19,7 +19,7 @@ from ...simulators.sessions.redraw import redraw_session
 from ...simulators.sessions.rules import FAILURES, SessionRules
 from ...simulators.status import Status
 from ...simulators.tasks import Task
-from ..base import ActType, BaseEnv, ObsType, no_episode
+from ..base import ActType, BaseEnv, Document, ObsType, no_episode
 from ..tool_world import Named, named_scenario
 
 REWARDS = ("value", "value-minus-price")
@@ -204,9 +204,11 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._return += reward
         return reward
 
-    def _session_info(self, episode: SessionEpisode) -> dict[str, Any]:
+    def _session_info(self, episode: SessionEpisode, **status: int) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
-        return {**self._cost_info((ledger.price, now, ledger.tokens, ledger.calls)), "at_s": now, "is_success": self.succeeded}
+        costs = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
+        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **told}
 
     @property
     def succeeded(self) -> bool:
@@ -277,9 +279,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return {"name": document["name"], "description": about, "currency": "credits"}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         rules = cls._rules(document).model_dump(mode="json")
         if data is not None and "scenario" in rules:
             rules["scenario"]["source"]["data"] = data
@@ -289,9 +289,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def task(self) -> Task:
         """The session being played, as a task."""
         return self._playing().task
-
-    def account(self) -> SessionEpisode:
-        return self._playing()
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:

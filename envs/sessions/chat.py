@@ -221,6 +221,4 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         return reward, episode.over, not episode.over and self._steps >= self.max_steps
 
     def _info(self) -> dict[str, Any]:
-        episode = self._playing()
-        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        return self._session_info(episode) | told
+        return self._session_info(self._playing())

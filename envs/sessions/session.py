@@ -257,15 +257,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return self._features.observe(episode, self._steps / self.max_steps)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
-        info = self._session_info(episode)
-        info |= {
-            "status": int(self._status),
-            "query": episode.query,
-            "value": episode.value,
-            "value_share": episode.value_share,
-        }
-        info |= {"tool": self._features.reported, "action_mask": self._possible(episode)}
-        return info
+        told = self._session_info(episode, status=int(self._status))
+        return {**told, "tool": self._features.reported, "action_mask": self._possible(episode)}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool. `next` is always allowed."""
