@@ -187,7 +187,10 @@ class TalkEnv(BaseEnv[str, str]):
         if action.kind == "think":
             return ""
         if action.kind == "wait":
-            return self._wait(episode, action.seconds)
+            if action.seconds > 0:
+                episode.advance(action.seconds)
+            self._news = self._read_news(episode)
+            return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
@@ -227,12 +230,6 @@ class TalkEnv(BaseEnv[str, str]):
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
         return episode.submit(slot, call.arguments)
-
-    def _wait(self, episode: Episode, seconds: float) -> str:
-        if seconds > 0:
-            episode.advance(seconds)
-        self._news = self._read_news(episode)
-        return json.dumps({"news": self._news} if self._news else {"waited_s": seconds})
 
     def _read_news(self, episode: Episode) -> list[str]:
         """Descriptions of the visible events since the last call."""

@@ -422,12 +422,6 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         known = 0 <= action < self._callable
         return f"call {self.candidate(int(action)).name if known else 'an unknown tool'}"
 
-    def action_masks(self) -> NDArray[np.bool_]:
-        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` is always allowed."""
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.action_masks()
-        return self._possible(self._playing())
-
     def _useful(self, episode: Episode) -> NDArray[np.bool_]:
         """The mask of the phase; with writes, checks and undoes of what was told of are useful too. Not to be changed."""
         if not self._writes or self.mask != "useful":

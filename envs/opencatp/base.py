@@ -187,15 +187,20 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Quality of Plan so far: alpha * score - (1 - alpha) * price / max_price, with the score once the plan is finished."""
         return float(self._return)
 
-    def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
-        """Return whether the given use of price, seconds, tokens and calls keeps all limits."""
-        self._exceeded = self.budget.exceeded(*spent)
+    def _used(self) -> tuple[float, float, int, int]:
+        """Price, seconds, tokens and calls so far."""
+        raise NotImplementedError
+
+    def _check_budget(self) -> bool:
+        """Return whether all limits were kept so far."""
+        self._exceeded = self.budget.exceeded(*self._used())
         return self._exceeded is None
 
     # -- figures
 
-    def _figures(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """The `info` of this step. Its keys are always the same, and its objects are new."""
+        spent = self._used()
         info = self._cost_info(spent)
         info["is_success"] = bool(self.succeeded)
         info["plan_valid"] = bool(self._over and self._valid)
@@ -306,22 +311,18 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def figures(self) -> dict[str, Any]:
         """Score, Quality of Plan, validity, seconds without concurrency, sample, size level and the draw of the sample."""
+        plan, seconds = self.plan() if self._valid else None, 0.0
+        if plan is not None:
+            seconds = plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
         return {
             "score": float(self._score),
             "quality_of_plan": float(self._return),
             "plan_valid": bool(self._over and self._valid),
-            "seconds_one_by_one": self._seconds_one_by_one(),
+            "seconds_one_by_one": seconds,
             "sample": self.sample,
             "size_level": self.size_level,
             "draw": self._draw,
         }
-
-    def _seconds_one_by_one(self) -> float:
-        """Seconds that the plan's tools take when run one after another."""
-        plan = self.plan() if self._valid else None
-        if plan is None:
-            return 0.0
-        return plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
 
     def outcome_table(self) -> OutcomeTable | None:
         scores = self.evaluator.scores

@@ -247,7 +247,7 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
-        kept = self._check_budget(self._used())
+        kept = self._check_budget()
         if not kept and self.enforcement != "record":
             episode.stop()
         if episode.over:

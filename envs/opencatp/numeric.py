@@ -62,16 +62,12 @@ class OpenCATPNumeric(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def _shares_left(self, spent: tuple[float, float, int, int]) -> list[float]:
         return [1.0 if limit is None else 1.0 - used / limit for limit, used in zip(self._limits, spent, strict=True)]
 
-    def _used(self) -> tuple[float, float, int, int]:
-        """Price, seconds, tokens and calls so far."""
-        raise NotImplementedError
-
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The present action mask, (actions,) bool."""
         raise NotImplementedError
 
     def _info(self) -> dict[str, Any]:
-        info = self._figures(self._used())
+        info = super()._info()
         info["action_mask"] = self.action_masks()
         info["status"] = int(self._status)
         return info

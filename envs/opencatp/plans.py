@@ -231,7 +231,7 @@ class OpenCATPEnv(OpenCATPNumeric):
             self._tokens[at] = _NUMBER[token]
             at += 1
         added = self._apply(action)
-        kept = self._check_budget(self._used())
+        kept = self._check_budget()
         gained = 0.0
         if action == END:
             self._over = self._valid = True

@@ -182,13 +182,7 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     episode_state = ("_episode", "_features", "_compiled")
     kernels = "sessions"
 
-    def __init__(
-        self,
-        memory: str = "counts",
-        mask: str = "useful",
-        compiled: Compiled = "auto",
-        **settings: Any,
-    ) -> None:
+    def __init__(self, memory: str = "counts", mask: str = "useful", compiled: Compiled = "auto", **settings: Any) -> None:
         for what, name, known in (("memory", memory, MEMORIES), ("mask", mask, MASKS)):
             if name not in known:
                 raise UnknownName(what, str(name), known)
@@ -259,12 +253,6 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         told = self._session_info(episode, status=int(self._status))
         return {**told, "tool": self._features.reported, "action_mask": self._possible(episode)}
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """The present action mask, (actions,) bool. `next` is always allowed."""
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.action_masks()
-        return self._possible(self._playing())
 
     def _possible(self, episode: SessionEpisode) -> NDArray[np.bool_]:
         mask = np.zeros(self._actions, np.bool_)

@@ -11,7 +11,7 @@ from ...experiments.board.run_options import RunOptions
 from ...simulators.bounds import option
 from ...simulators.errors import ConfigError, UnknownName
 from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
-from ..output import Progress, check_store, console, print_list, save_json, save_run
+from ..output import Progress, console, print_list, save_json, save_run
 
 if TYPE_CHECKING:
     from ...experiments.leaderboard import RunConfig
@@ -49,7 +49,9 @@ def leaderboard(
     if rerun is not None and add is None:
         raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
-        check_store(store)
+        from ...experiments.board.store.store import Store
+
+        Store(store).close()  # a wrong URL is reported before any episode is played
     if add is not None:
         from ...experiments.leaderboard import add as add_submission
 

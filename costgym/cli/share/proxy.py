@@ -41,19 +41,15 @@ def run_proxy(
 
     between = Proxy(tuple(command), settings, timeout, tell)
 
-    def ready(address: str) -> None:
-        typer.echo(f"proxy at {address}", err=True)
-
     try:
         if port is not None:
-            serve_http(between, host, port, ready)
+            serve_http(between, host, port, lambda address: typer.echo(f"proxy at {address}", err=True))
         else:
             import asyncio
 
             asyncio.run(serve_stdio(between))
     except BaseExceptionGroup as group:
-        ours = first_of_ours(group)
-        if ours is None:
+        if (ours := first_of_ours(group)) is None:
             raise
         raise ours from None
 
