@@ -18,7 +18,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from ..simulators.draws import stable_integer
 from ..simulators.episode import Episode
-from ..simulators.errors import ConfigError, CostGymError, EpisodeOver, UnknownName
+from ..simulators.errors import ConfigError, CostGymError, EpisodeOver, check_known
 from ..simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
@@ -114,10 +114,9 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and store the arguments that all environments share."""
-        if cost not in RESOURCES:
-            raise UnknownName("cost resource", cost, RESOURCES)
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownName("render mode", render_mode, RENDER_MODES)
+        check_known("cost resource", cost, RESOURCES)
+        if render_mode is not None:
+            check_known("render mode", render_mode, RENDER_MODES)
         self.split, self.cost, self.render_mode = split, cost, render_mode
         self._set_limits(budget)
         self._cost_index = RESOURCES.index(cost)
@@ -132,8 +131,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
         """Raise an error for reset options that this environment does not have."""
         for name in options or ():
-            if name not in self.reset_options:
-                raise UnknownName("option of reset", name, sorted(self.reset_options))
+            check_known("option of reset", name, self.reset_options)
 
     # -- figures -----------------------------------------------------------------------------------------------------------
 

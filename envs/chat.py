@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..simulators.errors import UnknownName
+from ..simulators.errors import check_known
 from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.retrieval import Retriever
@@ -348,8 +348,7 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         max_steps: int = 400,
         **settings: Any,
     ) -> None:
-        if documents not in DOCUMENTS:
-            raise UnknownName("form of the documents", documents, DOCUMENTS)
+        check_known("form of the documents", documents, DOCUMENTS)
         super().__init__(max_steps=max_steps, **settings)
         self.level, self.documents = level, documents
         self._listen(max_observation)

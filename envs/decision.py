@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from ..simulators.decision.toolsets import what_it_does
-from ..simulators.errors import ConfigError
+from ..simulators.errors import ConfigError, check_positive
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
 from ..simulators.quality import quality_of_plan
@@ -196,9 +196,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         max_steps: int = 8,
         **settings: Any,
     ) -> None:
-        for name, number in (("features", features), ("answer_tokens", answer_tokens)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        check_positive("features", features)
+        check_positive("answer_tokens", answer_tokens)
         given: Any = scenario
         if isinstance(given, list | tuple) or (isinstance(given, dict) and "any_of" in given):
             raise ConfigError("scenario", "expected one scenario whose decisions make this world; Marketplace-v0 takes several")

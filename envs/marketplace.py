@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..simulators.draws import log
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, check_known, check_positive
 from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
@@ -194,10 +194,9 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     ) -> None:
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        if max_tools is not None and (isinstance(max_tools, bool) or not isinstance(max_tools, int) or max_tools < 1):
-            raise ConfigError("max_tools", f"expected a positive whole number or None, got {max_tools!r}")
-        if mask not in (None, *MASKS):
-            raise UnknownName("mask", str(mask), MASKS)
+        check_positive("max_tools", max_tools, or_none=True)
+        if mask is not None:
+            check_known("mask", mask, MASKS)
         if enforcement is None and not concurrent:
             enforcement = "refuse"
         super().__init__(enforcement=enforcement, **settings)

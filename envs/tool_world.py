@@ -4,12 +4,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, get_args
 
 import numpy as np
 
 from ..simulators.draws import stable_integer
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, UnknownName, check_known, check_positive
 from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
@@ -131,12 +131,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
             self.scenarios, self._edges = worlds, range(1, len(worlds) + 1)
-        if grading not in GRADINGS:
-            raise UnknownName("grading", grading, GRADINGS)
-        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-            raise ConfigError("max_steps", f"expected a positive whole number, got {max_steps!r}")
-        if enforcement not in (None, "refuse", "terminate", "record"):
-            raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
+        check_known("grading", grading, GRADINGS)
+        check_positive("max_steps", max_steps)
+        if enforcement is not None:
+            check_known("enforcement", enforcement, get_args(Enforcement))
         self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
         self.grading, self.max_steps = grading, max_steps
         self._enter_world(0)

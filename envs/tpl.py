@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..simulators.errors import ConfigError, InvalidPlan, UnknownName
+from ..simulators.errors import ConfigError, InvalidPlan, check_known
 from ..simulators.opencatp.tasks import OpenCATPTask
 from ..simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, EOD, EOP, SIGNATURES, SOD, SOP, TEXT, TOOL_TOKEN, TOOLS
 from ..simulators.plan import TASK_INPUT, Plan
@@ -114,8 +114,7 @@ class TplState:
     __slots__ = ("_consumed", "_current", "_deps", "_kind", "_last", "_max", "_used", "done", "legal", "tokens")
 
     def __init__(self, kind: str = "image", max_tokens: int = MAX_TOKENS) -> None:
-        if kind not in KINDS:
-            raise UnknownName("kind of task", kind, KINDS)
+        check_known("kind of task", kind, KINDS)
         if max_tokens < MIN_TOKENS:
             raise ConfigError(
                 "max_tokens", f"expected at least {MIN_TOKENS}, so that a plan of every kind fits, got {max_tokens}"

@@ -6,7 +6,7 @@ of a language model raises none of these: it becomes an observation.
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -103,6 +103,19 @@ class MissingExtra(CostGymError):
     def __init__(self, module: str, extra: str) -> None:
         self.module, self.extra = module, extra
         super().__init__(f'{module} is not installed; run: pip install "costgym[{extra}]"')
+
+
+def check_known(kind: str, name: Any, known: Collection[str]) -> None:
+    """Raise UnknownName unless a name is a known one."""
+    if name not in known:
+        raise UnknownName(kind, str(name), known)
+
+
+def check_positive(place: str, value: object, or_none: bool = False) -> None:
+    """Raise ConfigError unless a setting is a positive whole number, or, where it may be, None."""
+    allowed = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not allowed and not (or_none and value is None):
+        raise ConfigError(place, f"expected a positive whole number{' or None' if or_none else ''}, got {value!r}")
 
 
 def require(module: str, extra: str) -> ModuleType:

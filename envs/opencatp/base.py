@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 
 from ...simulators.draws import stable_integer
-from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.errors import ConfigError, DataError, check_known
 from ...simulators.ledger import Budget
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -120,8 +120,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
-        if samples not in SAMPLES:
-            raise UnknownName("way to choose samples", samples, SAMPLES)
+        check_known("way to choose samples", samples, SAMPLES)
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
         self.outcomes = None if outcomes is None else str(outcomes)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.draws import log
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known, check_positive
 from ...simulators.ledger import Enforcement
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
@@ -193,15 +193,13 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
         **settings: Any,
     ) -> None:
         super().__init__(tasks, split, alpha, profile, **settings)
-        for name, number in (("slots", slots), ("max_steps", max_steps)):
-            if number is None and name == "slots":
-                continue
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        if slots is not None:
+            check_positive("slots", slots)
+        check_positive("max_steps", max_steps)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        if enforcement not in (None, *get_args(Enforcement)):
-            raise UnknownName("enforcement", str(enforcement), get_args(Enforcement))
+        if enforcement is not None:
+            check_known("enforcement", enforcement, get_args(Enforcement))
         self.enforcement: Enforcement = enforcement or ("terminate" if concurrent else "refuse")
         self._refuses = self.enforcement == "refuse" and bool(self.budget.as_dict())
         self.slots, self.gpu_capacity_mb, self.cold_starts = slots, gpu_capacity_mb, bool(cold_starts)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.draws import log
-from ...simulators.errors import InvalidPlan, UnknownName
+from ...simulators.errors import InvalidPlan, check_known
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
 from ...simulators.plan import TASK_INPUT, Plan, PlanStep, longest_path
@@ -187,8 +187,7 @@ class OpenCATPEnv(OpenCATPNumeric):
         **settings: Any,
     ) -> None:
         super().__init__(tasks, split, alpha, profile, **settings)
-        if reward not in REWARDS:
-            raise UnknownName("reward", reward, REWARDS)
+        check_known("reward", reward, REWARDS)
         self.reward, self.max_tokens = reward, max_tokens
         self._states = {kind: TplState(kind, max_tokens) for kind in {kind_of(task): None for task in self.tasks}}
         spaces = self._boxes("progress", tokens=max_tokens)

@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from math import inf
-from typing import Any, Generic
+from typing import Any, Generic, get_args
 
 import gymnasium as gym
 
 from ...simulators.bounds import refuse
 from ...simulators.calls import Call
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known, check_positive
 from ...simulators.ledger import Budget, Enforcement
 from ...simulators.oracle.optimum import Optimum
 from ...simulators.sessions.episode import SessionEpisode, session_world
@@ -129,14 +129,10 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=own) if failures is None else failures
         self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
-        for what, name, known in (
-            ("split", split, SPLITS), ("reward", reward, REWARDS),
-            ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
-        ):  # fmt: skip
-            if name not in known:
-                raise UnknownName(what, str(name), known)
-        if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-            raise ConfigError("max_steps", f"expected a positive whole number or None, got {max_steps!r}")
+        check_known("split", split, SPLITS)
+        check_known("reward", reward, REWARDS)
+        check_known("enforcement", enforcement or "refuse", get_args(Enforcement))
+        check_positive("max_steps", max_steps, or_none=True)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         self.concurrent = concurrent  # calls run side by side

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...simulators.calls import Call
-from ...simulators.errors import UnknownName
+from ...simulators.errors import check_known
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import Status
@@ -183,9 +183,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     kernels = "sessions"
 
     def __init__(self, memory: str = "counts", mask: str = "useful", compiled: Compiled = "auto", **settings: Any) -> None:
-        for what, name, known in (("memory", memory, MEMORIES), ("mask", mask, MASKS)):
-            if name not in known:
-                raise UnknownName(what, str(name), known)
+        check_known("memory", memory, MEMORIES)
+        check_known("mask", mask, MASKS)
         super().__init__(**settings)
         self.memory, self.mask, concurrent = memory, mask, self.concurrent
         self.column_names = column_names(self.rules, memory, concurrent)

@@ -9,7 +9,7 @@ import typer
 
 from ...experiments.board.run_options import RunOptions
 from ...simulators.bounds import option
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known
 from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from ..output import Progress, console, print_list, save_json, save_run
 
@@ -41,8 +41,7 @@ def leaderboard(
     """
     from ...experiments.board.suites import SUITES
 
-    if format not in FORMATS:
-        raise UnknownName("format", format, FORMATS)
+    check_known("format", format, FORMATS)
     if asked.suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
         return
