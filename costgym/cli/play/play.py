@@ -175,16 +175,12 @@ class Human(Agent):
             _say(f"  {name} ({schema.get('type', 'any')}{needed}): {schema.get('description', '')}")
 
     def _say_rest(self) -> None:
-        limits = self._seat.budget
         rest = [
             f"{number(self._info[f'budget_remaining_{name}'])} of {number(limit)} {self._currency if name == 'price' else name}"
-            for name, limit in limits.items()
+            for name, limit in self._seat.budget.items()
         ]
-        _say(
-            f"Left: {', '.join(rest)}."
-            if rest
-            else f"Spent: {number(self._info['cost_sum'])} {self._currency}; there is no limit."
-        )
+        spent = f"Spent: {number(self._info['cost_sum'])} {self._currency}; there is no limit."
+        _say(f"Left: {', '.join(rest)}." if rest else spent)
 
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:

@@ -92,20 +92,11 @@ def verdict(
 def _print(found: dict[str, Any]) -> None:
     most = max(len(row["reliability"]) for row in found["surface"])
     shown = [k for k in (1, 2, 4, 8, 16, 32) if k <= most]
-    columns = (
-        "scenario",
-        "faults",
-        "budget",
-        "runs",
-        "fault rate",
-        "price a run",
-        "price a success",
-        *(f"R({k})" for k in shown),
-    )
+    columns = ("scenario", "faults", "budget", "runs", "fault rate", "price a run", "price a success")
     rows = []
     for row in found["surface"]:
         values = {each["k"]: each for each in row["reliability"]}
-        cells = (
+        rows.append((
             row["scenario"],
             f"{row['faults']:g}",
             row["budget"],
@@ -117,12 +108,9 @@ def _print(found: dict[str, Any]) -> None:
                 "-" if k not in values else "{:.0%} [{:.0%}, {:.0%}]".format(values[k]["value"], *values[k]["ci95"])
                 for k in shown
             ),
-        )
-        rows.append(cells)
-    print_table(columns, rows, ("scenario", "budget"))
-    for words, key in (
-        ("without a verdict (`costgym proxy verdict`)", "without_verdict"),
-        ("cut off before their end", "unfinished"),
-    ):
+        ))  # fmt: skip
+    print_table((*columns, *(f"R({k})" for k in shown)), rows, ("scenario", "budget"))
+    about = {"without_verdict": "without a verdict (`costgym proxy verdict`)", "unfinished": "cut off before their end"}
+    for key, words in about.items():
         if names := found[key]:
             typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")
