@@ -19,7 +19,7 @@ from ..simulators.quality import quality_of_plan
 from ..simulators.retrieval.embedding import TextEmbedding
 from ..simulators.scenario import Scenario, parse_scenario
 from ..simulators.status import Status
-from ..simulators.tools import Tool
+from ..simulators.tools import Same, Tool
 from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
 from .base import checked_action
@@ -260,7 +260,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             max_price=self.world.max_price,
             query=self.query,
             none_action=self.none_action,
-            examples=past_decisions(self.world, examples),
+            examples=past_decisions(Same(self.world), examples) if examples else (),
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -34,17 +33,11 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
-    check_arguments(env_id, kwargs, GYM_ARGUMENTS)
+    if env_id in _known():  # not someone else's environment
+        known = [*parameters_of(env_id), *GYM_ARGUMENTS]
+        for name in kwargs:
+            check_known(f"argument of {env_id}", name, known)
     return gym.make(env_id, **kwargs)
-
-
-def check_arguments(env_id: str, given: Iterable[str], others: Sequence[str]) -> None:
-    """Check an environment's arguments; raises UnknownName where neither it nor the function that makes it has one."""
-    if env_id not in _known():
-        return  # someone else's environment
-    known = [*parameters_of(env_id), *others]
-    for name in given:
-        check_known(f"argument of {env_id}", name, known)
 
 
 def make_vec(

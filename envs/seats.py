@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..simulators.opencatp.scoring.evaluation import Evaluator
     from ..simulators.opencatp.tasks import OpenCATPTask
     from ..simulators.pricing import TokenPricing
-    from ..simulators.world import World
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
 _VERDICTS = _LABELS_THAT_LOOK_OK - {Status.OK.label}
@@ -145,13 +144,9 @@ def _cards(catalog: Same) -> dict[str, ToolCard]:
     return {}
 
 
-def past_decisions(world: "World", count: int) -> tuple[Example, ...]:
-    """So many labelled decisions of the first split, the same objects in every episode."""
-    return _past_decisions(Same(world), count) if count else ()
-
-
 @lru_cache(maxsize=4)
-def _past_decisions(world: Same, count: int) -> tuple[Example, ...]:
+def past_decisions(world: Same, count: int) -> tuple[Example, ...]:
+    """So many labelled decisions of a world's first split, the same objects in every episode."""
     return tuple(labelled(world.value, world.value.tasks.splits[0], count))
 
 

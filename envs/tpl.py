@@ -29,14 +29,9 @@ _DEPENDENCY_OF_TOKEN = {token: name for name, token in DEPENDENCY_TOKEN.items()}
 
 # The choices, numbered without gaps. SOD is none: it always follows a tool.
 END, END_DEPENDENCIES, FIRST_TOOL, INPUT, FIRST_DEPENDENCY = 0, 1, 2, 2 + len(TOOLS), 3 + len(TOOLS)
-ACTION_NAMES: tuple[str, ...] = ("EOP", "EOD", *TOOLS, f"after {TASK_INPUT}", *(f"after {tool}" for tool in TOOLS))
-ACTION_TOKENS: tuple[int, ...] = (
-    EOP,
-    EOD,
-    *(TOOL_TOKEN[tool] for tool in TOOLS),
-    DEPENDENCY_TOKEN[TASK_INPUT],
-    *(DEPENDENCY_TOKEN[tool] for tool in TOOLS),
-)
+_SOURCES = (TASK_INPUT, *TOOLS)
+ACTION_NAMES = ("EOP", "EOD", *TOOLS, *(f"after {source}" for source in _SOURCES))
+ACTION_TOKENS = (EOP, EOD, *(TOOL_TOKEN[tool] for tool in TOOLS), *(DEPENDENCY_TOKEN[source] for source in _SOURCES))
 N_ACTIONS = len(ACTION_TOKENS)
 
 KINDS = ("image", "text", "image+text", "text+text", "image+text+text")

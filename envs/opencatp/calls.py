@@ -180,10 +180,6 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
 
     def __init__(
         self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        profile: Any = "v100",
         concurrent: bool = False,
         slots: int | None = None,
         gpu_capacity_mb: float | None = None,
@@ -192,7 +188,7 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
         enforcement: Enforcement | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(tasks, split, alpha, profile, **settings)
+        super().__init__(**settings)
         if slots is not None:
             check_positive("slots", slots)
         check_positive("max_steps", max_steps)

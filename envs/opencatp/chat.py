@@ -77,8 +77,8 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     may_give_nothing = False
 
-    def __init__(self, tasks: str = "sequential", split: str = "train", **settings: Any) -> None:
-        super().__init__(tasks, split, **settings)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
 

@@ -30,8 +30,8 @@ class OpenCATPNumeric(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     _status = Status.OK  # of the last action
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self._costs_at = [self._tool_costs(level) for level in range(LEVELS)]
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> OpenCATPTask:

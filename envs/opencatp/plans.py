@@ -176,17 +176,8 @@ class OpenCATPEnv(OpenCATPNumeric):
         "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES, "progress": PROGRESS_FEATURES
     }  # fmt: skip
 
-    def __init__(
-        self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        reward: str = "incremental",
-        profile: Any = "v100",
-        max_tokens: int = MAX_TOKENS,
-        **settings: Any,
-    ) -> None:
-        super().__init__(tasks, split, alpha, profile, **settings)
+    def __init__(self, reward: str = "incremental", max_tokens: int = MAX_TOKENS, **settings: Any) -> None:
+        super().__init__(**settings)
         check_known("reward", reward, REWARDS)
         self.reward, self.max_tokens = reward, max_tokens
         self._states = {kind: TplState(kind, max_tokens) for kind in {kind_of(task): None for task in self.tasks}}
@@ -205,7 +196,7 @@ class OpenCATPEnv(OpenCATPNumeric):
         self._state.reset()
         self._tokens = np.zeros(self.max_tokens, np.int32)
         self._tokens[0] = _NUMBER[SOP]
-        self._price, self._seconds, self._calls = 0.0, 0.0, 0
+        self._price, self._seconds = 0.0, 0.0
         self._written: dict[str, tuple[str, ...]] = {}  # the tools so far, each with its dependencies
         self._durations = {tool: self.profile.seconds(tool, self.size_level) for tool in TOOLS}
         self._forbidden = 0
@@ -274,7 +265,6 @@ class OpenCATPEnv(OpenCATPNumeric):
             tools[number, 4] = tools[number, 6] = 1.0
             price = self.profile.price(TOOLS[number], self.size_level)
             self._price += price
-            self._calls += 1
         else:
             price = 0.0
             number = action - INPUT - 1
@@ -308,7 +298,7 @@ class OpenCATPEnv(OpenCATPNumeric):
         return self._state
 
     def _used(self) -> tuple[float, float, int, int]:
-        return self._price, self._seconds, len(self._state.tokens) - 1, self._calls
+        return self._price, self._seconds, len(self._state.tokens) - 1, len(self._written)
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
@@ -340,7 +330,7 @@ class OpenCATPEnv(OpenCATPNumeric):
                 self._price / self.max_price,
                 log(1.0 + self._seconds),
                 used[2] / self.max_tokens,
-                self._calls / len(TOOLS),
+                used[3] / len(TOOLS),
                 self._current >= 0,
                 self._input_named,
                 *self._shares_left(used),

@@ -97,8 +97,8 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._take_tables()
         count = self.num_envs
         self._undrawn = map_arrays(device.put, native._undrawn)
-        self._nowhere, self._everywhere = self._tensor(np.zeros(count, np.bool_)), self._tensor(np.ones(count, np.bool_))
-        self._ended, self._begun = self._nowhere.clone(), np.zeros(count, np.bool_)
+        self._everywhere = self._tensor(np.ones(count, np.bool_))
+        self._ended, self._begun = ~self._everywhere, np.zeros(count, np.bool_)
         self._out: Any = None
         self._views: Any = None
         self._mask: Any = None

@@ -66,6 +66,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     """
 
     scalar: Any
+    scalar_class: Any = MarketplaceEnv
     kernels: Any = kernels  # the module with the compiled steps
     _several = False
 
@@ -85,7 +86,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self.all_tables = all_tables
         self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
         self.time_limit = checked_time_limit(max_episode_steps)
-        self.scalar = scalar = self._make_scalar(settings)
+        self.scalar = scalar = self.scalar_class(**settings)
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
@@ -166,9 +167,6 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     @property
     def step_limit(self) -> int:
         return min(self.time_limit, int(self.scalar.max_steps))
-
-    def _make_scalar(self, settings: dict[str, Any]) -> Any:
-        return MarketplaceEnv(**settings)
 
     def _empty_view(self) -> kernels.View:
         scalar, width = self.scalar, self.scalar.max_tools

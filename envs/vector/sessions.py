@@ -23,10 +23,8 @@ class SessionVectorEnv(MarketplaceVectorEnv):
     """
 
     batch: SessionBatch
+    scalar_class = MarketplaceSessionEnv
     kernels = kernels
-
-    def _make_scalar(self, settings: dict[str, Any]) -> Any:
-        return MarketplaceSessionEnv(**settings)
 
     def _make_world(self, scalar: Any) -> None:
         if self.all_tables:
