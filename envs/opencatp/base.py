@@ -147,11 +147,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         chosen = options or {}
         draw = self.np_random.integers(1 << 31, size=2)
         self._seed, self._draw, self._sample_named = seed, int(draw[1]), chosen.get("sample") is not None
-        task = (
-            self.tasks[int(draw[0]) % len(self.tasks)]
-            if chosen.get("task") is None
-            else find_task(_int("task", chosen["task"]))
-        )
+        task = self.tasks[int(draw[0]) % len(self.tasks)]
+        if chosen.get("task") is not None:
+            task = find_task(_int("task", chosen["task"]))
         if chosen.get("sample") is None:
             self.sample = self.samples[int(draw[1]) % len(self.samples)]
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 
 from ...simulators.draws import log
 from ...simulators.opencatp.tasks import OpenCATPTask
@@ -74,7 +74,7 @@ class OpenCATPNumeric(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def _boxes(
         self, whole: str, tokens: float = 0.0, loading_s: float = 0.0, most: Sequence[float] | None = None
-    ) -> dict[str, Box]:
+    ) -> dict[str, Space[Any]]:
         """The boxes of `_features` and of the array `whole`: price, seconds, entries from 0 to 1, and the shares left.
 
         Their ends are true: they follow from the profile and the limits, since a tool runs once. `loading_s` is the most that

@@ -23,7 +23,7 @@ class SessionVectorEnv(MarketplaceVectorEnv):
     """
 
     batch: SessionBatch
-    scalar_class = MarketplaceSessionEnv
+    scalar_class: Any = MarketplaceSessionEnv
     kernels = kernels
 
     def _make_world(self, scalar: Any) -> None:

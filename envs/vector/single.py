@@ -29,7 +29,7 @@ _ENDS = (("success", "?", 1), ("terminated", "?", 1), ("truncated", "?", 1))
 class _Lane(MarketplaceVectorEnv):
     """The native batch of one environment, `env`, which `CompiledEpisode` plays one episode at a time."""
 
-    scalar_class = staticmethod(lambda env: env)  # the one that is there
+    scalar_class: Any = staticmethod(lambda env: env)  # the one that is there
     layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
     """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
     second = "needs"  # the part of the observation between `tools` and `resources`

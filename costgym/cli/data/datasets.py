@@ -81,8 +81,12 @@ def build(
     rows = []
     with place.open() as engine:
         for name in dataset:
-            with Progress(name, quiet) as bar:
-                make_dataset(name, root, episodes, seed, engine, lambda _, done, total, bar=bar: bar.update(done, total))
+            with Progress(name, quiet) as progress:
+
+                def told(_: str, done: int, total: int, bar: Progress = progress) -> None:
+                    bar.update(done, total)
+
+                make_dataset(name, root, episodes, seed, engine, told)
             figures = summarise(name, root).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if not quiet:
