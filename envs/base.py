@@ -90,7 +90,23 @@ class LimitedSpec:
 
 
 class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the environments."""
+    """Base of the environments.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
+    | `cost_price` | float | Money charged in this step. |
+    | `cost_seconds` | float | Simulated seconds that passed in this step. |
+    | `cost_tokens` | int | Tokens charged in this step, input and output. |
+    | `cost_calls` | int | Executed tool calls that ended in this step. |
+    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
+    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
+    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
+    | `budget_remaining_tokens` | float | Tokens left, likewise. |
+    | `budget_remaining_calls` | float | Executed calls left, likewise. |
+    """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
     numbers: Sequence[int]  # numbers of the split's tasks, in the order in which runs play them

@@ -113,13 +113,7 @@ def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:
 def cards_of(catalog: Catalog, tools: Sequence[Tool]) -> list[ToolCard]:
     """Cards of some tools, each made once per catalog."""
     cards = _cards(Same(catalog))
-    found = []
-    for tool in tools:
-        card = cards.get(tool.name)
-        if card is None:
-            card = cards[tool.name] = ToolCard.of(tool)
-        found.append(card)
-    return found
+    return [cards.get(tool.name) or cards.setdefault(tool.name, ToolCard.of(tool)) for tool in tools]
 
 
 @lru_cache(maxsize=65_536)

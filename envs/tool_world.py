@@ -78,16 +78,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
     | `cost_price` | float | Money charged in this step, in the scenario's currency. |
-    | `cost_seconds` | float | Simulated seconds that passed in this step. |
-    | `cost_tokens` | int | Tokens charged in this step, input and output. |
-    | `cost_calls` | int | Executed tool calls that ended in this step. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
-    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
-    | `budget_remaining_calls` | float | Executed calls left, likewise. |
     | `at_s` | float | Simulated seconds since the episode began. |
     | `is_success` | bool | The episode has ended, its grade is a pass, and no limit was passed. |
 

@@ -71,15 +71,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
     | `cost_price` | float | Price that this step added, USD. |
     | `cost_seconds` | float | Simulated seconds that this step added to the plan's run. |
     | `cost_tokens` | int | Tokens that this step wrote; 0 where tools are called. |
     | `cost_calls` | int | Tools that this step added. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
     | `budget_remaining_price` | float | USD left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
     | `budget_remaining_calls` | float | Tools left, likewise. |
     | `is_success` | bool | The plan is valid, its score reaches `success_score`, and no limit was passed. |
     | `plan_valid` | bool | The episode has ended with a plan that makes every output the task wants. |

@@ -71,16 +71,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
-    | `cost_price` | float | Money charged in this step. |
-    | `cost_seconds` | float | Simulated seconds that passed in this step. |
     | `cost_tokens` | int | Tokens charged in this step: none. |
-    | `cost_calls` | int | Executed tool calls that ended in this step. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
-    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
-    | `budget_remaining_calls` | float | Executed calls left, likewise. |
     | `at_s` | float | Simulated seconds since the session began. |
     | `is_success` | bool | The session has ended with at least `success_share` of its value. |
     | `status` | int | How the last call ended, or why the action was refused, as in `Status`; 0 is a success. |
