@@ -60,12 +60,17 @@ def encode_action(
     return json.dumps(action)
 
 
-def spoken(text: str) -> str:
-    """Shorten a tool call for display to its name and arguments, without token counts; return any other text unchanged."""
+def json_or_text(text: str) -> Any:
+    """What a text holds as JSON, or the text where it is none."""
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def spoken(text: str) -> str:
+    """Shorten a tool call for display to its name and arguments, without token counts; return any other text unchanged."""
+    document = json_or_text(text)
     if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
         return text
     arguments = document.get("arguments")
@@ -153,12 +158,8 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     """The arguments as a dict, from an object or a JSON string of one, which models send as often; None for anything else."""
     if value is None or value == "":
         return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
+    document = json_or_text(value) if isinstance(value, str) else value
+    return document if isinstance(document, dict) else None
 
 
 def read_usage(value: Any) -> Usage | None:

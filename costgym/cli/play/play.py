@@ -12,7 +12,7 @@ import typer
 
 from ...agents.base import TEXT, Agent
 from ...agents.seat import TextSeat
-from ...envs.actions import FINISH, SEARCH, WAIT, encode_action
+from ...envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
 from ...envs.rendering.chart import number
 from ...experiments.play.options import Seed
 from ...simulators.bounds import option
@@ -185,12 +185,7 @@ class Human(Agent):
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     """A value as its schema wants it: a text stays one, anything else is read as JSON where it can be."""
-    if schema.get("type", "string") == "string":
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return text if schema.get("type", "string") == "string" else json_or_text(text)
 
 
 def _say(*lines: str, raw: str = "") -> None:
