@@ -60,12 +60,17 @@ def encode_action(
     return json.dumps(action)
 
 
-def spoken(text: str) -> str:
-    """Shorten a tool call for display to its name and arguments, without token counts; return any other text unchanged."""
+def json_or_text(text: str) -> Any:
+    """What a text holds as JSON, or the text where it is none."""
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def spoken(text: str) -> str:
+    """Shorten a tool call for display to its name and arguments, without token counts; return any other text unchanged."""
+    document = json_or_text(text)
     if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
         return text
     arguments = document.get("arguments")
@@ -102,7 +107,8 @@ def read_action(text: Any) -> Action:
             return Action("finish", answer=text_answer, gave_up=arguments.get("give_up") is True, usage=usage)
         if name == THINK:
             return Action("think", usage=usage)
-        return Action("wait", seconds=_seconds(arguments.get("seconds", 0.0)), usage=usage)
+        seconds = _seconds(arguments.get("seconds"))
+        return Action("wait", seconds=0.0 if seconds is None else seconds, usage=usage)
     return Action("call", (_read_call(document),), usage=usage)
 
 
@@ -152,12 +158,8 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     """The arguments as a dict, from an object or a JSON string of one, which models send as often; None for anything else."""
     if value is None or value == "":
         return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
+    document = json_or_text(value) if isinstance(value, str) else value
+    return document if isinstance(document, dict) else None
 
 
 def read_usage(value: Any) -> Usage | None:
@@ -168,13 +170,8 @@ def read_usage(value: Any) -> Usage | None:
     for number in (read, written, cached):
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
-    seconds = value.get("seconds")
-    if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS):
-        seconds = None
-    return Usage(read, written, min(cached, read), None if seconds is None else float(seconds))
+    return Usage(read, written, min(cached, read), _seconds(value.get("seconds")))
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
-        return 0.0
-    return float(value)
+def _seconds(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value <= MAX_SECONDS else None

@@ -18,7 +18,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from ..simulators.draws import stable_integer
 from ..simulators.episode import Episode
-from ..simulators.errors import ConfigError, CostGymError, EpisodeOver, UnknownName
+from ..simulators.errors import ConfigError, CostGymError, EpisodeOver, check_known
 from ..simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
@@ -90,7 +90,23 @@ class LimitedSpec:
 
 
 class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the environments."""
+    """Base of the environments.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
+    | `cost_price` | float | Money charged in this step. |
+    | `cost_seconds` | float | Simulated seconds that passed in this step. |
+    | `cost_tokens` | int | Tokens charged in this step, input and output. |
+    | `cost_calls` | int | Executed tool calls that ended in this step. |
+    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
+    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
+    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
+    | `budget_remaining_tokens` | float | Tokens left, likewise. |
+    | `budget_remaining_calls` | float | Executed calls left, likewise. |
+    """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
     numbers: Sequence[int]  # numbers of the split's tasks, in the order in which runs play them
@@ -114,10 +130,9 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and store the arguments that all environments share."""
-        if cost not in RESOURCES:
-            raise UnknownName("cost resource", cost, RESOURCES)
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownName("render mode", render_mode, RENDER_MODES)
+        check_known("cost resource", cost, RESOURCES)
+        if render_mode is not None:
+            check_known("render mode", render_mode, RENDER_MODES)
         self.split, self.cost, self.render_mode = split, cost, render_mode
         self._set_limits(budget)
         self._cost_index = RESOURCES.index(cost)
@@ -132,8 +147,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
         """Raise an error for reset options that this environment does not have."""
         for name in options or ():
-            if name not in self.reset_options:
-                raise UnknownName("option of reset", name, sorted(self.reset_options))
+            check_known("option of reset", name, self.reset_options)
 
     # -- figures -----------------------------------------------------------------------------------------------------------
 

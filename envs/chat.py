@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..simulators.errors import UnknownName
+from ..simulators.errors import check_known
 from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.retrieval import Retriever
@@ -191,7 +191,10 @@ class TalkEnv(BaseEnv[str, str]):
         if action.kind == "think":
             return ""
         if action.kind == "wait":
-            return self._wait(episode, action.seconds)
+            if action.seconds > 0:
+                episode.advance(action.seconds)
+            self._news = self._read_news(episode)
+            return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
@@ -231,12 +234,6 @@ class TalkEnv(BaseEnv[str, str]):
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
         return episode.submit(slot, call.arguments)
-
-    def _wait(self, episode: Episode, seconds: float) -> str:
-        if seconds > 0:
-            episode.advance(seconds)
-        self._news = self._read_news(episode)
-        return json.dumps({"news": self._news} if self._news else {"waited_s": seconds})
 
     def _read_news(self, episode: Episode) -> list[str]:
         """Descriptions of the visible events since the last call."""
@@ -355,8 +352,7 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         max_steps: int = 400,
         **settings: Any,
     ) -> None:
-        if documents not in DOCUMENTS:
-            raise UnknownName("form of the documents", documents, DOCUMENTS)
+        check_known("form of the documents", documents, DOCUMENTS)
         super().__init__(max_steps=max_steps, **settings)
         self.level, self.documents = level, documents
         self._listen(max_observation)

@@ -5,6 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..simulators.batch.stamps import perhaps_stored
 from ..simulators.errors import ConfigError, MissingExtra
 from .base import ActType, BaseEnv, ObsType
@@ -70,6 +73,16 @@ class CompiledChoice(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
                 with suppress(MissingExtra):  # what an earlier installation left
                     self._compiled = self._single().stored_episode(self)
             self._auto = self._compiled is not None
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` or `next` always is."""
+        if self._compiled is not None and self._compiled.goes_on:
+            return self._compiled.action_masks()
+        return self._possible(self._playing())
+
+    def _possible(self, episode: Any) -> NDArray[np.bool_]:
+        """The mask of an episode in the event-driven world."""
+        raise NotImplementedError
 
     def open_episode(self, number: int, seed: int) -> tuple[ObsType, dict[str, Any]]:
         """Begin an episode of a task in the event-driven world."""

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from ..simulators.decision.toolsets import what_it_does
-from ..simulators.errors import ConfigError
+from ..simulators.errors import ConfigError, check_positive
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
 from ..simulators.quality import quality_of_plan
 from ..simulators.retrieval.embedding import TextEmbedding
-from ..simulators.scenario import Scenario, load_scenario, parse_scenario
+from ..simulators.scenario import Scenario, parse_scenario
 from ..simulators.status import Status
-from ..simulators.tools import Tool
+from ..simulators.tools import Same, Tool
 from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
 from .base import checked_action
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
-from .tool_world import ToolEnv
+from .tool_world import ToolEnv, named_scenario
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """Numbers of actions: `FIRST_CALL + i` calls candidate i, and the last action says that none fits."""
@@ -196,16 +196,12 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         max_steps: int = 8,
         **settings: Any,
     ) -> None:
-        for name, number in (("features", features), ("answer_tokens", answer_tokens)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        check_positive("features", features)
+        check_positive("answer_tokens", answer_tokens)
         given: Any = scenario
         if isinstance(given, list | tuple) or (isinstance(given, dict) and "any_of" in given):
             raise ConfigError("scenario", "expected one scenario whose decisions make this world; Marketplace-v0 takes several")
-        if isinstance(scenario, dict):
-            scenario = parse_scenario({"name": "inline", **scenario})
-        elif not isinstance(scenario, Scenario):
-            scenario = load_scenario(scenario)
+        scenario = named_scenario(scenario, None)
         recorded = scenario.source.kind == "tooldeer"
         if samples is not None and (data is not None or recorded):
             raise ConfigError("samples", "they come from the folder; pass either data or samples")
@@ -229,9 +225,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         spaces: dict[str, gym.Space[Any]] = {
             "query": gym.spaces.Box(-1.0, 1.0, shapes["query"], np.float32),
             "candidates": gym.spaces.Box(low, high, dtype=np.float32),
+            "stage": gym.spaces.Box(0.0, 1.0, (2,), np.float32),
+            "action_mask": gym.spaces.Box(0.0, 1.0, (self.k + 3,), np.float32),
         }
-        spaces["stage"] = gym.spaces.Box(0.0, 1.0, (2,), np.float32)
-        spaces["action_mask"] = gym.spaces.Box(0.0, 1.0, (self.k + 3,), np.float32)
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.k + 3)
         self._read = _shared_reading(self.scenario.model_dump_json(), data, wanted, features, self.k)
@@ -264,7 +260,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             max_price=self.world.max_price,
             query=self.query,
             none_action=self.none_action,
-            examples=past_decisions(self.world, examples),
+            examples=past_decisions(Same(self.world), examples) if examples else (),
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -445,11 +441,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return found
 
     def _full_info(self) -> dict[str, Any]:
-        info = self._info()
-        info["status"] = int(self._status)
-        info["searched"] = self.searched
-        info["action_mask"] = self.action_masks()
-        return info
+        told = {"status": int(self._status), "searched": self.searched, "action_mask": self.action_masks()}
+        return {**self._info(), **told}
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         if action in (ANSWER, SEARCH, self.none_action):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..simulators.draws import log
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, check_known, check_positive
 from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
@@ -194,10 +194,9 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     ) -> None:
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        if max_tools is not None and (isinstance(max_tools, bool) or not isinstance(max_tools, int) or max_tools < 1):
-            raise ConfigError("max_tools", f"expected a positive whole number or None, got {max_tools!r}")
-        if mask not in (None, *MASKS):
-            raise UnknownName("mask", str(mask), MASKS)
+        check_positive("max_tools", max_tools, or_none=True)
+        if mask is not None:
+            check_known("mask", mask, MASKS)
         if enforcement is None and not concurrent:
             enforcement = "refuse"
         super().__init__(enforcement=enforcement, **settings)
@@ -422,12 +421,6 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         self._playing()
         known = 0 <= action < self._callable
         return f"call {self.candidate(int(action)).name if known else 'an unknown tool'}"
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` is always allowed."""
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.action_masks()
-        return self._possible(self._playing())
 
     def _useful(self, episode: Episode) -> NDArray[np.bool_]:
         """The mask of the phase; with writes, checks and undoes of what was told of are useful too. Not to be changed."""

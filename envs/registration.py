@@ -2,12 +2,11 @@
 
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
 
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, UnknownName, check_known
 from .base import BaseEnv, with_step_limit
 
 NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
@@ -34,18 +33,11 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
-    check_arguments(env_id, kwargs, GYM_ARGUMENTS)
+    if env_id in _known():  # not someone else's environment
+        known = [*parameters_of(env_id), *GYM_ARGUMENTS]
+        for name in kwargs:
+            check_known(f"argument of {env_id}", name, known)
     return gym.make(env_id, **kwargs)
-
-
-def check_arguments(env_id: str, given: Iterable[str], others: Sequence[str]) -> None:
-    """Check an environment's arguments; raises UnknownName where neither it nor the function that makes it has one."""
-    if env_id not in _known():
-        return  # someone else's environment
-    known = [*parameters_of(env_id), *others]
-    for name in given:
-        if name not in known:
-            raise UnknownName(f"argument of {env_id}", name, known)
 
 
 def make_vec(
@@ -102,8 +94,7 @@ def describe(env_id: str) -> str:
 
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class of an environment."""
-    if env_id not in _known():
-        raise UnknownName("environment", env_id, _known())
+    check_known("environment", env_id, _known())
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")

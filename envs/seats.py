@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..simulators.opencatp.scoring.evaluation import Evaluator
     from ..simulators.opencatp.tasks import OpenCATPTask
     from ..simulators.pricing import TokenPricing
-    from ..simulators.world import World
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
 _VERDICTS = _LABELS_THAT_LOOK_OK - {Status.OK.label}
@@ -114,13 +113,7 @@ def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:
 def cards_of(catalog: Catalog, tools: Sequence[Tool]) -> list[ToolCard]:
     """Cards of some tools, each made once per catalog."""
     cards = _cards(Same(catalog))
-    found = []
-    for tool in tools:
-        card = cards.get(tool.name)
-        if card is None:
-            card = cards[tool.name] = ToolCard.of(tool)
-        found.append(card)
-    return found
+    return [cards.get(tool.name) or cards.setdefault(tool.name, ToolCard.of(tool)) for tool in tools]
 
 
 @lru_cache(maxsize=65_536)
@@ -145,13 +138,9 @@ def _cards(catalog: Same) -> dict[str, ToolCard]:
     return {}
 
 
-def past_decisions(world: "World", count: int) -> tuple[Example, ...]:
-    """So many labelled decisions of the first split, the same objects in every episode."""
-    return _past_decisions(Same(world), count) if count else ()
-
-
 @lru_cache(maxsize=4)
-def _past_decisions(world: Same, count: int) -> tuple[Example, ...]:
+def past_decisions(world: Same, count: int) -> tuple[Example, ...]:
+    """So many labelled decisions of a world's first split, the same objects in every episode."""
     return tuple(labelled(world.value, world.value.tasks.splits[0], count))
 
 

@@ -4,12 +4,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, get_args
 
 import numpy as np
 
 from ..simulators.draws import stable_integer
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, UnknownName, check_known, check_positive
 from ..simulators.forge.folder import WorldFolder
 from ..simulators.ledger import Budget
 from ..simulators.marketplace.sources import MarketplaceSource
@@ -78,16 +78,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
     | `cost_price` | float | Money charged in this step, in the scenario's currency. |
-    | `cost_seconds` | float | Simulated seconds that passed in this step. |
-    | `cost_tokens` | int | Tokens charged in this step, input and output. |
-    | `cost_calls` | int | Executed tool calls that ended in this step. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
-    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
-    | `budget_remaining_calls` | float | Executed calls left, likewise. |
     | `at_s` | float | Simulated seconds since the episode began. |
     | `is_success` | bool | The episode has ended, its grade is a pass, and no limit was passed. |
 
@@ -131,12 +122,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
             self.scenarios, self._edges = worlds, range(1, len(worlds) + 1)
-        if grading not in GRADINGS:
-            raise UnknownName("grading", grading, GRADINGS)
-        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-            raise ConfigError("max_steps", f"expected a positive whole number, got {max_steps!r}")
-        if enforcement not in (None, "refuse", "terminate", "record"):
-            raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
+        check_known("grading", grading, GRADINGS)
+        check_positive("max_steps", max_steps)
+        if enforcement is not None:
+            check_known("enforcement", enforcement, get_args(Enforcement))
         self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
         self.grading, self.max_steps = grading, max_steps
         self._enter_world(0)

@@ -11,7 +11,7 @@ dependency is named once. Only the ten tools that occur in the tasks are allowed
 Source: CATP-LLM, section 4.2 (TPL) and its adaptive masking.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..simulators.errors import ConfigError, InvalidPlan, UnknownName
+from ..simulators.errors import ConfigError, InvalidPlan, check_known
 from ..simulators.opencatp.tasks import OpenCATPTask
 from ..simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, EOD, EOP, SIGNATURES, SOD, SOP, TEXT, TOOL_TOKEN, TOOLS
 from ..simulators.plan import TASK_INPUT, Plan
@@ -29,16 +29,10 @@ _DEPENDENCY_OF_TOKEN = {token: name for name, token in DEPENDENCY_TOKEN.items()}
 
 # The choices, numbered without gaps. SOD is none: it always follows a tool.
 END, END_DEPENDENCIES, FIRST_TOOL, INPUT, FIRST_DEPENDENCY = 0, 1, 2, 2 + len(TOOLS), 3 + len(TOOLS)
-ACTION_NAMES: tuple[str, ...] = ("EOP", "EOD", *TOOLS, f"after {TASK_INPUT}", *(f"after {tool}" for tool in TOOLS))
-ACTION_TOKENS: tuple[int, ...] = (
-    EOP,
-    EOD,
-    *(TOOL_TOKEN[tool] for tool in TOOLS),
-    DEPENDENCY_TOKEN[TASK_INPUT],
-    *(DEPENDENCY_TOKEN[tool] for tool in TOOLS),
-)
+_SOURCES = (TASK_INPUT, *TOOLS)
+ACTION_NAMES = ("EOP", "EOD", *TOOLS, *(f"after {source}" for source in _SOURCES))
+ACTION_TOKENS = (EOP, EOD, *(TOOL_TOKEN[tool] for tool in TOOLS), *(DEPENDENCY_TOKEN[source] for source in _SOURCES))
 N_ACTIONS = len(ACTION_TOKENS)
-_ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 
 KINDS = ("image", "text", "image+text", "text+text", "image+text+text")
 MAX_TOKENS = 41  # the start and the 40 that the official planner may generate
@@ -106,8 +100,8 @@ class TplState:
     each kind. `max_tokens` is the greatest length of the whole sequence, SOP, SOD and EOP included.
 
     >>> state = TplState("text")
-    >>> for token in (80008, 90017, 90001, 80001):
-    ...     state.push_token(token)
+    >>> for action in (FIRST_TOOL + TOOLS.index("image_captioning"), INPUT, END_DEPENDENCIES, END):
+    ...     tokens = state.push(action)
     >>> state.plan().to_list()
     ['image_captioning', ['input_of_query']]
     """
@@ -115,8 +109,7 @@ class TplState:
     __slots__ = ("_consumed", "_current", "_deps", "_kind", "_last", "_max", "_used", "done", "legal", "tokens")
 
     def __init__(self, kind: str = "image", max_tokens: int = MAX_TOKENS) -> None:
-        if kind not in KINDS:
-            raise UnknownName("kind of task", kind, KINDS)
+        check_known("kind of task", kind, KINDS)
         if max_tokens < MIN_TOKENS:
             raise ConfigError(
                 "max_tokens", f"expected at least {MIN_TOKENS}, so that a plan of every kind fits, got {max_tokens}"
@@ -165,14 +158,6 @@ class TplState:
         self.legal = _legal(self._kind, self._used, self._consumed, self._current, self._deps, self._last, left)
         return len(self.tokens) - before
 
-    def push_token(self, token: int) -> None:
-        """Append an official token. SOP at the start and SOD after a tool are there already and may be repeated."""
-        if token == self.tokens[-1] and token in (SOP, SOD):
-            return
-        if token not in _ACTION_OF_TOKEN:
-            raise InvalidPlan(f"{token} is no token that may follow", f"token {len(self.tokens) + 1}")
-        self.push(_ACTION_OF_TOKEN[token])
-
     def actions(self) -> list[int]:
         """The choices that may follow, as numbers."""
         return list(_numbers(self.legal))
@@ -192,14 +177,6 @@ class TplState:
         if self._current >= 0:
             tokens = tokens[: len(tokens) - 1 - tokens[::-1].index(TOOL_TOKEN[TOOLS[self._current]])]
         return decode(tokens)
-
-
-def replay(kind: str, tokens: Sequence[int], max_tokens: int = MAX_TOKENS) -> TplState:
-    """Make the state after a sequence of official tokens."""
-    state = TplState(kind, max_tokens)
-    for token in tokens:
-        state.push_token(token)
-    return state
 
 
 @lru_cache(maxsize=1 << 16)

@@ -111,6 +111,19 @@ class MissingExtra(CostGymError):
         super().__init__(f'{module} is not installed; run: pip install "costgym[{extra}]"')
 
 
+def check_known(kind: str, name: Any, known: Collection[str]) -> None:
+    """Raise UnknownName unless a name is a known one."""
+    if name not in known:
+        raise UnknownName(kind, str(name), known)
+
+
+def check_positive(place: str, value: object, or_none: bool = False) -> None:
+    """Raise ConfigError unless a setting is a positive whole number, or, where it may be, None."""
+    allowed = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not allowed and not (or_none and value is None):
+        raise ConfigError(place, f"expected a positive whole number{' or None' if or_none else ''}, got {value!r}")
+
+
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional dependency where it is used; raises MissingExtra, which names the extra that brings it."""
     try:

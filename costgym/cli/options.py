@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
@@ -154,6 +154,7 @@ def requests_and_cost(spending: "Spending") -> str:
 class WorkerOptions(Settings):
     """The options about where episodes are played."""
 
+    usual_jobs: ClassVar[int | None] = 1  # local processes where no number is given; None for one per processor
     jobs: Jobs = None
     engine: Annotated[str, option("local, or ray: a Ray cluster. Results do not depend on it.")] = "local"
     ray_address: Annotated[str | None, option("Running cluster; without it, one is started here.", "HOST:PORT")] = None
@@ -181,17 +182,9 @@ class WorkerOptions(Settings):
             raise ConfigError("--batch", "expected neither --jobs nor --engine: the batch is played in this process")
         return nullcontext(Batched(many_at_once(model), batch))
 
-    @property
-    def usual_jobs(self) -> int | None:
-        """Local processes where no number is given; None for one per processor."""
-        return 1
-
 
 class ManyWorkerOptions(WorkerOptions):
     """`WorkerOptions`, with all processors by default."""
 
     jobs: Annotated[int | None, option("Processes; all processors by default. Results do not depend on it.")] = None
-
-    @property
-    def usual_jobs(self) -> int | None:
-        return None
+    usual_jobs: ClassVar[int | None] = None

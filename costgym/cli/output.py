@@ -93,13 +93,6 @@ class Progress:
             self._bar.stop()
 
 
-def check_store(url: str) -> None:
-    """Open the store once before any episode is played, so that a wrong URL is reported at once."""
-    from ..experiments.board.store.store import Store
-
-    Store(url).close()
-
-
 def save_run(url: str | None, folder: Path) -> None:
     """Save a finished run in the store, if one was named."""
     if url is None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
-import numpy.typing as npt
 
 from ...simulators.draws import stable_integer
-from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.errors import ConfigError, DataError, check_known
 from ...simulators.ledger import Budget
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -25,9 +24,10 @@ from ...simulators.opencatp.scoring.evaluation import (
     split_samples,
 )
 from ...simulators.opencatp.scoring.table import OutcomeTable
-from ...simulators.opencatp.tasks import OpenCATPTask, tasks
+from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tasks import task as find_task
-from ...simulators.opencatp.tools import LEVELS, SIGNATURES, TEXT, TOOLS
+from ...simulators.opencatp.tasks import tasks as tasks_of
+from ...simulators.opencatp.tools import LEVELS, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan, plan_worlds
 from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
@@ -41,18 +41,8 @@ if TYPE_CHECKING:
     from ..rendering.chart import Chart
     from ..rendering.story import EpisodeStory
 
-Observation = dict[str, npt.NDArray[Any]]
-REWARDS = ("incremental", "cumulative")
 SAMPLES = ("drawn", "each")
-
-TASK_FEATURES = (
-    "low_resolution", "noise", "blur", "grey",
-    "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
-)  # fmt: skip
-"""Entries of `observation["task"]`, described in the environments."""
-LEVEL_FEATURES = tuple(f"level_{level}" for level in range(LEVELS))
 WORLD = "opencatp"  # the name in the document of an OpenCATP world
-_DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -81,15 +71,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
     | `cost_price` | float | Price that this step added, USD. |
     | `cost_seconds` | float | Simulated seconds that this step added to the plan's run. |
     | `cost_tokens` | int | Tokens that this step wrote; 0 where tools are called. |
     | `cost_calls` | int | Tools that this step added. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
     | `budget_remaining_price` | float | USD left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
     | `budget_remaining_calls` | float | Tools left, likewise. |
     | `is_success` | bool | The plan is valid, its score reaches `success_score`, and no limit was passed. |
     | `plan_valid` | bool | The episode has ended with a plan that makes every output the task wants. |
@@ -123,13 +109,14 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         samples: str = "drawn",
         render_mode: str | None = None,
     ) -> None:
-        self.kind, self.tasks = tasks, _tasks(tasks, split)
+        if split not in ("train", "test"):
+            raise ConfigError("split", f"expected train or test, got {split!r}")
+        self.kind, self.tasks = tasks, tasks_of(tasks, split)
         self.numbers = [task.task_id for task in self.tasks]
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
-        if samples not in SAMPLES:
-            raise UnknownName("way to choose samples", samples, SAMPLES)
+        check_known("way to choose samples", samples, SAMPLES)
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
         self.outcomes = None if outcomes is None else str(outcomes)
@@ -145,7 +132,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._seed: int | None = None
         self._sample_named = False
         self._values: PlanValues | None = None
-        self._task_rows = {each.task_id: _task_row(each) for each in self.tasks}
         self._begin_figures()
 
     # -- episodes
@@ -157,11 +143,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         chosen = options or {}
         draw = self.np_random.integers(1 << 31, size=2)
         self._seed, self._draw, self._sample_named = seed, int(draw[1]), chosen.get("sample") is not None
-        task = (
-            self.tasks[int(draw[0]) % len(self.tasks)]
-            if chosen.get("task") is None
-            else find_task(_int("task", chosen["task"]))
-        )
+        task = self.tasks[int(draw[0]) % len(self.tasks)]
+        if chosen.get("task") is not None:
+            task = find_task(_int("task", chosen["task"]))
         if chosen.get("sample") is None:
             self.sample = self.samples[int(draw[1]) % len(self.samples)]
         else:
@@ -192,28 +176,24 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise no_episode()
         return self._task
 
-    def _score_of(self, plan: Plan) -> float:
-        """Score of a finished plan, which the outcome table holds."""
-        return self.evaluator.score(plan, self.task, self.sample)
-
     def quality(self) -> float:
         """Quality of Plan so far: alpha * score - (1 - alpha) * price / max_price, with the score once the plan is finished."""
         return float(self._return)
 
-    def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
-        """Return whether the given use of price, seconds, tokens and calls keeps all limits."""
-        self._exceeded = self.budget.exceeded(*spent)
-        return self._exceeded is None
+    def _used(self) -> tuple[float, float, int, int]:
+        """Price, seconds, tokens and calls so far."""
+        raise NotImplementedError
 
-    def _new_task_row(self) -> npt.NDArray[np.float32]:
-        """The features of the present task, made when the reset's options chose it from outside the split."""
-        row = self._task_rows[self.task.task_id] = _task_row(self.task)
-        return row
+    def _check_budget(self) -> bool:
+        """Return whether all limits were kept so far."""
+        self._exceeded = self.budget.exceeded(*self._used())
+        return self._exceeded is None
 
     # -- figures
 
-    def _figures(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """The `info` of this step. Its keys are always the same, and its objects are new."""
+        spent = self._used()
         info = self._cost_info(spent)
         info["is_success"] = bool(self.succeeded)
         info["plan_valid"] = bool(self._over and self._valid)
@@ -228,27 +208,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in info.items() if name != "sample"}  # the table that ships tells its optimum
-
-    def _shares_left(self, spent: tuple[float, float, int, int]) -> list[float]:
-        return [1.0 if limit is None else 1.0 - used / limit for limit, used in zip(self._limits, spent, strict=True)]
-
-    def _tool_costs(self) -> npt.NDArray[np.float32]:
-        """Per tool: price in units of max_price, log(1 + seconds), whether it reads and whether it makes text.  # (10, 4)"""
-        rows = [
-            (
-                self.profile.price(tool, self.size_level) / self.max_price,
-                math.log1p(self.profile.seconds(tool, self.size_level)),
-                SIGNATURES[tool].takes == TEXT,
-                SIGNATURES[tool].gives == TEXT,
-            )
-            for tool in TOOLS
-        ]
-        return np.array(rows, dtype=np.float32)
-
-    def _level_row(self) -> npt.NDArray[np.float32]:
-        row = np.zeros(LEVELS, np.float32)
-        row[self.size_level] = 1.0
-        return row
 
     # -- records
 
@@ -322,7 +281,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """An episode with what the environment knows of it: whether it is over, its grade and the limit that was passed."""
         if self._over:
             episode.stop()
-        episode.grade, episode.exceeded = self._grade(), self._exceeded
+            good = self._valid and self._score >= self.success_score
+            episode.grade = Grade(float(self._score), bool(good), bool(good))
+        episode.exceeded = self._exceeded
         return episode
 
     def _played(self, plan: PlayedPlan, price: float) -> PlanEpisode:
@@ -341,28 +302,20 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Return whether the plan is valid, its score reaches `success_score` and no limit was passed."""
         return self._over and self._valid and self._exceeded is None and self._score >= self.success_score
 
-    def _grade(self) -> Grade | None:
-        good = self._valid and self._score >= self.success_score
-        return Grade(float(self._score), bool(good), bool(good)) if self._over else None
-
     def figures(self) -> dict[str, Any]:
         """Score, Quality of Plan, validity, seconds without concurrency, sample, size level and the draw of the sample."""
+        plan, seconds = self.plan() if self._valid else None, 0.0
+        if plan is not None:
+            seconds = plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
         return {
             "score": float(self._score),
             "quality_of_plan": float(self._return),
             "plan_valid": bool(self._over and self._valid),
-            "seconds_one_by_one": self._seconds_one_by_one(),
+            "seconds_one_by_one": seconds,
             "sample": self.sample,
             "size_level": self.size_level,
             "draw": self._draw,
         }
-
-    def _seconds_one_by_one(self) -> float:
-        """Seconds that the plan's tools take when run one after another."""
-        plan = self.plan() if self._valid else None
-        if plan is None:
-            return 0.0
-        return plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
 
     def outcome_table(self) -> OutcomeTable | None:
         scores = self.evaluator.scores
@@ -419,19 +372,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         from ..rendering.story import plan_story
 
         return plan_story(self, steps)
-
-
-def _tasks(kind: str, split: str) -> tuple[OpenCATPTask, ...]:
-    if split not in ("train", "test"):
-        raise ConfigError("split", f"expected train or test, got {split!r}")
-    return tasks(kind, split)
-
-
-def _task_row(task: OpenCATPTask) -> npt.NDArray[np.float32]:
-    wanted = {want.name for want in task.wants}
-    row = [name in task.degradations for name in _DEGRADATIONS]
-    row += [name in wanted for name in TASK_FEATURES[4:11]]
-    return np.array([*row, task.kind == "sequential"], dtype=np.float32)
 
 
 def _int(name: str, value: Any) -> int:

@@ -8,15 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.draws import log
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known, check_positive
 from ...simulators.ledger import Enforcement
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
 from ..base import Document, checked_action
-from .base import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPBase
-from .bounds import cost_boxes
+from .numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
 """All calls as (tool, artefact). An artefact is the task's input or a tool's output, of the kind that the tool reads."""
@@ -31,7 +30,7 @@ RESOURCE_FEATURES = (
 _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
 
 
-class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
+class OpenCATPCallsEnv(OpenCATPNumeric):
     """Call vision tools on images and texts one by one, and pay for each.
 
     ## Description
@@ -181,10 +180,6 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def __init__(
         self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        profile: Any = "v100",
         concurrent: bool = False,
         slots: int | None = None,
         gpu_capacity_mb: float | None = None,
@@ -193,16 +188,14 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         enforcement: Enforcement | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(tasks, split, alpha, profile, **settings)
-        for name, number in (("slots", slots), ("max_steps", max_steps)):
-            if number is None and name == "slots":
-                continue
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        super().__init__(**settings)
+        if slots is not None:
+            check_positive("slots", slots)
+        check_positive("max_steps", max_steps)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        if enforcement not in (None, *get_args(Enforcement)):
-            raise UnknownName("enforcement", str(enforcement), get_args(Enforcement))
+        if enforcement is not None:
+            check_known("enforcement", enforcement, get_args(Enforcement))
         self.enforcement: Enforcement = enforcement or ("terminate" if concurrent else "refuse")
         self._refuses = self.enforcement == "refuse" and bool(self.budget.as_dict())
         self.slots, self.gpu_capacity_mb, self.cold_starts = slots, gpu_capacity_mb, bool(cold_starts)
@@ -212,36 +205,18 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
         self._worlds = plan_worlds(self.profile, slots, gpu_capacity_mb, self.cold_starts)
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
+        loading_s = sum(self._load_s.values())
+        never_passed = self._ceilings if self._refuses and not concurrent else None
+        spaces = self._boxes("resources", loading_s=loading_s, most=never_passed)
+        spaces["sources"] = gym.spaces.Box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32)
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._loss = (1.0 - self.alpha) / self.max_price
 
-    def _boxes(self) -> dict[str, gym.spaces.Space[Any]]:
-        """The spaces of the observation, with true ends: no more than every tool once, at the dearest and slowest level."""
-        loading = sum(self.profile.cold_start_s().values()) if self.cold_starts else 0.0
-        between = RESOURCE_FEATURES.index("price_left") - 2
-        tools, resources = cost_boxes(
-            self.profile, self.max_price, self._limits, len(TOOL_FEATURES), between, loading_s=loading,
-            most=self._ceilings if self._refuses and not self.concurrent else None,  # then no limit is ever passed
-        )  # fmt: skip
-        box = gym.spaces.Box
-        return {
-            "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
-            "level": box(0.0, 1.0, (4,), np.float32),
-            "tools": tools,
-            "sources": box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32),
-            "resources": resources,
-        }
-
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        task = self._begin(seed, options)
+        self._begin(seed, options)
         self._episode = self._begin_calls()
-        self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
-        self._tools = np.zeros((len(TOOLS), len(TOOL_FEATURES)), np.float32)
-        self._tools[:, :4] = self._tool_costs()
         self._sources = np.zeros((len(TOOLS), 1 + len(TOOLS)), np.float32)
-        self._steps = 0
-        self._status = Status.OK
         return self._observe(), self._info()
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -266,7 +241,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
-        kept = self._check_budget(self._used())
+        kept = self._check_budget()
         if not kept and self.enforcement != "record":
             episode.stop()
         if episode.over:
@@ -274,7 +249,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             plan = episode.plan()
             if plan is not None and kept:
                 self._valid = not self.evaluator.missing(plan, task)
-                self._score = self._score_of(plan)
+                self._score = self.evaluator.score(plan, task, self.sample)
                 gained = self.alpha * self._score
         self._read_calls()
         reward = gained - self._loss * (episode.ledger.price - before)
@@ -332,12 +307,6 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         episode = self._episode
         return episode.ledger.price, episode.now_s, 0, len(episode.calls)
 
-    def _info(self) -> dict[str, Any]:
-        info = self._figures(self._used())
-        info["action_mask"] = self.action_masks()
-        info["status"] = int(self._status)
-        return info
-
     def action_text(self, action: int | np.integer[Any]) -> str:
         return self.action_names[action] if 0 <= action <= self.finish_action else f"action {action}"
 
@@ -378,10 +347,4 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             ],
             dtype=np.float32,
         )
-        return {
-            "task": self._task_features.copy(),
-            "level": self._level_row(),
-            "tools": self._tools.copy(),
-            "sources": self._sources.copy(),
-            "resources": resources,
-        }
+        return {**self._features(), "sources": self._sources.copy(), "resources": resources}

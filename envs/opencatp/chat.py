@@ -77,8 +77,8 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     may_give_nothing = False
 
-    def __init__(self, tasks: str = "sequential", split: str = "train", **settings: Any) -> None:
-        super().__init__(tasks, split, **settings)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
 
@@ -87,7 +87,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
         self._plan: Plan | None = None
         self._problem = ""
         self._price, self._seconds, self._usage = 0.0, 0.0, Usage(0, 0)
-        return self.query, self._figures(self._used())
+        return self.query, self._info()
 
     @property
     def query(self) -> str:
@@ -102,7 +102,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         task = self.task
         if self._over:
-            return "", 0.0, True, False, self._figures(self._used())
+            return "", 0.0, True, False, self._info()
         self._over = True
         plan, self._problem, usage = read_plan_action(action)
         if usage is None:
@@ -117,20 +117,18 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
             else:
                 self._plan, self._valid = plan, True
                 self._price, self._seconds = outcome.price, outcome.seconds
-                kept = self._check_budget(self._used())
+                kept = self._check_budget()
                 # an executed plan may score other than the table says; what it is charged stays the same
                 charged = outcome.quality - self.alpha * outcome.score
-                self._score = self._score_of(plan) if kept else 0.0
+                self._score = self.evaluator.score(plan, task, self.sample) if kept else 0.0
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD
-        return self._answer(), self._return, True, False, self._figures(self._used())
-
-    def _answer(self) -> str:
-        if self._plan is None:
-            return json.dumps({"error": "invalid_plan", "message": self._problem})
-        figures = {"score": self._score, "price": self._price, "seconds": self._seconds, "quality_of_plan": self._return}
-        return json.dumps({name: round(value, 6) for name, value in figures.items()})
+            answer: dict[str, Any] = {"error": "invalid_plan", "message": self._problem}
+        else:
+            figures = {"score": self._score, "price": self._price, "seconds": self._seconds, "quality_of_plan": self._return}
+            answer = {name: round(value, 6) for name, value in figures.items()}
+        return json.dumps(answer), self._return, True, False, self._info()
 
     def _used(self) -> tuple[float, float, int, int]:
         tools = 0 if self._plan is None else len(self._plan.nodes)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.draws import log
-from ...simulators.errors import InvalidPlan, UnknownName
+from ...simulators.errors import InvalidPlan, check_known
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
 from ...simulators.plan import TASK_INPUT, Plan, PlanStep, longest_path
@@ -27,9 +27,9 @@ from ..tpl import (
     TplState,
     kind_of,
 )
-from .base import LEVEL_FEATURES, REWARDS, TASK_FEATURES, Observation, OpenCATPBase
-from .bounds import cost_boxes
+from .numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
 
+REWARDS = ("incremental", "cumulative")
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "used", "needed", "current", "named")
 """Columns of `observation["tools"]`, described in `OpenCATPEnv`."""
 PROGRESS_FEATURES = (
@@ -40,7 +40,7 @@ PROGRESS_FEATURES = (
 _NUMBER = {SOP: 1, SOD: 2} | {token: 3 + action for action, token in enumerate(ACTION_TOKENS)}
 
 
-class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
+class OpenCATPEnv(OpenCATPNumeric):
     """Write a plan of vision tools token by token, and pay for the tools in it.
 
     ## Description
@@ -176,36 +176,15 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES, "progress": PROGRESS_FEATURES
     }  # fmt: skip
 
-    def __init__(
-        self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        reward: str = "incremental",
-        profile: Any = "v100",
-        max_tokens: int = MAX_TOKENS,
-        **settings: Any,
-    ) -> None:
-        super().__init__(tasks, split, alpha, profile, **settings)
-        if reward not in REWARDS:
-            raise UnknownName("reward", reward, REWARDS)
+    def __init__(self, reward: str = "incremental", max_tokens: int = MAX_TOKENS, **settings: Any) -> None:
+        super().__init__(**settings)
+        check_known("reward", reward, REWARDS)
         self.reward, self.max_tokens = reward, max_tokens
         self._states = {kind: TplState(kind, max_tokens) for kind in {kind_of(task): None for task in self.tasks}}
-        between = PROGRESS_FEATURES.index("price_left") - 2
-        tools_box, progress_box = cost_boxes(
-            self.profile, self.max_price, self._limits, len(TOOL_FEATURES), between, tokens=max_tokens
-        )
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(  # type: ignore[assignment]
-            {
-                "tokens": gym.spaces.Box(0, 2 + N_ACTIONS, (max_tokens,), np.int32),
-                "task": gym.spaces.Box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
-                "level": gym.spaces.Box(0.0, 1.0, (4,), np.float32),
-                "tools": tools_box,
-                "progress": progress_box,
-            }
-        )
+        spaces = self._boxes("progress", tokens=max_tokens)
+        spaces["tokens"] = gym.spaces.Box(0, 2 + N_ACTIONS, (max_tokens,), np.int32)
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(N_ACTIONS)
-        self._templates: dict[int, npt.NDArray[np.float32]] = {}
         self._loss = (1.0 - self.alpha) / self.max_price
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -217,13 +196,10 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._state.reset()
         self._tokens = np.zeros(self.max_tokens, np.int32)
         self._tokens[0] = _NUMBER[SOP]
-        self._tools = self._template().copy()
-        self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
-        self._price, self._seconds, self._calls = 0.0, 0.0, 0
+        self._price, self._seconds = 0.0, 0.0
         self._written: dict[str, tuple[str, ...]] = {}  # the tools so far, each with its dependencies
         self._durations = {tool: self.profile.seconds(tool, self.size_level) for tool in TOOLS}
-        self._steps = self._forbidden = 0
-        self._status = Status.OK
+        self._forbidden = 0
         self._current = -1
         self._input_named = False
         return self._observe(), self._info()
@@ -245,12 +221,12 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             self._tokens[at] = _NUMBER[token]
             at += 1
         added = self._apply(action)
-        kept = self._check_budget(self._used())
+        kept = self._check_budget()
         gained = 0.0
         if action == END:
             self._over = self._valid = True
             if kept:
-                self._score = self._score_of(state.plan())
+                self._score = self.evaluator.score(state.plan(), self.task, self.sample)
                 gained = self.alpha * self._score
         self._over = self._over or not kept
         incremental = gained - self._loss * added
@@ -289,7 +265,6 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             tools[number, 4] = tools[number, 6] = 1.0
             price = self.profile.price(TOOLS[number], self.size_level)
             self._price += price
-            self._calls += 1
         else:
             price = 0.0
             number = action - INPUT - 1
@@ -323,13 +298,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self._state
 
     def _used(self) -> tuple[float, float, int, int]:
-        return self._price, self._seconds, len(self._state.tokens) - 1, self._calls
-
-    def _info(self) -> dict[str, Any]:
-        info = self._figures(self._used())
-        info["action_mask"] = self.action_masks()
-        info["status"] = int(self._status)
-        return info
+        return self._price, self._seconds, len(self._state.tokens) - 1, len(self._written)
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
@@ -354,14 +323,6 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         refusal = f"the plan was not finished within {self.max_tokens} steps" if late else None
         return self._played(PlayedPlan(steps, tokens, refusal, self._valid or not self._over, self._forbidden), price)
 
-    def _template(self) -> npt.NDArray[np.float32]:
-        found = self._templates.get(self.size_level)
-        if found is None:
-            found = np.zeros((len(TOOLS), len(TOOL_FEATURES)), np.float32)
-            found[:, :4] = self._tool_costs()
-            self._templates[self.size_level] = found
-        return found
-
     def _observe(self) -> Observation:
         used = self._used()
         progress = np.array(
@@ -369,17 +330,11 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
                 self._price / self.max_price,
                 log(1.0 + self._seconds),
                 used[2] / self.max_tokens,
-                self._calls / len(TOOLS),
+                used[3] / len(TOOLS),
                 self._current >= 0,
                 self._input_named,
                 *self._shares_left(used),
             ],
             dtype=np.float32,
         )
-        return {
-            "tokens": self._tokens.copy(),
-            "task": self._task_features.copy(),
-            "level": self._level_row(),
-            "tools": self._tools.copy(),
-            "progress": progress,
-        }
+        return {"tokens": self._tokens.copy(), **self._features(), "progress": progress}

@@ -1,7 +1,7 @@
 """Data of an episode's Gantt chart: rows, bars, ticks and markers. `draw` renders it as an image and as a page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...simulators.calls import Call, WorldEvent
@@ -187,12 +187,17 @@ def say(notice: WorldEvent) -> str:
     return {"ban": "ban", "unban": "back", "preference_change": "change of mind"}.get(notice.kind, notice.kind)
 
 
+def by_tool(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """The calls of each tool, in the order of their first ones."""
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        found.setdefault(call.tool or "(unknown tool)", []).append(call)
+    return found
+
+
 def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[str]]:
-    calls: dict[str, list[Call]] = {}
-    for call in asked_for:
-        calls.setdefault(call.tool or "(unknown tool)", []).append(call)
     rows, meanings = [], set()
-    for name, asked in calls.items():
+    for name, asked in by_tool(asked_for).items():
         ends: list[float] = []
         bars = []
         for call in asked:

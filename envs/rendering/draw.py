@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,21 +166,8 @@ class _Layout:
 # -- the drawing ----------------------------------------------------------------------------------------------------------
 
 
-class _Pen(Protocol):
-    """Draws a chart's parts on an image or a page; `colour` is CSS's, `hint` a tooltip where there are any."""
-
-    def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
-        """Write a text whose baseline is at y; `anchor` says which part of it is at x."""
-
-    def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
-        """Fill a box."""
-
-    def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
-        """Draw a vertical line."""
-
-
-def _draw(pen: _Pen, layout: _Layout) -> None:
-    """Draw a chart, what is behind first."""
+def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
+    """Draw a chart, what is behind first. A pen takes colours as CSS names them; a text's `anchor` says which part is at x."""
     chart, left, right = layout.chart, layout.left, layout.right
     for line, top in zip(layout.title, layout.title_tops, strict=True):
         pen.text(MARGIN, top + TEXT + 4, line, INK, TEXT + 3)

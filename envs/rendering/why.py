@@ -19,7 +19,7 @@ from ...simulators.quality import quality_of_plan
 from ...simulators.status import Status
 from ...simulators.tasks import Need, needed
 from ...simulators.tools import KEY, WRITE
-from .chart import number
+from .chart import by_tool, number
 
 if TYPE_CHECKING:
     from ...simulators.sessions.episode import SessionEpisode
@@ -138,7 +138,8 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     play = _best_play(world, best)
     name = "the optimum" if best.exact else "the best plan found"
     if passes:
-        told = _and([_told(tool, calls) for tool, calls in _by_tool(play).items()]) or "no call"
+        made = by_tool(call for call in play.calls if call.k)
+        told = _and([_told(tool, calls) for tool, calls in made.items()]) or "no call"
         calls = " in calls" if world.world.tokens is not None else ""  # the optimum calls without thinking
         instead = f"{name} passed for {_money(best.price, unit)}{calls} with {told}"
     elif best.exact:
@@ -179,14 +180,6 @@ def _best_play(world: ToolEnv[Any, Any], best: Optimum) -> Episode:
         else:
             play.advance(-1 - action)
     return play
-
-
-def _by_tool(play: Episode) -> dict[str, list[Call]]:
-    calls: dict[str, list[Call]] = {}
-    for call in play.calls:
-        if call.k:
-            calls.setdefault(call.tool, []).append(call)
-    return calls
 
 
 def _told(tool: str, calls: Sequence[Call]) -> str:

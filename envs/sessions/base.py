@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from math import inf
-from typing import Any, Generic
+from typing import Any, Generic, get_args
 
 import gymnasium as gym
 
 from ...simulators.bounds import refuse
 from ...simulators.calls import Call
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known, check_positive
 from ...simulators.ledger import Budget, Enforcement
 from ...simulators.oracle.optimum import Optimum
 from ...simulators.sessions.episode import SessionEpisode, session_world
@@ -19,7 +19,7 @@ from ...simulators.sessions.redraw import redraw_session
 from ...simulators.sessions.rules import FAILURES, SessionRules
 from ...simulators.status import Status
 from ...simulators.tasks import Task
-from ..base import ActType, BaseEnv, ObsType, no_episode
+from ..base import ActType, BaseEnv, Document, ObsType, no_episode
 from ..tool_world import Named, named_scenario
 
 REWARDS = ("value", "value-minus-price")
@@ -71,16 +71,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
-    | `cost_price` | float | Money charged in this step. |
-    | `cost_seconds` | float | Simulated seconds that passed in this step. |
     | `cost_tokens` | int | Tokens charged in this step: none. |
-    | `cost_calls` | int | Executed tool calls that ended in this step. |
-    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
-    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
-    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
-    | `budget_remaining_tokens` | float | Tokens left, likewise. |
-    | `budget_remaining_calls` | float | Executed calls left, likewise. |
     | `at_s` | float | Simulated seconds since the session began. |
     | `is_success` | bool | The session has ended with at least `success_share` of its value. |
     | `status` | int | How the last call ended, or why the action was refused, as in `Status`; 0 is a success. |
@@ -129,14 +120,10 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=own) if failures is None else failures
         self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
-        for what, name, known in (
-            ("split", split, SPLITS), ("reward", reward, REWARDS),
-            ("enforcement", enforcement or "refuse", ("refuse", "terminate", "record")),
-        ):  # fmt: skip
-            if name not in known:
-                raise UnknownName(what, str(name), known)
-        if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-            raise ConfigError("max_steps", f"expected a positive whole number or None, got {max_steps!r}")
+        check_known("split", split, SPLITS)
+        check_known("reward", reward, REWARDS)
+        check_known("enforcement", enforcement or "refuse", get_args(Enforcement))
+        check_positive("max_steps", max_steps, or_none=True)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         self.concurrent = concurrent  # calls run side by side
@@ -204,9 +191,11 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._return += reward
         return reward
 
-    def _session_info(self, episode: SessionEpisode) -> dict[str, Any]:
+    def _session_info(self, episode: SessionEpisode, **status: int) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
-        return {**self._cost_info((ledger.price, now, ledger.tokens, ledger.calls)), "at_s": now, "is_success": self.succeeded}
+        costs = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
+        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **told}
 
     @property
     def succeeded(self) -> bool:
@@ -277,9 +266,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return {"name": document["name"], "description": about, "currency": "credits"}
 
     @classmethod
-    def world_arguments(
-        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
-    ) -> dict[str, Any]:
+    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
         rules = cls._rules(document).model_dump(mode="json")
         if data is not None and "scenario" in rules:
             rules["scenario"]["source"]["data"] = data
@@ -289,9 +276,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def task(self) -> Task:
         """The session being played, as a task."""
         return self._playing().task
-
-    def account(self) -> SessionEpisode:
-        return self._playing()
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:

@@ -10,6 +10,7 @@ from ...simulators.status import Status
 from ...simulators.tools import ToolCard
 from ..actions import Action, ToolCall
 from ..chat import TalkEnv
+from ..rendering.chart import by_tool
 from .base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase
 
 _ABOUT = {
@@ -146,11 +147,8 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
     def _running(self, episode: SessionEpisode) -> list[str]:
         """Lines about the calls that run side by side: those in flight, and how many have ended without a report."""
         fact, lines = episode.session.fact, [f"{ENDED}{len(episode.unread)}."] if episode.unread else []
-        tools: dict[str, list[Call]] = {}
-        for call in in_flight(episode) if self.concurrent else ():
-            tools.setdefault(call.tool, []).append(call)
         said = []
-        for tool, calls in tools.items():
+        for tool, calls in by_tool(in_flight(episode) if self.concurrent else ()).items():
             other = sum(fact[call.version] != fact[episode.query] for call in calls)
             since = f"{len(calls)} call{'s'[: len(calls) > 1]}, {episode.now_s - calls[0].submitted_s:.1f} s"
             said.append(f"{tool} ({since}{f', {other} for another fact' if other else ''})")
@@ -221,6 +219,4 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         return reward, episode.over, not episode.over and self._steps >= self.max_steps
 
     def _info(self) -> dict[str, Any]:
-        episode = self._playing()
-        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        return self._session_info(episode) | told
+        return self._session_info(self._playing())

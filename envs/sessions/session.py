@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...simulators.calls import Call
-from ...simulators.errors import UnknownName
+from ...simulators.errors import check_known
 from ...simulators.sessions.episode import SessionEpisode
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import Status
@@ -182,16 +182,9 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     episode_state = ("_episode", "_features", "_compiled")
     kernels = "sessions"
 
-    def __init__(
-        self,
-        memory: str = "counts",
-        mask: str = "useful",
-        compiled: Compiled = "auto",
-        **settings: Any,
-    ) -> None:
-        for what, name, known in (("memory", memory, MEMORIES), ("mask", mask, MASKS)):
-            if name not in known:
-                raise UnknownName(what, str(name), known)
+    def __init__(self, memory: str = "counts", mask: str = "useful", compiled: Compiled = "auto", **settings: Any) -> None:
+        check_known("memory", memory, MEMORIES)
+        check_known("mask", mask, MASKS)
         super().__init__(**settings)
         self.memory, self.mask, concurrent = memory, mask, self.concurrent
         self.column_names = column_names(self.rules, memory, concurrent)
@@ -257,21 +250,8 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return self._features.observe(episode, self._steps / self.max_steps)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
-        info = self._session_info(episode)
-        info |= {
-            "status": int(self._status),
-            "query": episode.query,
-            "value": episode.value,
-            "value_share": episode.value_share,
-        }
-        info |= {"tool": self._features.reported, "action_mask": self._possible(episode)}
-        return info
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """The present action mask, (actions,) bool. `next` is always allowed."""
-        if self._compiled is not None and self._compiled.goes_on:
-            return self._compiled.action_masks()
-        return self._possible(self._playing())
+        told = self._session_info(episode, status=int(self._status))
+        return {**told, "tool": self._features.reported, "action_mask": self._possible(episode)}
 
     def _possible(self, episode: SessionEpisode) -> NDArray[np.bool_]:
         mask = np.zeros(self._actions, np.bool_)

@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.batch.rng import most_threads
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, check_positive
 
 NO_TIME_LIMIT = (1 << 31) - 1  # steps; no episode is as long
 MOST_KEPT = 3  # arrays of one shape: those of this step and of the step before, and one more
@@ -47,17 +47,15 @@ def checked_threads(threads: int) -> int:
 
 def checked_time_limit(steps: int | None) -> int:
     """A number of steps, or `NO_TIME_LIMIT`."""
-    if steps in (None, -1):
+    if steps is None or steps == -1:
         return NO_TIME_LIMIT
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ConfigError("max_episode_steps", f"expected a positive whole number, got {steps!r}")
+    check_positive("max_episode_steps", steps)
     return steps
 
 
 def checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:
     """Check the number of environments and the autoreset mode; return the mode."""
-    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-        raise ConfigError("num_envs", f"expected a positive whole number, got {num_envs!r}")
+    check_positive("num_envs", num_envs)
     try:
         return AutoresetMode(autoreset_mode)
     except ValueError:

@@ -56,16 +56,12 @@ class Tensors(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         return _tensors(env.reset(seed=seed, options=options))
 
     def step(self, actions: Any) -> Any:
-        return _tensors(self.env.step(_array(actions)))
+        return _tensors(self.env.step(actions.detach().cpu().numpy() if hasattr(actions, "detach") else actions))
 
     def action_masks(self) -> Any:
         """The present action masks, (N, actions) bool."""
         env: Any = self.env.unwrapped
         return _tensors(env.action_masks())
-
-
-def _array(actions: Any) -> Any:
-    return actions.detach().cpu().numpy() if hasattr(actions, "detach") else actions
 
 
 def _tensors(value: Any) -> Any:
@@ -91,7 +87,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(self, native: MarketplaceVectorEnv, device: Device) -> None:
         self.native, self.device = native, device
-        self.num_envs, self.copy = native.num_envs, native.copy
+        self.num_envs, self.copy, self.spec = native.num_envs, native.copy, native.spec
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
         self.observation_space, self.action_space = native.observation_space, native.action_space
@@ -101,20 +97,11 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._take_tables()
         count = self.num_envs
         self._undrawn = map_arrays(device.put, native._undrawn)
-        self._nowhere, self._everywhere = self._tensor(np.zeros(count, np.bool_)), self._tensor(np.ones(count, np.bool_))
-        self._ended, self._begun = self._nowhere.clone(), np.zeros(count, np.bool_)
+        self._everywhere = self._tensor(np.ones(count, np.bool_))
+        self._ended, self._begun = ~self._everywhere, np.zeros(count, np.bool_)
         self._out: Any = None
         self._views: Any = None
         self._mask: Any = None
-
-    @property
-    def spec(self) -> Any:
-        """The specification from which the environment was made."""
-        return self.native.spec
-
-    @spec.setter
-    def spec(self, value: Any) -> None:
-        self.native.spec = value
 
     def _take_tables(self) -> None:
         native, self._known = self.native, self.native.shared_nbytes

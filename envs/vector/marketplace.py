@@ -66,6 +66,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     """
 
     scalar: Any
+    scalar_class: Any = MarketplaceEnv
     kernels: Any = kernels  # the module with the compiled steps
     _several = False
 
@@ -85,7 +86,7 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self.all_tables = all_tables
         self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
         self.time_limit = checked_time_limit(max_episode_steps)
-        self.scalar = scalar = self._make_scalar(settings)
+        self.scalar = scalar = self.scalar_class(**settings)
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
@@ -166,9 +167,6 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     @property
     def step_limit(self) -> int:
         return min(self.time_limit, int(self.scalar.max_steps))
-
-    def _make_scalar(self, settings: dict[str, Any]) -> Any:
-        return MarketplaceEnv(**settings)
 
     def _empty_view(self) -> kernels.View:
         scalar, width = self.scalar, self.scalar.max_tools
@@ -424,14 +422,17 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
 
     def fresh(self) -> kernels.Out:
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
-        count, scalar = self.num_envs, self.scalar
-        observed = self._observed or [self._pool.empty(count, *shape) for shape in self._shapes.values()]
+        # one after the other in the order of `kernels.Out`, which is quicker than by name
+        tools, needs, resources, *more = self._observing()
+        written = (*more, np.empty((len(WRITTEN), self.num_envs))) if more else NO_WRITES
+        return kernels.Out(tools, needs, resources, *self._outcomes(self.scalar.finish_action + 1), *written)
+
+    def _observing(self) -> Any:
+        """The arrays of observations, in the order of their names."""
+        observed = self._observed or [self._pool.empty(self.num_envs, *shape) for shape in self._shapes.values()]
         if not self.copy:
             self._observed = observed
-        # one after the other in the order of `kernels.Out`, which is quicker than by name
-        tools, needs, resources, *more = observed
-        written = (*more, np.empty((len(WRITTEN), count))) if more else NO_WRITES
-        return kernels.Out(tools, needs, resources, *self._outcomes(scalar.finish_action + 1), *written)
+        return observed
 
     def _outcomes(self, actions: int) -> tuple[NDArray[Any], ...]:
         """New arrays for a step's mask, rewards, ends (terminated, truncated), figures, counts and success."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.sessions import SessionBatch
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
-from ..sessions.features import RESOURCE_FEATURES, opening, query_features
+from ..sessions.features import opening
 from ..sessions.session import MarketplaceSessionEnv
 from .info import figures_info
 from .kernels import sessions as kernels
@@ -23,10 +23,8 @@ class SessionVectorEnv(MarketplaceVectorEnv):
     """
 
     batch: SessionBatch
+    scalar_class: Any = MarketplaceSessionEnv
     kernels = kernels
-
-    def _make_scalar(self, settings: dict[str, Any]) -> Any:
-        return MarketplaceSessionEnv(**settings)
 
     def _make_world(self, scalar: Any) -> None:
         if self.all_tables:
@@ -37,9 +35,11 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         self._by_row, self._numbers = True, {0: np.array(scalar.numbers, np.int64)}
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
         self._undrawn = kernels.Starts(*undrawn, drawn=True)
+        spaces: Any = self.single_observation_space
+        self._shapes = {name: spaces[name].shape for name in ("tools", "query", "resources")}
         self._view = kernels.View(
             sessions=batch.sessions,
-            tools=np.zeros((count, rules.tools, len(scalar.column_names["tools"])), np.float32),
+            tools=np.zeros((count, *self._shapes["tools"]), np.float32),
             seen=np.zeros((count, rules.tools), kernels.SEEN),
             outage_s=np.zeros((count, rules.providers)),
             showing=np.zeros(count, np.int32),
@@ -71,16 +71,9 @@ class SessionVectorEnv(MarketplaceVectorEnv):
         return sum(part.nbytes for part in (self.batch.tables.factors, self.batch.tables.shapes, self.batch.sessions.factors))
 
     def fresh(self) -> Any:
-        count, rules, view = self.num_envs, self.scalar.rules, self._view
-        shapes = view.tools.shape, (count, len(query_features(rules))), (count, len(RESOURCE_FEATURES))
-        observed = self._observed or [self._pool.empty(*shape) for shape in shapes]
-        if not self.copy:
-            self._observed = observed
-        parts: list[Any] = [*observed, *self._outcomes(self.scalar._actions)]
-        return kernels.Out._make([*parts, np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))])
-
-    def observations(self, out: Any) -> Any:
-        return {"tools": out.tools, "query": out.query, "resources": out.resources}
+        count = self.num_envs
+        told = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
+        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *told])
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
         told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costgym.agents.catp.sequences import rewards_of
-from costgym.envs.tpl import ACTION_NAMES, ACTION_TOKENS, FIRST_TOOL, INPUT, decode, encode, replay, token_items
+from costgym.envs.tpl import ACTION_NAMES, ACTION_TOKENS, FIRST_TOOL, INPUT, decode, encode, token_items
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.opencatp import SIGNATURES, TOOLS, load_pool, size_level, tasks, v100
 from costgym.simulators.opencatp.tasks import task as find_task
@@ -17,6 +17,7 @@ from costgym.simulators.plan import Plan, Signature
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import cumulative_reward, quality_of_plan, returns_to_go
 from tests.helpers.shared_data import shared, shared_json, shared_lines
+from tests.helpers.tokens import replay
 
 RUN = ("exec_time_ms", "cpu_cons_mb", "cpu_inst_mb", "gpu_cons_mb", "gpu_inst_mb")
 

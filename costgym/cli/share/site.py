@@ -48,8 +48,7 @@ def site(
             runs += others
         if verify:
             runs = [_verified(each, data) for each in runs]
-        if verify and store is not None:
-            for each in runs:
+            for each in runs if store is not None else ():
                 for entry in each.entries:
                     if entry.verified:
                         kept.mark_verified(each.id, entry.id)

@@ -13,11 +13,6 @@ from ..bridge import Verbs
 prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
 
 
-@prices.callback()
-def _group() -> None:
-    """Keep `import` a command of its own."""
-
-
 @prices.command("import")
 def import_table(
     file: Annotated[Path, argument("LiteLLM's model_prices_and_context_window.json, or OpenRouter's /api/v1/models.")],

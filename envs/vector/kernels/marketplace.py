@@ -13,9 +13,9 @@ from ....simulators.batch.memory import copy_row, lowest_bit, prefetch, prefetch
 from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
+from ....simulators.batch.writes import due, figures, is_due
 from ....simulators.status import LOOKS_OK, Status
 from ..info import NOTHING_SPENT, report, spent
-from .writing import is_useful, show_writes
 
 CHANGING = 11  # the first of the columns of `tools` that change call by call; the price changes with events only
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
@@ -243,7 +243,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
     elif 0 <= action < min(tables.slot_count[e.task], width):
         slot = np.int64(view.slots[e.task, action])
         useful = (view.serves[e.task, action] & _wanted(view, e)) != 0
-        if useful or (rules.writes and is_useful(tables, state, i, slot)):
+        if useful or (rules.writes and is_due(tables, state, i, slot, due(tables, state, i))):
             refusal = world.submit(tables, rules, state, i, slot)
         else:  # it can bring nothing; bans and limits are the gateway's to tell
             world.refuse(tables, rules, state, i)
@@ -386,6 +386,32 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     if view.concurrent:
         mask[i, width] = e.records > 0 or e.news > 0
     if rules.writes:
-        show_writes(tables, rules, state, view, out, i, touched < _NONE)
+        _show_writes(tables, rules, state, view, out, i, touched < _NONE)
 
     return report(rules, view, out, e, i, before)
+
+
+@internal
+def _show_writes(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, whole: bool) -> None:
+    """Write the effects, the figures of the final state, and the mask's checks and undoes; with `whole` the roles too."""
+    e = state.episodes[i]
+    task = np.int64(e.task)
+    if whole:
+        copy_row(out.roles, i, view.roles, task)
+    wanted = tables.state[task]
+    count: Any = min(6, np.int64(tables.need_count[task]))
+    for need in range(6):
+        shown = need < count and (wanted >> np.uint64(need)) & _ONE
+        record = state.entities[i, need if shown else 0]
+        out.effects[i, need, 0] = _WHOLE if shown else _ZERO
+        out.effects[i, need, 1] = min(_WHOLE, _QUARTER * np.float32(record.seen)) if shown else _ZERO
+        out.effects[i, need, 2] = _WHOLE if shown and record.perhaps else _ZERO
+    written = out.written
+    written[0, i], written[1, i], written[2, i], written[3, i] = figures(tables, state, i)
+    needs_due = due(tables, state, i)
+    if view.useful and (needs_due[0] | needs_due[1]) != 0:
+        spent, limit = world.spent_and_limit(rules, e)
+        for row in range(min(np.int64(tables.slot_count[task]), state.slots.shape[1])):
+            if is_due(tables, state, i, np.int64(view.slots[task, row]), needs_due):
+                covered = spent + view.dues[task, np.int64(e.epoch), row] <= limit
+                out.mask[i, row] = view.mask[task, np.int64(e.epoch), row] & covered

@@ -22,7 +22,7 @@ from costgym.agents.catp.sequences import (
     words_of,
 )
 from costgym.agents.catp.settings import CatpSettings
-from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_DEPENDENCY, FIRST_TOOL, INPUT, KINDS, kind_of, replay
+from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_DEPENDENCY, FIRST_TOOL, INPUT, KINDS, TplState, kind_of
 from costgym.experiments.train.catp.dataset import (
     COMPOSED,
     ExecutedPlan,
@@ -173,7 +173,7 @@ def test_the_data_hold_the_best_plan_of_each_task_and_level_and_only_valid_ones(
 
 def test_a_returned_quality_is_the_mean_over_the_train_samples(evaluator):
     plan = collect((task(24),), evaluator, CatpSettings(walks=0, best=1, near=0, spread=0))[2]
-    state = replay(kind_of(plan.task), [])
+    state = TplState(kind_of(plan.task))
     for choice in plan.choices:
         state.push(choice)
     qualities = [evaluator.evaluate(state.plan(), plan.task, sample, plan.level).quality for sample in range(12)]

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ....simulators.errors import UnknownName
+from ....simulators.errors import check_known
 from ...bridge import Verbs
 
 TRAINERS = ("ppo", "dqn", "sessions", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
@@ -17,8 +17,7 @@ class _Trainers(TyperGroup):
         return list(TRAINERS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in TRAINERS:
-            raise UnknownName("trainer", cmd_name, TRAINERS)
+        check_known("trainer", cmd_name, TRAINERS)
         single = Verbs(add_completion=False, rich_markup_mode="markdown")
         single.command(cmd_name)(getattr(import_module(f"{__package__}.trainers"), cmd_name))
         return typer.main.get_command(single)

@@ -18,7 +18,7 @@ from ....experiments.train.sessions.settings import SessionSettings
 from ....experiments.train.sft.settings import SftSettings
 from ....experiments.train.usefulness.settings import UsefulnessSettings
 from ....simulators.bounds import Settings, option
-from ....simulators.errors import UnknownName
+from ....simulators.errors import check_known
 from ....simulators.ledger import Budget
 from ...options import Quiet
 from ...output import Progress
@@ -210,8 +210,7 @@ def toolplanner(
     from ....experiments.train.toolplanner.train import train_toolplanner
 
     for part in without:
-        if part not in PARTS:
-            raise UnknownName("part to leave out", part, PARTS)
+        check_known("part to leave out", part, PARTS)
     chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.given}
     if budget is not None:
         chosen["budget"] = dict(budget)
