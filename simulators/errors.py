@@ -46,12 +46,6 @@ class UnknownName(CostGymError):
         super().__init__(f"unknown {kind} {name!r}{hint}; known: {listing or 'none'}")
 
 
-def expect_known(kind: str, name: str, known: Collection[str]) -> None:
-    """Raise UnknownName unless a name is among the known ones."""
-    if name not in known:
-        raise UnknownName(kind, name, known)
-
-
 class InvalidProfile(CostGymError):
     """A time, a memory size or a rate of a tool is negative, infinite or not a number."""
 

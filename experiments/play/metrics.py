@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...agents.models.base import FORMS, MISHAPS
-from ...simulators.errors import ConfigError, expect_known
+from ...simulators.errors import ConfigError, check_known
 from ...simulators.opencatp.tools import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
@@ -103,7 +103,7 @@ def summarise(
 
     Source: BTP, section 3.1 (metrics).
     """
-    expect_known("grading", grading, GRADINGS)
+    check_known("grading", grading, GRADINGS)
     records = sorted(results, key=lambda r: r.episode)
     if not records:
         raise ConfigError("summary", "expected at least one episode record, got none")
@@ -312,7 +312,7 @@ def paired_difference(
     Raises:
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
-    expect_known("metric", metric, METRICS)
+    check_known("metric", metric, METRICS)
     left, right = _by_episode(a), _by_episode(b)
     common = tuple(i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void)
     for index in common:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulators.errors import ConfigError, expect_known
+from ...simulators.errors import ConfigError, check_known
 from ...simulators.ledger import RESOURCES
 from .metric_registry import REGISTRY, figure, interval, plain
 
@@ -98,7 +98,7 @@ class Plots:
             UnknownName: there is no such resource.
             ConfigError: no agent was limited in this resource alone, or prices are in several currencies.
         """
-        expect_known("resource", resource, RESOURCES)
+        check_known("resource", resource, RESOURCES)
         unit = {"price": self._currency(), "seconds": "s"}.get(resource, resource)
         with self._chart(f"Budget{_unit(unit)} an episode") as (chart, axes):
             entries, ticks = [], set[float]()

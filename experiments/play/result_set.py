@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, overload
 
 from markupsafe import Markup
 
-from ...simulators.errors import ConfigError, UnknownName, expect_known, require
+from ...simulators.errors import ConfigError, UnknownName, check_known, require
 from ...simulators.ledger import RESOURCES
 from .metric_registry import REGISTRY, cell, figure, plain, written
 from .metrics import PairedDifference, paired_difference, summarise
@@ -152,7 +152,7 @@ class Results(Sequence[EpisodeResult]):
         """
         known = [field.name for field in fields(EpisodeResult)]
         for name in values:
-            expect_known("field of an episode", name, known)
+            check_known("field of an episode", name, known)
         return self._of(result for result in self if all(getattr(result, name) == value for name, value in values.items()))
 
     # -- figures -----------------------------------------------------------------------------------------------------------

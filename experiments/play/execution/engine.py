@@ -18,7 +18,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ....simulators.errors import ConfigError, InfrastructureError, expect_known
+from ....simulators.errors import ConfigError, InfrastructureError, check_known
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -134,7 +134,7 @@ def open_engine(
     """Open an engine by name for the duration of a `with` block; by default it has a worker for each processor. A Ray cluster
     has an address (`host:port`, "auto", "ray://...") or is started here, and its workers get the named environment variables.
     Raises ConfigError for options that do not fit, InfrastructureError if no cluster answers."""
-    expect_known("engine", name, ENGINES)
+    check_known("engine", name, ENGINES)
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
     if name == "local":

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ....simulators.errors import ConfigError, expect_known
+from ....simulators.errors import ConfigError, check_known
 from ..files import finished_file
 from ..trajectories.replay import replayed
 
@@ -30,7 +30,7 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
         ConfigError: the format has no such option, or `out` exists.
         DataError: the trajectories cannot be read or do not replay.
     """
-    expect_known("format", format, FORMATS)
+    check_known("format", format, FORMATS)
     writer, known = FORMATS[format]
     for name in options:
         if name not in known:

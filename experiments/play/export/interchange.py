@@ -12,7 +12,7 @@ from typing import Any
 
 from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER
 from ....agents.prompts import COSTS, NEWS, REMAINING
-from ....simulators.errors import ConfigError, expect_known
+from ....simulators.errors import ConfigError, check_known
 from ....simulators.status import Origin
 from ..files import finished_folder, write_lines
 from ..trajectories.replay import ReplayedEpisode, replayed
@@ -52,7 +52,7 @@ def _documents(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Any]:
-    expect_known("choice of episodes", only, ONLY)
+    check_known("choice of episodes", only, ONLY)
     count = 0
     for played in replayed(path, data):
         need_text(played.header.env, "atif, jsonl and sharegpt")

@@ -14,7 +14,7 @@ from ....agents.base import TEXT
 from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Function
 from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import Action, read_action
-from ....simulators.errors import ConfigError, DataError, expect_known, require
+from ....simulators.errors import ConfigError, DataError, check_known, require
 from ..files import write_lines
 from ..trajectories.format import Header, parse_header, parse_trajectory
 from ..trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
@@ -53,9 +53,9 @@ def to_messages(
         UnknownName: `kind`, `only` or `pairs` is unknown.
         DataError: the trajectories cannot be read or do not replay.
     """
-    expect_known("kind of messages", kind, KINDS)
-    expect_known("choice of episodes", only, ONLY)
-    expect_known("pairs of episodes", pairs, PAIRS)
+    check_known("kind of messages", kind, KINDS)
+    check_known("choice of episodes", only, ONLY)
+    check_known("pairs of episodes", pairs, PAIRS)
     place = Path(out)
     given: dict[str, Any] = {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
     if next(_rows(**given), None) is None:

@@ -13,7 +13,7 @@ from ....agents.base import NUMERIC, PLAN_CALLS, SESSION, Agent
 from ....agents.oracle import ExpectedOptimumAgent
 from ....agents.registry import make_agent
 from ....agents.stages.policy import StageAgent, run_of
-from ....simulators.errors import expect_known
+from ....simulators.errors import check_known
 
 NAMESPACE = "costgym"
 VERSION = "v0"
@@ -112,7 +112,7 @@ KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets t
 def family_of(name: str) -> Family:
     """The world of this name; raises UnknownName if there is none; names the nearest."""
     known = {family.name: family for family in FAMILIES}
-    expect_known("world of named datasets", name, known)
+    check_known("world of named datasets", name, known)
     return known[name]
 
 
@@ -125,7 +125,7 @@ def dataset_names(flat: bool = False) -> list[str]:
 def recipe_of(dataset_id: str) -> Recipe:
     """Return the contents of the dataset of this name; raises UnknownName if there is no such dataset; names the nearest."""
     known = [*dataset_names(), *dataset_names(flat=True)]
-    expect_known("named dataset", dataset_id, known)
+    check_known("named dataset", dataset_id, known)
     _, world, name = dataset_id.split("/")
     name = name.removesuffix(f"-{VERSION}")
     family = family_of(world)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....simulators.errors import ConfigError, DataError, expect_known
+from ....simulators.errors import ConfigError, DataError, check_known
 from ....simulators.ledger import Budget
 from ....simulators.status import Status
 from ...play.call_logs.formats import CALL_LOG
@@ -118,7 +118,7 @@ def give_verdict(path: str | Path, run: str, success: bool) -> None:
     names = [each.name for each in read_runs([path])]
     if not names:
         raise ConfigError("run", f"{path} holds no runs")
-    expect_known("run", run, names)
+    check_known("run", run, names)
     log = CallLog(path, run)
     log.write({"success": success})
     log.close()

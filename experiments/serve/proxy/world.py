@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....simulators.errors import ConfigError, expect_known
+from ....simulators.errors import ConfigError, check_known
 from ....simulators.failures import PRESETS
 from ....simulators.marketplace.catalogue import draw_profile
 from ....simulators.marketplace.custom import CustomSource
@@ -62,7 +62,7 @@ def world_around(
         raise ConfigError("tools", "expected at least one, got none")
     names = [tool.name for tool in tools]
     for name, price in (prices or {}).items():
-        expect_known("tool", name, names)
+        check_known("tool", name, names)
         if not 0 <= price < float("inf"):
             raise ConfigError("price", f"expected a number of at least 0 for {name}, got {price}")
     if scenario is None:
