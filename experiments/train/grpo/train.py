@@ -212,9 +212,9 @@ def _optimise(
     from ..loop import check_finite
     from .rollouts import GrpoTrainer, Rollouts
 
-    before = max(
-        (path for path in (run.folder / KEPT).glob("checkpoint-*") if _goes_on(path, steps)), key=_step_of, default=None
-    )
+    # whole ones, for their state is written last, which leave a step to take, whose figures the run ends with
+    there = [path.parent for path in (run.folder / KEPT).glob("checkpoint-*/trainer_state.json")]
+    before = max((path for path in there if _step_of(path) < steps), key=_step_of, default=None)
     run.begin_after(0 if before is None else _step_of(before))
     metrics: dict[str, float] = {}
     warm = run.folder / WARM_START
@@ -274,11 +274,6 @@ def _optimise(
     trainer.model.save_pretrained(run.folder / FINAL)
     tokenizer.save_pretrained(run.folder / FINAL)
     return TrainingResult(run.folder, taken, {}, finished=False) if follower.stopped else run.finish(taken, metrics)
-
-
-def _goes_on(checkpoint: Path, steps: int) -> bool:
-    """The checkpoint is whole, for its state is written last, and leaves a step to take, whose figures the run ends with."""
-    return (checkpoint / "trainer_state.json").is_file() and _step_of(checkpoint) < steps
 
 
 def _step_of(checkpoint: Path) -> int:
