@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from multiprocessing import get_context
+from operator import getitem
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -63,9 +65,8 @@ class Report:
 
     def add(self, later: "Report") -> None:
         """Take in what the next process found."""
-        for name in ("worlds", "episodes", "steps"):
+        for name in ("worlds", "episodes", "steps", "refused"):
             setattr(self.tally, name, getattr(self.tally, name) + getattr(later.tally, name))
-        self.tally.refused += later.tally.refused
         self.refused += later.refused
         self.findings += later.findings
         self.mended += later.mended
@@ -154,7 +155,7 @@ def run(
     until = time.monotonic() + seconds
     number = first
     while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
-        for finding in _world(number, seed, given[number % len(given)], report, until):
+        if (finding := _world(number, seed, given[number % len(given)], report, until)) is not None:
             report.findings.append(finding)
             if found is not None:
                 write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
@@ -166,8 +167,8 @@ def run(
     return report
 
 
-def _world(number: int, seed: int, given: Scenario | None, report: Report, until: float) -> Iterator[Finding]:
-    """Check one world."""
+def _world(number: int, seed: int, given: Scenario | None, report: Report, until: float) -> Finding | None:
+    """Check one world; return what is wrong with it."""
     random = Random(f"{seed} {number}")
     document = Writer(random).scenario() if given is None else given.model_dump(mode="json")
     play = random.randrange(2**40)
@@ -176,18 +177,16 @@ def _world(number: int, seed: int, given: Scenario | None, report: Report, until
         scenario.build()
     except CostGymError:
         report.refused += 1
-        return
+        return None
     except Exception as error:
-        yield Finding("rules", play, f"{type(error).__name__}: {error}", document)
-        return
+        return Finding("rules", play, f"{type(error).__name__}: {error}", document)
     others = [name for name in oracles() if name not in EACH_WORLD]
     for name in (*(name for name in oracles() if name in EACH_WORLD), others[number % len(others)]):
         if time.monotonic() >= until:
-            return
-        problem = check(name, scenario, play, report.tally, given is not None)
-        if problem is not None:
-            yield smaller(Finding(name, play, problem, document))
-            return
+            break
+        if (problem := check(name, scenario, play, report.tally, given is not None)) is not None:
+            return smaller(Finding(name, play, problem, document))
+    return None
 
 
 def oracles() -> list[str]:
@@ -246,18 +245,16 @@ def cuts(document: Document) -> Iterator[Document]:
     for place, value in places:
         if place in (("name",), ("source",), ("source", "kind")):
             continue
-        yield _changed(document, place, None, remove=True)
+        shorter, parent = _copied(document, place)
+        del parent[place[-1]]
+        yield shorter
         if isinstance(value, float | int) and not isinstance(value, bool) and value not in (0, 1):
-            yield _changed(document, place, 1)
+            plainer, parent = _copied(document, place)
+            parent[place[-1]] = 1
+            yield plainer
 
 
-def _changed(document: Document, place: tuple[Any, ...], value: Any, remove: bool = False) -> Document:
+def _copied(document: Document, place: tuple[Any, ...]) -> tuple[Document, Any]:
+    """Return a copy of a document, and in it the node that holds a place."""
     found = copy.deepcopy(document)
-    node: Any = found
-    for key in place[:-1]:
-        node = node[key]
-    if remove:
-        del node[place[-1]]
-    else:
-        node[place[-1]] = value
-    return found
+    return found, reduce(getitem, place[:-1], found)
