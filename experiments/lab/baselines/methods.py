@@ -105,14 +105,10 @@ Choose = Callable[[Any, dict[str, Any]], int]  # takes an observation and its in
 Figures = dict[str, float]
 
 
-def world_of(env_id: str, level: str) -> dict[str, Any]:
-    """Return the arguments of `gymnasium.make` for an environment at a level."""
-    return {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
-
-
 def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
     """Return an environment at a level, in its default form."""
-    return make(env_id, split=split, disable_env_checker=True, **world_of(env_id, level))
+    world = {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
+    return make(env_id, split=split, disable_env_checker=True, **world)
 
 
 def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:

@@ -175,15 +175,12 @@ def steps_svg(rows: Sequence[Row]) -> str:
     return panels([[Panel("registered tools, % of those on offer, above 20", "replies", lines)]])
 
 
-_PLAN_CURVES = {"alpha": "weight of the score, alpha", "width": "width of the policy"}
-
-
 def plans_svg(rows: Sequence[Row]) -> str:
     """Plot CATP-LLM's Figures 6 and 7 with our figures as an SVG: the Quality of Plan of each agent over the weight of the
     score and over the policy's width, one picture for each curve and kind of tasks."""
     agents = list(dict.fromkeys(str(row["agent"]) for row in rows if row["curve"] == "alpha"))
     grid = []
-    for curve, label in _PLAN_CURVES.items():
+    for curve, label in (("alpha", "weight of the score, alpha"), ("width", "width of the policy")):
         own = [row for row in rows if row["curve"] == curve]
         if own:
             grid.append([Panel(f"Quality of Plan, {kind}", label, _plans(own, kind, agents)) for kind in KINDS])

@@ -180,15 +180,8 @@ def _answered(task: Task, answer: str | None) -> float:
 
 def wins(ours: Followed, theirs: Followed) -> float:
     """Compare two episodes by Pass, then share answered, then lower price: 1 where the first wins, 0.5 for a draw, else 0."""
-    pairs = (
-        (ours.meaningful, theirs.meaningful),
-        (ours.answered, theirs.answered),
-        (-ours.result.price, -theirs.result.price),
-    )
-    for better, worse in pairs:
-        if better != worse:
-            return 1.0 if better > worse else 0.0
-    return 0.5
+    first, second = ((each.meaningful, each.answered, -each.result.price) for each in (ours, theirs))
+    return 0.5 if first == second else float(first > second)
 
 
 def instruction_rows(kept: Kept, seed: int = 0) -> list[Row]:
