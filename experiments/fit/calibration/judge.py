@@ -5,6 +5,7 @@ the log have 95 % intervals, by a bootstrap over episodes. What lies outside is 
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,12 +73,8 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
                     calls.append(episode.submit(0))
                 while episode.in_flight:
                     episode.wait()
-                played.append(
-                    [
-                        LoggedCall(name, each.submitted_s, each.finished_s - each.submitted_s, each.status, each.price)
-                        for each in calls
-                    ]
-                )
+                ran = ((each.submitted_s, each.finished_s - each.submitted_s, each.status, each.price) for each in calls)
+                played.append([LoggedCall(name, *each) for each in ran])
         found[name] = played
     return found
 
@@ -129,15 +126,13 @@ def _units(chains: Sequence[Chain]) -> list[Chain]:
 def _counts(chain: Chain) -> list[float]:
     ran = [call for call in chain if call.status is not Status.RATE_LIMITED]
     well = [call.status in WORKS for call in ran]
-    pairs = [(a, b) for a, b in pairwise(well)]
+    pairs = Counter(pairwise(well))
+    again, after = pairs[False, False], pairs[False, False] + pairs[False, True]
     failures = well.count(False)
-    runs = failures - pairs.count((False, False))
     prices = [call.price for call in ran if call.price is not None]
-    after = pairs.count((False, False)) + pairs.count((False, True))
-    refused = len(chain) - len(ran)
     return [
-        *(well.count(True), len(well), pairs.count((False, False)), after),
-        *(runs, failures, refused, len(chain), math.fsum(prices), len(prices)),
+        *(well.count(True), len(well), again, after),
+        *(failures - again, failures, len(chain) - len(ran), len(chain), math.fsum(prices), len(prices)),
     ]
 
 
