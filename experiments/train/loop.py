@@ -28,6 +28,7 @@ class Learner(ABC):
     `max_grad_norm`."""
 
     weights: dict[str, Any]
+    settings: Any
     seed: int
     adamw: Mapping[str, Any]  # arguments of AdamW other than the weights and the learning rate
     max_grad_norm: float = 1.0  # maximum norm of the gradients

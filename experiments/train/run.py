@@ -92,11 +92,6 @@ class TrainingRun:
                     kept += 1
             keep_lines(path, kept)
 
-    def begin_after(self, step: int) -> None:
-        """Delete what the learning curve says of later steps, and the metrics; for a trainer with checkpoints of its own."""
-        self.cut_curve(step)
-        (self.folder / METRICS).unlink(missing_ok=True)
-
     def report(self, step: TrainingStep) -> bool:
         """Add a step to the learning curve and pass it to the callback; return True if the callback asks to stop."""
         path = self.folder / CURVE
@@ -174,7 +169,7 @@ def require_modules(*names: str, extra: str = "train") -> None:
 
 
 def check_steps(option: str, steps: int | None) -> None:
-    """Raise ConfigError unless a number of steps is None or a positive whole number."""
+    """Raise ConfigError unless a number, such as one of steps, is None or a positive whole number."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ConfigError(option, f"expected a positive whole number, got {steps!r}")
 

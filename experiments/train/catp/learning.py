@@ -27,6 +27,8 @@ class OfflineLearner(Learner):
     """Trains a policy by cross-entropy on the actions in windows of recorded episodes. `evaluator` and `target_return`, on
     which the policy is conditioned, serve the metrics on the train tasks."""
 
+    settings: CatpSettings
+
     def __init__(
         self, policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
     ) -> None:
@@ -41,7 +43,7 @@ class OfflineLearner(Learner):
         ]  # per kind of task: all plans, and the plans near the best
 
     def rate(self, step: int) -> float:
-        return float(self.settings.rate(step))
+        return self.settings.rate(step)
 
     def loss(self, step: int) -> Loss:
         self.policy.train()

@@ -15,6 +15,8 @@ class DeerLearner(Learner):
     """Trains a causal language model on the labelled tokens of rows: those of retrieval pre-training in their order (empty for
     a published model), then those of decisions; `pad` is the padding token's id, and `measure` computes the final metrics."""
 
+    settings: DeerSettings
+
     def __init__(
         self,
         model: Any,

@@ -48,8 +48,8 @@ def train_deer(
     chosen = DeerSettings(**{"seed": seed, **settings})
     world = None if data is not None else scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     recorded = () if data is None else (Path(data).name,)
-    config = DeerConfig(settings=chosen, scenario=world, data=recorded)
-    with open_run(out, config, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
+    wanted = DeerConfig(settings=chosen, scenario=world, data=recorded)
+    with open_run(out, wanted, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
         if (done := run.done()) is not None:
             return done
         import torch

@@ -15,12 +15,14 @@ from .settings import SftSettings
 class SftLearner(Learner):
     """Trains a language model on rows in training order, a batch for each step; `held` are rows of unseen tasks, to check."""
 
+    settings: SftSettings
+
     def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
         super().__init__(trained_weights(model), settings, weight_decay=settings.weight_decay)
         self.model, self.rows, self.held = model.train(), rows, held
 
     def rate(self, step: int) -> float:
-        settings: SftSettings = self.settings
+        settings = self.settings
         rise = min(1.0, (step + 1) / max(1, settings.warmup_steps))
         falling = settings.steps * settings.final_share
         fall = min(1.0, (settings.steps - step) / falling) if falling else 1.0

@@ -30,6 +30,7 @@ CHECKED = 40
 class _StageLearner(Learner):
     """Base class of both stages' learners: the language model, the learning rate and the final evaluation."""
 
+    settings: LearntSettings
     number = 1
 
     def __init__(self, model: PlannerModel, settings: LearntSettings, scenario: Scenario) -> None:
