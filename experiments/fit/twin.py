@@ -243,11 +243,6 @@ class Twin:
     trials: Mapping[str, Sequence[Trial]]  # the opportunities of each fitted rate, with those in doubt shared
     episodes: int  # number of episodes that were read
 
-    @property
-    def simulated(self) -> SimulatedRates:
-        """The rates of the simulated model."""
-        return SimulatedRates(**{name: round(rate.value, 5) for name, rate in self.rates.items()})
-
     def draws(self, count: int, seed: int) -> Iterator[SimulatedRates]:
         """Rates drawn from the posterior of each, to predict with."""
         generator = np.random.Generator(np.random.Philox(seed))

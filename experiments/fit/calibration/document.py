@@ -23,13 +23,11 @@ OFFERED = 16
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters of some calls, by tool, and the outages that tools share; `slow` is the share of timeouts by duration
-    alone."""
+    """Fitted parameters of some calls, by tool, and the outages that tools share."""
 
     latency: dict[str, fits.LatencyFit | None]
     price: dict[str, fits.PriceFit | None]
     failures: fits.FailureFit
-    slow: dict[str, float]
     outages: Outages | None
 
 
@@ -41,7 +39,7 @@ def fit(tools: dict[str, list[LoggedCall]], gap_s: float) -> Fit:
     slow = {tool: found.slow_timeouts for tool, found in latency.items() if found is not None}
     chains = {tool: list(fits.chains(calls, gap_s)) for tool, calls in tools.items()}
     price = {tool: fits.fit_price(calls) for tool, calls in tools.items()}
-    return Fit(latency, price, fits.fit_failures(chains, slow), slow, outages)
+    return Fit(latency, price, fits.fit_failures(chains, slow), outages)
 
 
 def _round(value: float) -> float:

@@ -389,15 +389,12 @@ def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
     admitted = np.array([call.started_s for call in calls if call.status in WORKS or call.status in FAILS])
     if not refused or len(admitted) == 0:
         return None
-    best: tuple[int, int, float] | None = None
+    wrong: dict[tuple[int, float], int] = {}
     for window_s in WINDOWS_S:
-        before = _within(admitted, np.array(refused), window_s)
-        own = _within(admitted, admitted, window_s)
+        before, own = _within(admitted, np.array(refused), window_s), _within(admitted, admitted, window_s)
         for limit in sorted({int(count) for count in before if count > 0}):
-            wrong = int((before < limit).sum() + (own >= limit).sum())
-            if best is None or wrong < best[0]:
-                best = wrong, limit, window_s
-    return None if best is None else (best[1], best[2])
+            wrong[limit, window_s] = int((before < limit).sum() + (own >= limit).sum())
+    return min(wrong, key=wrong.__getitem__, default=None)
 
 
 def _within(admitted: FloatArray, at: FloatArray, window_s: float) -> NDArray[np.int64]:

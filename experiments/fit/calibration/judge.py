@@ -49,7 +49,7 @@ ROUNDING = 1e-4
 Chain = list[LoggedCall]
 
 
-def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]], seed: int = 0) -> dict[str, list[Chain]]:
+def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]]) -> dict[str, list[Chain]]:
     """Play a scenario's listed tools, a task for each, in the shape of a log: `chains` holds the logged calls by the tool's
     name in the scenario and by episode. Returns the simulated calls, as a log would have them, in the same form."""
     tools = [tool for tool in document["source"]["tools"] if tool["name"] in chains]
@@ -65,7 +65,7 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
         size = sum(map(len, shape))
         for repeat in range(max(1, min(MAX_REPEATS, -(-wanted // max(1, size))))):
             for index, offsets in enumerate(shape):
-                episode = world.episode(number, seed + repeat * len(shape) + index, Budget(), "record")
+                episode = world.episode(number, repeat * len(shape) + index, Budget(), "record")
                 calls = []
                 for offset in offsets:
                     if offset > episode.now_s:
@@ -93,7 +93,9 @@ class Figure:
 
 def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure]:
     """The figures of `FIGURES` of one tool's calls, with bootstrapped intervals unless `intervals` is False."""
-    units = _units(chains)
+    # what is resampled: episodes, or runs of `BLOCK` calls where there are only a few long episodes
+    blocks = [chain[i : i + BLOCK] for chain in chains for i in range(0, len(chain), BLOCK)]
+    units = chains if len(chains) >= MIN_UNITS else blocks
     weights = None
     if intervals:
         # a fixed seed: the same log has the same intervals, and a resample is a vector of weights over the units
@@ -114,13 +116,6 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
         ]
         found[name] = _quantile(values, share, weights) if len(values) >= _LEAST[name] else Figure(None)
     return {name: found[name] for name in FIGURES}
-
-
-def _units(chains: Sequence[Chain]) -> list[Chain]:
-    """Return the units that are resampled: episodes, or runs of `BLOCK` calls where there are only a few long episodes."""
-    if len(chains) >= MIN_UNITS:
-        return list(chains)
-    return [chain[i : i + BLOCK] for chain in chains for i in range(0, len(chain), BLOCK)]
 
 
 def _counts(chain: Chain) -> list[float]:
