@@ -1,6 +1,6 @@
 """The methods of the baseline table, what one run of a method is, and how agents are measured on the same test episodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -101,7 +101,6 @@ class Unit(NamedTuple):
         return f"{self.env.rpartition('/')[2]}.{self.level or 'default'}.{self.method}.{self.seed}.json"
 
 
-Choose = Callable[[Any, dict[str, Any]], int]  # takes an observation and its info, and returns an action
 Figures = dict[str, float]
 
 
@@ -124,19 +123,6 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
             return "train"
         raise ConfigError("--train-split", f"expected a split of {env_id}, got {wanted!r}") from error
     return name
-
-
-class LearntPolicy(Agent):
-    """A policy that a method has learnt, as an agent."""
-
-    def __init__(self, env_id: str, name: str, choose: Choose) -> None:
-        self.env_id, self.name, self._choose = env_id, name, choose
-
-    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
-        """Nothing to do: the policy reads observations alone."""
-
-    def act(self, observation: Any, info: dict[str, Any]) -> int:
-        return self._choose(observation, info)
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | None = None) -> Figures:

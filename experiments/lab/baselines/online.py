@@ -14,12 +14,13 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from ....agents.base import Agent
 from ....agents.checkpoints import checkpoints, read_state
+from ....agents.registry import FunctionAgent
 from ....agents.sb3 import Sb3Agent
 from ...train.run import Callback, TrainingStep
 from ...train.sb3.settings import Lagrangian, PpoSettings
 from ...train.sb3.train import train_ppo
 from ...train.sb3.vec_env import NativeVecEnv
-from .methods import LearntPolicy, Unit, open_env
+from .methods import Unit, open_env
 
 PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
@@ -131,7 +132,7 @@ def learn(
         mask = {"action_masks": info["action_mask"]} if masked else {}
         return int(model.predict(observation, deterministic=True, **mask)[0])
 
-    agent, controller = LearntPolicy(unit.env, unit.method, choose), controller_of(unit.method, limit)
+    agent, controller = FunctionAgent(choose, unit.env), controller_of(unit.method, limit)
     follow = Follow(limit_s, every, watch, agent, controller)
     model.learn(steps, callback=follow)
     return int(model.num_timesteps), follow.seconds, agent
