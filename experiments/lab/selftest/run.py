@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from multiprocessing import get_context
 from operator import getitem
@@ -45,12 +45,6 @@ class Finding:
     @property
     def name(self) -> str:
         return hashlib.sha256(repr((self.oracle, self.scenario)).encode()).hexdigest()[:10]
-
-    def to_yaml(self) -> str:
-        """Return the finding as a file."""
-        return yaml.safe_dump(
-            {"oracle": self.oracle, "seed": self.seed, "problem": self.problem, "scenario": self.scenario}, sort_keys=False
-        )
 
 
 @dataclass(slots=True)
@@ -158,7 +152,7 @@ def run(
         if (finding := _world(number, seed, given[number % len(given)], report, until)) is not None:
             report.findings.append(finding)
             if found is not None:
-                write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
+                write_atomically(found / f"{finding.name}.yaml", yaml.safe_dump(asdict(finding), sort_keys=False))
         report.tally.worlds += 1
         number += 1
         if full():
