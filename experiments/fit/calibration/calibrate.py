@@ -40,7 +40,7 @@ class Calibration:
     simulated: dict[str, list[Chain]]  # the same in the written world
 
     def write(self, path: Path, report: Path | None = None) -> None:
-        """Write the scenario, and the report as JSON if a file is given; `reports.calibration` draws it as a page."""
+        """Write the scenario, and the report as JSON if a file is given; `pages.world_pages` draws it as a page."""
         tasks = "" if self.report["own_tasks"] else "; the tasks are placeholders"
         write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{_yaml(self.document)}")
         if report is not None:
@@ -67,7 +67,7 @@ def calibrate(
 
     Tools with fewer than `least_calls` executed calls are left out (by default 20, and 1 for answer trees). Where the log names
     no episodes, a pause of `gap_s` seconds ends one. `token_price`, USD per million input and output tokens, is for calls
-    without a price; `fields` says where the log's fields are (see `calibration.expressions`); `tasks` is a YAML file as in a
+    without a price; `fields` says where the log's fields are (see `call_logs.expressions`); `tasks` is a YAML file as in a
     scenario's `source.tasks`, None for generated ones; `hours`, such as ``(22, 6)``, keeps the calls that began between these
     hours of the day, in UTC. Raises DataError if the log or the tasks cannot be read or no tool has
     enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.

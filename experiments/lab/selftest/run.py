@@ -75,7 +75,7 @@ def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None
         first = report.tally.worlds
         ours, theirs = get_context("spawn").Pipe(duplex=False)
         about = report.left_s, seed, scenario, found, most - len(report.findings), first
-        process = get_context("spawn").Process(target=_part, args=(theirs, about), daemon=True)
+        process = get_context("spawn").Process(target=_part, args=(theirs, *about), daemon=True)
         process.start()
         theirs.close()
         try:
@@ -91,10 +91,9 @@ def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None
     return report
 
 
-def _part(pipe: Any, about: tuple[float, int, Scenario | None, Path | None, int, int]) -> None:
+def _part(pipe: Any, seconds: float, seed: int, scenario: Scenario | None, found: Path | None, most: int, first: int) -> None:
     """Play worlds in this process until the time is over or it holds too much."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
-    seconds, seed, scenario, found, most, first = about
     try:
         pipe.send(run(seconds, seed, scenario, found, most=most, first=first, full=_bound()))
     except Exception as error:
