@@ -1,1 +1,1 @@
-"""Fit worlds and models to data: calibration, profiles of tools, quality of retrieval."""
+"""Fit worlds and models to data: calibration, forged worlds, profiles of tools, twins of models."""

@@ -84,9 +84,8 @@ class Measurement:
                 tuple(round(p.gpu_inst_mb * f, 6) for p, f in zip(points, factors, strict=True)),
                 round(load.cold_start_s, 6),
             )
-        notes = [self.source]
-        notes += [f"scaled by the input's size from another level, not measured: {self._missing()}"] if self.skipped else []
-        return Profile(self.name, tools, self.hardware, "; ".join(notes), self.date)
+        scaled = f"; scaled by the input's size from another level, not measured: {self._missing()}" if self.skipped else ""
+        return Profile(self.name, tools, self.hardware, self.source + scaled, self.date)
 
     def _missing(self) -> str:
         by_reason: dict[tuple[int, str], list[str]] = {}
@@ -111,7 +110,7 @@ def measure(
     """Measure time, memory and loading of the ten tools on this machine, on inputs of four levels: images of (width, height)
     px, texts of so many characters. Raises InfrastructureError if the device or a count of memory is missing."""
     _check(settings)
-    backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
+    device, weights = settings.device, settings.weights
     torch = require("torch", "vision")
     from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
 
@@ -123,10 +122,10 @@ def measure(
     kind = f"weights of {Path(weights).name}" if weights is not None else "untrained weights at full size"
     if weights is not None and Path(weights).resolve() == SHIPPED.resolve():
         kind = "the weights that ship"
-    if weights is None and download:
+    if weights is None and settings.download:
         kind = "published weights"
-    precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"
-    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {settings.repeats} runs"
+    precision = "float16 autocast" if settings.backend == "published" and device.startswith("cuda") else "float32"
+    ways = f"back-end {settings.backend}, {kind}, {precision}, one input at a time, median of {settings.repeats} runs"
     if settings.processor_time:
         ways += ", processor time on one thread"
     threads = 1 if settings.processor_time else torch.get_num_threads()
@@ -134,7 +133,7 @@ def measure(
     meter = Meter(device, settings.memory_limit, settings.processor_time)
     with tempfile.TemporaryDirectory() as scratch, torch_threads(threads):
         for tool in TOOLS:
-            tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
+            tools, load = _backend(settings, tool, Path(scratch))
             meter.rest()
             before = meter.held_mb()
             seconds = meter.seconds(load)
@@ -225,14 +224,13 @@ def _size(tool: str, level: int) -> float:
     return float(TEXT_LENGTHS[level] if tool in TEXT_TOOLS else width * height)
 
 
-def _backend(
-    backend: str, tool: str, device: str, weights: Path | str | None, download: bool, scratch: Path
-) -> tuple[Backend, Callable[[], object]]:
+def _backend(settings: ProfileSettings, tool: str, scratch: Path) -> tuple[Backend, Callable[[], object]]:
     """Make a new back-end and the function that loads the tool."""
     import torch
 
     torch.manual_seed(0)
-    if backend == "tiny":
+    device, weights, download = settings.device, settings.weights, settings.download
+    if settings.backend == "tiny":
         from ...simulators.opencatp.backends import tiny
 
         folder = scratch if weights is None else Path(weights)

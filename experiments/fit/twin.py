@@ -6,6 +6,7 @@ their odds, as expectation maximisation does. Rates that `react` never meets, or
 their defaults and are named.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -89,7 +90,7 @@ class Stop(NamedTuple):
 class Evidence:
     """What recorded episodes say of the rates, before those in doubt are shared."""
 
-    trials: dict[str, list[Trial]] = field(default_factory=dict)
+    trials: dict[str, list[Trial]] = field(default_factory=lambda: defaultdict(list))
     stops: list[Stop] = field(default_factory=list)
     goes_on: list[int] = field(default_factory=list)  # failures in a row after which it did not stop, though it could have
     passed_over: list[bool] = field(default_factory=list)  # of needs: was a later one called for in their place
@@ -97,9 +98,6 @@ class Evidence:
     arguments: list[dict[str, list[bool]]] = field(default_factory=list)  # of a need, by tool: were they wrong, in order
     last: list[tuple[bool, bool, int, float]] = field(default_factory=list)  # without a tool left: went on, stubborn, ...
     episodes: int = 0
-
-    def add(self, rate: str, taken: bool, base: float = 0.0, slope: float = 1.0) -> None:
-        self.trials.setdefault(rate, []).append(Trial(taken, base, slope))
 
 
 def read_evidence(path: Path, data: str | None = None, keep: Callable[[int], bool] = lambda index: True) -> Evidence:
@@ -165,7 +163,7 @@ def _wrong_base(context: Context) -> float:
 
 def _read_end(found: Evidence, answer: str, gave_up: bool, context: Context, reader: Reader, called: Collection[int]) -> None:
     for need in () if gave_up else context.known:
-        found.add("forget", not states(context.needs[need], answer))
+        found.trials["forget"].append(Trial(not states(context.needs[need], answer)))
     if not context.open:
         return
     ready = [need for need in context.open if context.ready(need)]
@@ -189,7 +187,7 @@ def _read_call(
     if not context.open:
         return
     if not context.used:
-        found.add("guess", False)
+        found.trials["guess"].append(Trial(False))
     ready = [need for need in context.open if context.ready(need)]
     with_tools = [need for need in ready if _fresh(need, context, reader)]
     if context.after_result and with_tools:
@@ -198,16 +196,16 @@ def _read_call(
         found.last.append(_last(True, context, reader, ready))
     if status == "malformed":  # it went on, with nothing that the simulated model could have written
         return
-    found.add("invented", call.name not in context.shown)
+    found.trials["invented"].append(Trial(call.name not in context.shown))
     if call.name not in context.shown:
         return
-    found.add("invalid", status == "invalid_arguments")
+    found.trials["invalid"].append(Trial(status == "invalid_arguments"))
     served, promised = reader.need_of(call.name), any(reader.promising(need) for need in ready)
     first = ready[0] if ready else -1
     if first in with_tools and not promised:
-        found.add("wrong_tool", served not in context.open, _wrong_base(context))
+        found.trials["wrong_tool"].append(Trial(served not in context.open, _wrong_base(context)))
         if context.last_failed in reader.serving(first) and served == first:
-            found.add("stubborn", call.name == context.last_failed)
+            found.trials["stubborn"].append(Trial(call.name == context.last_failed))
     wanted = context.needs[served].arguments if served in ready else None
     if wanted is not None and status != "invalid_arguments":
         wrong.setdefault(served, {}).setdefault(call.name, []).append(not arguments_match(call.arguments, wanted))
@@ -245,11 +243,6 @@ class Twin:
     trials: Mapping[str, Sequence[Trial]]  # the opportunities of each fitted rate, with those in doubt shared
     episodes: int  # number of episodes that were read
 
-    @property
-    def simulated(self) -> SimulatedRates:
-        """The rates of the simulated model."""
-        return SimulatedRates(**{name: round(rate.value, 5) for name, rate in self.rates.items()})
-
     def draws(self, count: int, seed: int) -> Iterator[SimulatedRates]:
         """Rates drawn from the posterior of each, to predict with."""
         generator = np.random.Generator(np.random.Philox(seed))
@@ -273,8 +266,7 @@ class Twin:
 
 def fit(found: Evidence) -> Twin:
     """Fit the rates to the evidence."""
-    trials: dict[str, list[Trial]] = {name: list(found.trials.get(name, ())) for name in ("invented", "invalid", "wrong_tool")}
-    trials |= {name: list(found.trials.get(name, ())) for name in ("stubborn", "forget")}
+    trials = {name: found.trials[name] for name in ("invented", "invalid", "wrong_tool", "stubborn", "forget")}
     trials |= _stops(found) | _arguments(found)
     point = {name: _rate(trials[name]).value for name in ("tire", "wrong_tool", "stubborn")}
     trials["grope"] = [_grope(*last, point) for last in found.last]
@@ -300,7 +292,7 @@ def _stops(found: Evidence) -> dict[str, list[Trial]]:
     trials: dict[str, list[Trial]] = {}
     for _ in range(ROUNDS):
         trials = {"overlook": over, "early": [], "tire": [], "give_up": [], "give_up_empty": []}
-        trials["guess"] = list(found.trials.get("guess", ()))
+        trials["guess"] = [*found.trials["guess"]]
         for failures in found.goes_on:
             trials["tire" if failures else "early"].append(Trial(False, 0.0, failures or 1.0))
         for stop in found.stops:
@@ -409,13 +401,12 @@ def held_out(path: Path, data: str | None = None, draws: int = 20) -> list[dict[
     """Fit every second episode, predict the others and compare: a row for each figure, with whether the interval holds it."""
     twin = fit(read_evidence(path, data, lambda index: index % 2 == 0))
     rest = [(each.header, each.recorded) for each in replayed(path, data) if each.recorded.episode % 2]
-    finals = [recorded.final for _, recorded in rest]
-    kept = [not final["exceeded"] for final in finals]
-    told = [(f["strict"] and ok, f["judged"] and ok, f["price"], f["calls"]) for f, ok in zip(finals, kept, strict=True)]
-    header, first = rest[0]
-    indices = [recorded.episode for _, recorded in rest]
+    told = []
+    for final in (recorded.final for _, recorded in rest):
+        kept = not final["exceeded"]
+        told.append((final["strict"] and kept, final["judged"] and kept, final["price"], final["calls"]))
+    real, (header, first), indices = figures_of(told), rest[0], [recorded.episode for _, recorded in rest]
     predicted = predict(twin, header, indices=indices, seed=first.seed, draws=draws)  # the first task's is the run's seed
-    real = figures_of(told)
     return [
         {"figure": name, "recorded": real[name], "predicted": value, "low": low, "high": high, "hit": low <= real[name] <= high}
         for name, (value, low, high) in predicted.items()

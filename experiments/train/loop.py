@@ -16,8 +16,6 @@ from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, TrainingFailed
 from .run import TrainingResult, TrainingRun, TrainingStep, read_curve
 
-SAVE_EVERY = 250
-"""Steps between checkpoints."""
 _RECENT = 50
 """Number of last steps over which the `loss` metric is averaged."""
 
@@ -26,19 +24,25 @@ Loss = tuple[Any, dict[str, float]]
 
 
 class Learner(ABC):
-    """Base class of the models and losses that the training loop optimises."""
+    """Base class of the models and losses that the training loop optimises, by settings with `steps`, a `seed` and the
+    `max_grad_norm`."""
 
     weights: dict[str, Any]
+    settings: Any
     seed: int
     adamw: Mapping[str, Any]  # arguments of AdamW other than the weights and the learning rate
     max_grad_norm: float = 1.0  # maximum norm of the gradients
     stage: str = ""  # name of the run's stage; "" if the run has a single stage
     random_key: ClassVar[tuple[str | int, ...]] = ("dropout",)
 
+    def __init__(self, weights: dict[str, Any], settings: Any, **adamw: Any) -> None:
+        self.weights, self.settings, self.adamw = weights, settings, adamw
+        self.seed, self.max_grad_norm = settings.seed, settings.max_grad_norm
+
     @property
-    @abstractmethod
     def steps(self) -> int:
         """Total number of steps; it may change while a learner decides how long to train."""
+        return int(self.settings.steps)
 
     @abstractmethod
     def rate(self, step: int) -> float:
@@ -61,7 +65,7 @@ class Learner(ABC):
 
 
 def optimise(
-    run: TrainingRun, learner: Learner, save_every: int = SAVE_EVERY, check_every: int = 0, before: int = 0, after: int = 0
+    run: TrainingRun, learner: Learner, save_every: int = 250, check_every: int = 0, before: int = 0, after: int = 0
 ) -> TrainingResult:
     """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 
@@ -82,7 +86,7 @@ def optimise(
         learner.restore(state)
         step = state["step"]
         run.say(f"{stage}resuming from step {step}")
-    run.curve.cut(step)
+    run.cut_curve(step)
     metrics: dict[str, float] = {}
     while step < learner.steps:
         rate = learner.rate(step)

@@ -10,7 +10,7 @@ import json
 import math
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -60,38 +60,11 @@ class TrainingResult:
     finished: bool = True  # whether the run reached its end
 
 
-class Curve:
-    """Writes the learning curve of a run: `curve.jsonl`, one JSON object per line."""
-
-    def __init__(self, run: Path) -> None:
-        self._path = run / CURVE
-
-    def add(self, step: int, figures: Mapping[str, float]) -> None:
-        """Append a line for a step."""
-        with writing(self._path), self._path.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps({"step": step, **figures}) + "\n")
-
-    def cut(self, step: int) -> None:
-        """Delete lines after a step, which a killed run wrote after its last checkpoint, and lines that cannot be read."""
-        if self._path.exists():
-            keep_lines(self._path, sum(1 for _ in self._until(step)))
-
-    def _until(self, step: int) -> Iterator[None]:
-        for line in iter_lines(self._path):
-            try:
-                if json.loads(line)["step"] > step:
-                    return
-            except (ValueError, KeyError, TypeError, RecursionError):
-                return
-            yield
-
-
 class TrainingRun:
     """A training run whose folder this process has locked; `open_run` creates it."""
 
     def __init__(self, folder: Path, config: PolicyConfig, callback: Callback) -> None:
         self.folder, self.config, self.callback = folder, config, callback
-        self.curve = Curve(folder)
 
     @property
     def checkpoint(self) -> Path | None:
@@ -107,14 +80,23 @@ class TrainingRun:
         self.config = self.config.model_copy(update=found)
         write_atomically(self.folder / CONFIG, self.config.model_dump_json(indent=1) + "\n")
 
-    def begin_after(self, step: int) -> None:
-        """Delete what the learning curve says of later steps, and the metrics; for a trainer with checkpoints of its own."""
-        self.curve.cut(step)
-        (self.folder / METRICS).unlink(missing_ok=True)
+    def cut_curve(self, step: int) -> None:
+        """Delete the learning curve's lines after a step, which a killed run wrote after its last checkpoint, from the first
+        line on that cannot be read, too."""
+        path, kept = self.folder / CURVE, 0
+        if path.exists():
+            with suppress(ValueError, KeyError, TypeError, RecursionError):
+                for line in iter_lines(path):
+                    if json.loads(line)["step"] > step:
+                        break
+                    kept += 1
+            keep_lines(path, kept)
 
     def report(self, step: TrainingStep) -> bool:
         """Add a step to the learning curve and pass it to the callback; return True if the callback asks to stop."""
-        self.curve.add(step.step, step.figures)
+        path = self.folder / CURVE
+        with writing(path), path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"step": step.step, **step.figures}) + "\n")
         return self.callback.on_step(step) is True
 
     def save(self, step: int, weights: Mapping[str, Any], training: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -187,7 +169,7 @@ def require_modules(*names: str, extra: str = "train") -> None:
 
 
 def check_steps(option: str, steps: int | None) -> None:
-    """Raise ConfigError unless a number of steps is None or a positive whole number."""
+    """Raise ConfigError unless a number, such as one of steps, is None or a positive whole number."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ConfigError(option, f"expected a positive whole number, got {steps!r}")
 

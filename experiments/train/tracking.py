@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ...agents.settings import CONFIG
 from ...simulators.errors import ConfigError, UnknownName, require
@@ -14,7 +14,7 @@ from .run import Callback, TrainingStep
 TRACKERS = ("wandb", "mlflow", "trackio")
 
 
-class Tracked(Callback):
+class Tracked(Callback, AbstractContextManager["Tracked"]):
     """Passes a run's steps on, and logs their figures and the `config.json` of the run's folder in a project `costgym` of each
     tracker; a context that ends the logs. Raises UnknownName for names other than `TRACKERS`, ConfigError for one not
     installed."""
@@ -51,9 +51,6 @@ class Tracked(Callback):
     def on_message(self, text: str) -> None:
         self._inner.on_message(text)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for tracker in self._begun:
             tracker.finish()

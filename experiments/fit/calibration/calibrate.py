@@ -40,7 +40,7 @@ class Calibration:
     simulated: dict[str, list[Chain]]  # the same in the written world
 
     def write(self, path: Path, report: Path | None = None) -> None:
-        """Write the scenario, and the report as JSON if a file is given; `reports.calibration` draws it as a page."""
+        """Write the scenario, and the report as JSON if a file is given; `pages.world_pages` draws it as a page."""
         tasks = "" if self.report["own_tasks"] else "; the tasks are placeholders"
         write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{_yaml(self.document)}")
         if report is not None:
@@ -67,7 +67,7 @@ def calibrate(
 
     Tools with fewer than `least_calls` executed calls are left out (by default 20, and 1 for answer trees). Where the log names
     no episodes, a pause of `gap_s` seconds ends one. `token_price`, USD per million input and output tokens, is for calls
-    without a price; `fields` says where the log's fields are (see `calibration.expressions`); `tasks` is a YAML file as in a
+    without a price; `fields` says where the log's fields are (see `call_logs.expressions`); `tasks` is a YAML file as in a
     scenario's `source.tasks`, None for generated ones; `hours`, such as ``(22, 6)``, keeps the calls that began between these
     hours of the day, in UTC. Raises DataError if the log or the tasks cannot be read or no tool has
     enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.
@@ -129,13 +129,10 @@ def calibrate(
 
 
 def _priced(call: LoggedCall, token_price: tuple[float, float] | None, prices: Mapping[str, float]) -> LoggedCall:
-    if call.price is not None:
-        return call
-    if call.tool in prices:
-        return replace(call, price=prices[call.tool])
-    if call.tokens is None or token_price is None:
-        return call
-    return replace(call, price=(call.tokens[0] * token_price[0] + call.tokens[1] * token_price[1]) / 1e6)
+    price = call.price if call.price is not None else prices.get(call.tool)
+    if price is None and call.tokens is not None and token_price is not None:
+        price = (call.tokens[0] * token_price[0] + call.tokens[1] * token_price[1]) / 1e6
+    return replace(call, price=price)
 
 
 def _began(call: LoggedCall, begin: int, end: int) -> bool:
@@ -181,20 +178,17 @@ def written(name: str, value: float) -> str:
 
 def _split(calls: Sequence[LoggedCall]) -> tuple[list[LoggedCall], list[LoggedCall]]:
     """Split the calls into the first and the last ones, without cutting an episode that the log names."""
-    edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
+    first = edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
     while edge < len(calls) and calls[edge].episode is not None and calls[edge].episode == calls[edge - 1].episode:
         edge += 1
-    if edge >= len(calls):
-        edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
+    edge = edge if edge < len(calls) else first
     return list(calls[:edge]), list(calls[edge:])
 
 
 def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float, timed: bool) -> dict[str, Any]:
     """Evaluate a fit to the first calls on the last ones, for each tool and in total."""
     parts = {tool: _split(calls) for tool, calls in tools.items()}
-    parts = {
-        tool: part for tool, part in parts.items() if _usable(part[0], timed) and any(True for _ in fits.chains(part[1], gap_s))
-    }
+    parts = {tool: part for tool, part in parts.items() if _usable(part[0], timed) and any(fits.chains(part[1], gap_s))}
     if not parts:
         return {"tools": {}}
     first = {tool: train for tool, (train, _) in parts.items()}

@@ -23,13 +23,11 @@ OFFERED = 16
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters of some calls, by tool, and the outages that tools share; `slow` is the share of timeouts by duration
-    alone."""
+    """Fitted parameters of some calls, by tool, and the outages that tools share."""
 
     latency: dict[str, fits.LatencyFit | None]
     price: dict[str, fits.PriceFit | None]
     failures: fits.FailureFit
-    slow: dict[str, float]
     outages: Outages | None
 
 
@@ -41,7 +39,7 @@ def fit(tools: dict[str, list[LoggedCall]], gap_s: float) -> Fit:
     slow = {tool: found.slow_timeouts for tool, found in latency.items() if found is not None}
     chains = {tool: list(fits.chains(calls, gap_s)) for tool, calls in tools.items()}
     price = {tool: fits.fit_price(calls) for tool, calls in tools.items()}
-    return Fit(latency, price, fits.fit_failures(chains, slow), slow, outages)
+    return Fit(latency, price, fits.fit_failures(chains, slow), outages)
 
 
 def _round(value: float) -> float:
@@ -182,6 +180,7 @@ def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, Any]) -> list[str]:
     """Return the warnings about properties of the log that the scenario cannot express."""
+    own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
     found = []
     for tool, price in fit.price.items():
         if price is not None and document.get("pricing") == "flat" and price.flat_error > 0.1:
@@ -190,9 +189,8 @@ def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, A
                 f"{tool}: its price varies ({price.flat_error:.0%} around the mean, {better}); the scenario has the mean"
             )
     for tool, calls in tools.items():
-        if document.get("source", {}).get("kind") == "own" and fit.price[tool] is None:
+        if own and fit.price[tool] is None:
             found.append(f"{tool}: the log has no price; the scenario has 0")
         if fits.fit_rate_limit(calls) is None and any(call.status is Status.RATE_LIMITED for call in calls):
             found.append(f"{tool}: rate limits were met, but no window fits them")
-    own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
     return found + (hidden_structure(tools if fit.outages is None else fit.outages.without(tools)) if own else [])

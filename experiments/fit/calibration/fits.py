@@ -55,7 +55,6 @@ class LatencyFit:
     slow_timeouts: float  # share of the calls whose duration alone goes beyond the timeout
     cold_start_s: float | None  # None where the log does not flag cold starts
     keep_alive_s: float | None  # None where the log does not flag cold starts
-    calls: int
     quantiles: tuple[float, ...] = ()  # as in `ToolProfile.latency_quantiles`, where the durations are not lognormal
 
 
@@ -90,8 +89,7 @@ def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
         median, slow = float(np.median(warm)), 0.0
         steps = min(MOST_STEPS, len(warm) // CALLS_A_STEP)
         quantiles = tuple((np.quantile(warm, np.linspace(0.0, 1.0, steps + 1)) / median).tolist())
-    cold_start_s, keep_alive_s = _cold(calls, median)
-    return LatencyFit(median, spread, timeout_s, slow, cold_start_s, keep_alive_s, len(warm), quantiles)
+    return LatencyFit(median, spread, timeout_s, slow, *_cold(calls, median), quantiles)
 
 
 def _misfit(seconds: FloatArray, spread: float, median: float, beyond: float) -> float:
@@ -343,12 +341,8 @@ def _kinds(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> dict
         beyond = round(slow.get(name, 0.0) * sum(map(len, found)))
         statuses[Status.TIMEOUT] = max(0, statuses[Status.TIMEOUT] - beyond)
         counts.update({status.label: count for status, count in statuses.items() if count})
-    total = sum(counts.values())
-    return (
-        {name: round(counts[name] / total, 4) for name in (*KINDS, *SILENT_KINDS) if counts[name]}
-        if total
-        else {"server_error": 1.0}
-    )
+    shares = {name: round(counts[name] / counts.total(), 4) for name in (*KINDS, *SILENT_KINDS) if counts[name]}
+    return shares or {"server_error": 1.0}
 
 
 def _sticky(tools: dict[str, list[list[Status]]], kinds: dict[str, float], optimize: Any) -> float:
@@ -395,15 +389,12 @@ def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
     admitted = np.array([call.started_s for call in calls if call.status in WORKS or call.status in FAILS])
     if not refused or len(admitted) == 0:
         return None
-    best: tuple[int, int, float] | None = None
+    wrong: dict[tuple[int, float], int] = {}
     for window_s in WINDOWS_S:
-        before = _within(admitted, np.array(refused), window_s)
-        own = _within(admitted, admitted, window_s)
+        before, own = _within(admitted, np.array(refused), window_s), _within(admitted, admitted, window_s)
         for limit in sorted({int(count) for count in before if count > 0}):
-            wrong = int((before < limit).sum() + (own >= limit).sum())
-            if best is None or wrong < best[0]:
-                best = wrong, limit, window_s
-    return None if best is None else (best[1], best[2])
+            wrong[limit, window_s] = int((before < limit).sum() + (own >= limit).sum())
+    return min(wrong, key=wrong.__getitem__, default=None)
 
 
 def _within(admitted: FloatArray, at: FloatArray, window_s: float) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ the log have 95 % intervals, by a bootstrap over episodes. What lies outside is 
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,7 +49,7 @@ ROUNDING = 1e-4
 Chain = list[LoggedCall]
 
 
-def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]], seed: int = 0) -> dict[str, list[Chain]]:
+def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]]) -> dict[str, list[Chain]]:
     """Play a scenario's listed tools, a task for each, in the shape of a log: `chains` holds the logged calls by the tool's
     name in the scenario and by episode. Returns the simulated calls, as a log would have them, in the same form."""
     tools = [tool for tool in document["source"]["tools"] if tool["name"] in chains]
@@ -64,7 +65,7 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
         size = sum(map(len, shape))
         for repeat in range(max(1, min(MAX_REPEATS, -(-wanted // max(1, size))))):
             for index, offsets in enumerate(shape):
-                episode = world.episode(number, seed + repeat * len(shape) + index, Budget(), "record")
+                episode = world.episode(number, repeat * len(shape) + index, Budget(), "record")
                 calls = []
                 for offset in offsets:
                     if offset > episode.now_s:
@@ -72,12 +73,8 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]],
                     calls.append(episode.submit(0))
                 while episode.in_flight:
                     episode.wait()
-                played.append(
-                    [
-                        LoggedCall(name, each.submitted_s, each.finished_s - each.submitted_s, each.status, each.price)
-                        for each in calls
-                    ]
-                )
+                ran = ((each.submitted_s, each.finished_s - each.submitted_s, each.status, each.price) for each in calls)
+                played.append([LoggedCall(name, *each) for each in ran])
         found[name] = played
     return found
 
@@ -96,7 +93,9 @@ class Figure:
 
 def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure]:
     """The figures of `FIGURES` of one tool's calls, with bootstrapped intervals unless `intervals` is False."""
-    units = _units(chains)
+    # what is resampled: episodes, or runs of `BLOCK` calls where there are only a few long episodes
+    blocks = [chain[i : i + BLOCK] for chain in chains for i in range(0, len(chain), BLOCK)]
+    units = chains if len(chains) >= MIN_UNITS else blocks
     weights = None
     if intervals:
         # a fixed seed: the same log has the same intervals, and a resample is a vector of weights over the units
@@ -119,25 +118,16 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
     return {name: found[name] for name in FIGURES}
 
 
-def _units(chains: Sequence[Chain]) -> list[Chain]:
-    """Return the units that are resampled: episodes, or runs of `BLOCK` calls where there are only a few long episodes."""
-    if len(chains) >= MIN_UNITS:
-        return list(chains)
-    return [chain[i : i + BLOCK] for chain in chains for i in range(0, len(chain), BLOCK)]
-
-
 def _counts(chain: Chain) -> list[float]:
     ran = [call for call in chain if call.status is not Status.RATE_LIMITED]
     well = [call.status in WORKS for call in ran]
-    pairs = [(a, b) for a, b in pairwise(well)]
+    pairs = Counter(pairwise(well))
+    again, after = pairs[False, False], pairs[False, False] + pairs[False, True]
     failures = well.count(False)
-    runs = failures - pairs.count((False, False))
     prices = [call.price for call in ran if call.price is not None]
-    after = pairs.count((False, False)) + pairs.count((False, True))
-    refused = len(chain) - len(ran)
     return [
-        *(well.count(True), len(well), pairs.count((False, False)), after),
-        *(runs, failures, refused, len(chain), math.fsum(prices), len(prices)),
+        *(well.count(True), len(well), again, after),
+        *(failures - again, failures, len(chain) - len(ran), len(chain), math.fsum(prices), len(prices)),
     ]
 
 

@@ -1,6 +1,6 @@
 """The methods of the baseline table, what one run of a method is, and how agents are measured on the same test episodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -101,18 +101,13 @@ class Unit(NamedTuple):
         return f"{self.env.rpartition('/')[2]}.{self.level or 'default'}.{self.method}.{self.seed}.json"
 
 
-Choose = Callable[[Any, dict[str, Any]], int]  # takes an observation and its info, and returns an action
 Figures = dict[str, float]
-
-
-def world_of(env_id: str, level: str) -> dict[str, Any]:
-    """Return the arguments of `gymnasium.make` for an environment at a level."""
-    return {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
 
 
 def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
     """Return an environment at a level, in its default form."""
-    return make(env_id, split=split, disable_env_checker=True, **world_of(env_id, level))
+    world = {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
+    return make(env_id, split=split, disable_env_checker=True, **world)
 
 
 def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
@@ -128,19 +123,6 @@ def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
             return "train"
         raise ConfigError("--train-split", f"expected a split of {env_id}, got {wanted!r}") from error
     return name
-
-
-class LearntPolicy(Agent):
-    """A policy that a method has learnt, as an agent."""
-
-    def __init__(self, env_id: str, name: str, choose: Choose) -> None:
-        self.env_id, self.name, self._choose = env_id, name, choose
-
-    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
-        """Nothing to do: the policy reads observations alone."""
-
-    def act(self, observation: Any, info: dict[str, Any]) -> int:
-        return self._choose(observation, info)
 
 
 def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | None = None) -> Figures:

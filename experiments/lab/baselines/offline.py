@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ....agents.base import Agent
-from ....agents.registry import make_agent
+from ....agents.registry import FunctionAgent, make_agent
 from ....envs.base import base_env
 from ....envs.wrappers import DictLayout
 from ....simulators.draws import stable_generator
-from ...play.trajectories.record import record
-from .methods import OFFERS, LearntPolicy, Unit, open_env
+from ...play.trajectories.record import played
+from .methods import OFFERS, Unit, open_env
 
 BEHAVIOUR = ("greedy", "random")  # rules that play the recorded episodes in turn: one good, one broad
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
@@ -41,39 +42,25 @@ class Transitions(NamedTuple):
     ended: NDArray[np.bool_]  # (n,) the episode was over then
 
 
-class _Recorder(Agent):
-    """An agent whose decisions are kept as it plays."""
-
-    def __init__(self, agent: Agent, layout: DictLayout) -> None:
-        self.env_id, self.name, self._agent, self._layout = agent.env_id, agent.name, agent, layout
-        self.wants_examples = agent.wants_examples
-        self.kept: list[tuple[Any, ...]] = []
-
-    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._agent.reset(seat, observation, info, seed)
-
-    def act(self, observation: Any, info: dict[str, Any]) -> Any:
-        self._before = self._layout.flat(observation), info["action_mask"].copy()
-        self._action = self._agent.act(observation, info)
-        return self._action
-
-    def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
-        self._agent.observe(observation, reward, terminated, truncated, info)
-        after = self._layout.flat(observation), info["action_mask"].copy()
-        self.kept.append((*self._before, self._action, reward, *after, terminated or truncated))
-
-
 @lru_cache(maxsize=2)
 def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions:
     """Record episodes of the behaviour agents on a split; the same ones for every training seed."""
     env = open_env(env_id, level, split)
-    layout, rules = DictLayout(env.observation_space), OFFERS[env_id].rules
-    world, recorders = base_env(env), [_Recorder(make_agent(rules[name], env_id), layout) for name in BEHAVIOUR]
+    world: Any = base_env(env)
+    layout = DictLayout(env.observation_space)
+    agents = [make_agent(OFFERS[env_id].rules[name], env_id) for name in BEHAVIOUR]
+    kept: list[list[list[Any]]] = [[] for _ in agents]
     for index in range(episodes):
-        number, seed = world.instance(index // len(recorders), 0)[:2]
-        record(env, recorders[index % len(recorders)], number, seed, index)
-    kept = [line for recorder in recorders for line in recorder.kept]
-    return Transitions(*(np.array(column) for column in zip(*kept, strict=True)))
+        turn, which = divmod(index, len(agents))
+        number, seed = world.instance(turn, 0)[:2]
+        before: tuple[Any, ...] = ()
+        for step in played(env, agents[which], number, seed):
+            now = layout.flat(step.observation), world.action_masks().copy()
+            if before:
+                kept[which].append([*before, step.action, step.reward, *now, False])
+            before = now
+        kept[which][-1][-1] = True
+    return Transitions(*(np.array(column) for column in zip(*chain(*kept), strict=True)))
 
 
 def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, float, Agent]:
@@ -96,7 +83,7 @@ def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, flo
             scores = policy(torch.from_numpy(layout.flat(observation))[None])[0].numpy()
         return int(np.where(info["action_mask"], scores, -np.inf).argmax())
 
-    return len(data.actions), time.process_time() - begin, LearntPolicy(unit.env, unit.method, choose)
+    return len(data.actions), time.process_time() - begin, FunctionAgent(choose, unit.env)
 
 
 def _network(data: Transitions, outputs: int) -> nn.Sequential:

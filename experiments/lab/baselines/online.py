@@ -12,15 +12,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
-from ....agents.base import NUMERIC, Agent
+from ....agents.base import Agent
 from ....agents.checkpoints import checkpoints, read_state
+from ....agents.registry import FunctionAgent
 from ....agents.sb3 import Sb3Agent
-from ....simulators.errors import ConfigError
 from ...train.run import Callback, TrainingStep
 from ...train.sb3.settings import Lagrangian, PpoSettings
 from ...train.sb3.train import train_ppo
 from ...train.sb3.vec_env import NativeVecEnv
-from .methods import Choose, LearntPolicy, Unit, open_env
+from .methods import Unit, open_env
 
 PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
@@ -125,38 +125,34 @@ def learn(
     torch.set_num_threads(1)  # seconds of processor time are compared
     if unit.method == "ppo-tools":
         return _train_ppo(unit, split, steps, limit_s, every, watch)
-    model, choose = _dqn(unit, split) if unit.method == "dqn" else _ppo(unit, split)
-    agent, controller = LearntPolicy(unit.env, unit.method, choose), controller_of(unit.method, limit)
+    masked = unit.method != "dqn"
+    model = _ppo(unit, split) if masked else _dqn(unit, split)
+
+    def choose(observation: Any, info: dict[str, Any]) -> int:
+        mask = {"action_masks": info["action_mask"]} if masked else {}
+        return int(model.predict(observation, deterministic=True, **mask)[0])
+
+    agent, controller = FunctionAgent(choose, unit.env), controller_of(unit.method, limit)
     follow = Follow(limit_s, every, watch, agent, controller)
     model.learn(steps, callback=follow)
     return int(model.num_timesteps), follow.seconds, agent
 
 
-def _ppo(unit: Unit, split: str) -> tuple[Any, Choose]:
+def _ppo(unit: Unit, split: str) -> Any:
     from sb3_contrib import MaskablePPO
 
     constrained = unit.method != "ppo"
     env = make_vec_env(lambda: open_env(unit.env, unit.level, split), PPO_ENVS, unit.seed)
     more: dict[str, Any] = {"n_steps": CONSTRAINED_STEPS, "ent_coef": 0.01} if constrained else {}
     priced = PricedVecEnv(env) if constrained else env
-    model = MaskablePPO("MultiInputPolicy", priced, gamma=1.0, seed=unit.seed, device="cpu", **more)
-
-    def choose(observation: Any, info: dict[str, Any]) -> int:
-        return int(model.predict(observation, action_masks=info["action_mask"], deterministic=True)[0])
-
-    return model, choose
+    return MaskablePPO("MultiInputPolicy", priced, gamma=1.0, seed=unit.seed, device="cpu", **more)
 
 
-def _dqn(unit: Unit, split: str) -> tuple[Any, Choose]:
+def _dqn(unit: Unit, split: str) -> Any:
     from stable_baselines3 import DQN
 
     env = make_vec_env(lambda: open_env(unit.env, unit.level, split), DQN_ENVS, unit.seed)
-    model = DQN("MultiInputPolicy", env, seed=unit.seed, device="cpu", **DQN_SETTINGS)
-
-    def choose(observation: Any, info: dict[str, Any]) -> int:
-        return int(model.predict(observation, deterministic=True)[0])
-
-    return model, choose
+    return DQN("MultiInputPolicy", env, seed=unit.seed, device="cpu", **DQN_SETTINGS)
 
 
 class _Checkpoints(Callback):
@@ -190,10 +186,11 @@ class _Checkpoints(Callback):
 
 def _train_ppo(unit: Unit, split: str, steps: int, limit_s: float, every: int, watch: Watch) -> tuple[int, float, Agent]:
     """`costgym train ppo` with its default settings, but for the checkpoints that are measured."""
-    if unit.env != NUMERIC:
-        raise ConfigError("--methods", f"ppo-tools learns in {NUMERIC} alone, not in {unit.env}")
     updates = max(1, round(every / (PpoSettings().n_envs * PpoSettings().n_steps)))
-    compile_kernels(unit.level)
+    env = NativeVecEnv(1, scenario=unit.level)
+    env.reset()
+    env.step(env.action_masks().argmax(1))  # compiles the kernels, which does not count as training
+    env.close()
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         follow = _Checkpoints(run, limit_s, watch)
@@ -203,11 +200,3 @@ def _train_ppo(unit: Unit, split: str, steps: int, limit_s: float, every: int, w
         seconds = follow.seconds
         follow.measure()
         return result.steps, seconds, Sb3Agent(run)
-
-
-def compile_kernels(level: str) -> None:
-    """Step the native batch once, so that compilation does not count as training."""
-    env = NativeVecEnv(1, scenario=level)
-    env.reset()
-    env.step(env.action_masks().argmax(1))
-    env.close()

@@ -115,11 +115,16 @@ def counted(effects: Sequence[Row]) -> list[Row]:
     return [row for row in effects if not row["by_construction"] and row["source"] != UNPUBLISHED]
 
 
-def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> tuple[str, float, tuple[float, float]]:
-    """Return the difference of two agents in percentage points: as text, as a number, and its 95 % interval."""
+def _in_words(points: Points, unit: str = "points") -> tuple[str, Points]:
+    """Return a difference as text and as it is."""
+    difference, low, high = points
+    return f"{difference:+.1f} {unit} [{low:+.1f}, {high:+.1f}]", points
+
+
+def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> tuple[str, Points]:
+    """Return the difference of two agents in percentage points."""
     found = paired_difference(results[ours], results[base], metric, seed=seed, resamples=RESAMPLES)
-    difference, (low, high) = 100 * found.difference, (100 * found.ci95[0], 100 * found.ci95[1])
-    return f"{difference:+.1f} points [{low:+.1f}, {high:+.1f}]", difference, (low, high)
+    return _in_words((100 * found.difference, 100 * found.ci95[0], 100 * found.ci95[1]))
 
 
 # -- BTP -----------------------------------------------------------------------------------------------------------------
@@ -150,22 +155,22 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
     for grading, (passes, within) in PASSES.items():
         gains = {}
         for base in bases:
-            text, gains[base], (low, high) = _points(results, f"{base}+btp", base, within, seed)
+            text, points = _points(results, f"{base}+btp", base, within, seed)
+            gains[base], levels = points[0], _levels(table[base], table[f"{base}+btp"], within)
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate_under_budget") if grading == "judge" else None
-            points, levels = (gains[base], low, high), _levels(table[base], table[f"{base}+btp"], within)
             claim = f"{base}: BTP raises PBC"
-            found.append(effect(claim, text, low > 0, grading, "Table 2", points=points, paper=paper, levels=levels))
+            found.append(effect(claim, text, points[1] > 0, grading, "Table 2", points=points, paper=paper, levels=levels))
         rest = [gain for base, gain in gains.items() if base != "react"]
         measured = ", ".join(f"{base} {gain:+.1f}" for base, gain in gains.items())
         found.append(effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
         for base in bases:
-            text, gain, ends = _points(results, f"{base}+btp", base, passes, seed)
+            text, points = _points(results, f"{base}+btp", base, passes, seed)
             claim = f"{base}: budget aside, BTP leaves PR unchanged (within {ALIKE:g} points, either way)"
             paper = _published("btp", f"{base}+btp", base, "judged_pass_rate") if grading == "judge" else None
-            follows, levels = two_sided(*ends, margin=ALIKE) == "same", _levels(table[base], table[f"{base}+btp"], passes)
-            found.append(effect(claim, text, follows, grading, "Table 3", points=(gain, *ends), paper=paper, levels=levels))
+            follows, levels = two_sided(*points[1:], margin=ALIKE) == "same", _levels(table[base], table[f"{base}+btp"], passes)
+            found.append(effect(claim, text, follows, grading, "Table 3", points=points, paper=paper, levels=levels))
         for base in (name for name in bases if f"{name}+prompt" in results):
-            text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
+            text, (gain, *_) = _points(results, f"{base}+prompt", base, within, seed)
             claim = f"{base}: +Prompt changes PBC by under 3 points"
             found.append(effect(claim, text, abs(gain) < 3.0, grading, "Table 2", by=ATTENDS_COSTS))
         found += _bends(curves, [f"{base}+btp" for base in bases], within, grading)
@@ -253,17 +258,17 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         pairs = [(f"{base}+ecoact", base, scale) for base in bases for scale in names]
         pairs += [(name, "react+ecoact", scale) for scale in names[1:] for name in ablations]
         for ours, base, scale in pairs:
-            text, gain, (low, high) = _points(scales[scale], ours, base, passes, seed)
+            text, points = _points(scales[scale], ours, base, passes, seed)
             printed = _published("ecoact", ours, base, passes) if grading == "judge" else None
             if ours.endswith("several"):
-                claim, follows, source, by = "registering several at once loses PR", high < 0, "Table 3", ""
+                claim, follows, source, by = "registering several at once loses PR", points[2] < 0, "Table 3", ""
             elif ours.endswith("described"):
                 claim = f"telling descriptions leaves PR within {ALIKE:g} points"
-                follows, source, by = two_sided(low, high, margin=ALIKE) == "same", "Table 4", LISTED
+                follows, source, by = two_sided(*points[1:], margin=ALIKE) == "same", "Table 4", LISTED
             else:
                 claim = f"EcoAct costs at most {ALIKE:g} points of PR"
-                follows, source, by = low >= -ALIKE, "Tables 1 and 2", ""
-            both, points = _levels(table[scale, base], table[scale, ours], passes), (gain, low, high)
+                follows, source, by = points[1] >= -ALIKE, "Tables 1 and 2", ""
+            both = _levels(table[scale, base], table[scale, ours], passes)
             claim = f"{ours.partition('+')[0]}, {scale} tools: {claim}"
             found.append(effect(claim, text, follows, grading, source, by, points, printed, both))
     for scale in names[1:]:
@@ -280,7 +285,7 @@ def _change(results: Results, ours: str, base: str, seed: int) -> tuple[str, Poi
     costs = np.array([[result.price for result in results[name]] for name in (ours, base)], np.float64)
     low, high = interval_ends(["change"], costs[0][:, None], costs[1][:, None], seed=seed)["change"]
     change, low, high = (100 * (ratio - 1) for ratio in (costs[0].sum() / costs[1].sum(), low, high))
-    return f"{change:+.1f} % [{low:+.1f}, {high:+.1f}]", (change, low, high)
+    return _in_words((change, low, high), "%")
 
 
 # -- ToolPlanner ---------------------------------------------------------------------------------------------------------
@@ -323,9 +328,9 @@ def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list
 
 
 def _measured(row: Row, metric: str) -> tuple[str, Points]:
-    """Return a difference in points as text and as numbers: itself, and the ends of its interval."""
+    """Return a row's difference in points."""
     gain, low, high = (100 * value for value in (row[metric], *row["ci95"][metric]))
-    return f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]", (gain, low, high)
+    return _in_words((gain, low, high))
 
 
 # -- CATP-LLM ------------------------------------------------------------------------------------------------------------
@@ -457,4 +462,4 @@ def _apart(ours: Row, base: Row, metric: str) -> tuple[str, Points]:
         100 * hypot(near, far)
         for near, far in ((ours[metric] - low, most - base[metric]), (high - ours[metric], base[metric] - least))
     )
-    return f"{gain:+.1f} points [{gain - below:+.1f}, {gain + above:+.1f}]", (gain, gain - below, gain + above)
+    return _in_words((gain, gain - below, gain + above))

@@ -155,27 +155,23 @@ def curves_svg(rows: Sequence[Row]) -> str:
 
 
 def _series(rows: Sequence[Row], metric: str, scale: float, bases: Sequence[str]) -> list[Series]:
-    found = []
-    for agent in dict.fromkeys(str(row["agent"]) for row in rows):
-        points = sorted((row["at"], row[metric] * scale) for row in rows if row["agent"] == agent)
-        xs, ys = [at for at, _ in points], [value for _, value in points]
-        found.append(Series(agent, xs, ys, bases.index(agent.partition("+")[0]), dashed=not agent.endswith("+btp")))
-    return found
+    own = {agent: [row for row in rows if row["agent"] == agent] for agent in dict.fromkeys(str(row["agent"]) for row in rows)}
+    return [
+        _line(agent, points, metric, bases.index(agent.partition("+")[0]), not agent.endswith("+btp"), scale)
+        for agent, points in own.items()
+    ]
 
 
 def steps_svg(rows: Sequence[Row]) -> str:
     """Plot the share of registered tools over the replies as an SVG, beside the 30 % of EcoAct's Figure 4."""
     agents = dict.fromkeys(str(row["agent"]) for row in rows)
-    lines = []
-    for place, agent in enumerate(agents):
-        own = [row for row in rows if row["agent"] == agent]
-        lines.append(Series(agent, [row["at"] for row in own], [100 * row["registered_share"] for row in own], place))
+    lines = [
+        _line(agent, [row for row in rows if row["agent"] == agent], "registered_share", place, scale=100.0)
+        for place, agent in enumerate(agents)
+    ]
     ends = [rows[0]["at"], rows[-1]["at"]]
     lines.append(Series("the paper, at the end", ends, [30.0, 30.0], len(agents), dashed=True))
     return panels([[Panel("registered tools, % of those on offer, above 20", "replies", lines)]])
-
-
-_PLAN_CURVES = {"alpha": "weight of the score, alpha", "width": "width of the policy"}
 
 
 def plans_svg(rows: Sequence[Row]) -> str:
@@ -183,7 +179,7 @@ def plans_svg(rows: Sequence[Row]) -> str:
     score and over the policy's width, one picture for each curve and kind of tasks."""
     agents = list(dict.fromkeys(str(row["agent"]) for row in rows if row["curve"] == "alpha"))
     grid = []
-    for curve, label in _PLAN_CURVES.items():
+    for curve, label in (("alpha", "weight of the score, alpha"), ("width", "width of the policy")):
         own = [row for row in rows if row["curve"] == curve]
         if own:
             grid.append([Panel(f"Quality of Plan, {kind}", label, _plans(own, kind, agents)) for kind in KINDS])
@@ -192,13 +188,11 @@ def plans_svg(rows: Sequence[Row]) -> str:
 
 def _plans(rows: Sequence[Row], kind: str, agents: Sequence[str]) -> list[Series]:
     if rows[0]["curve"] == "width":
-        return [_line("catp", [row for row in rows if row["tasks"] == kind], agents.index("catp"))]
-    return [
-        _line(agent, [row for row in rows if (row["tasks"], row["agent"]) == (kind, agent)], place)
-        for place, agent in enumerate(agents)
-    ]
+        return [_line("catp", [row for row in rows if row["tasks"] == kind], "quality_of_plan", agents.index("catp"))]
+    own = {agent: [row for row in rows if (row["tasks"], row["agent"]) == (kind, agent)] for agent in agents}
+    return [_line(agent, own[agent], "quality_of_plan", place, agent != "catp") for place, agent in enumerate(agents)]
 
 
-def _line(name: str, rows: Sequence[Row], colour: int) -> Series:
-    points = sorted((row["at"], row["quality_of_plan"]) for row in rows)
-    return Series(name, [at for at, _ in points], [value for _, value in points], colour, dashed=name != "catp")
+def _line(name: str, rows: Sequence[Row], metric: str, colour: int, dashed: bool = False, scale: float = 1.0) -> Series:
+    points = sorted((row["at"], row[metric] * scale) for row in rows)
+    return Series(name, [at for at, _ in points], [value for _, value in points], colour, dashed=dashed)

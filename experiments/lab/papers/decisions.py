@@ -23,18 +23,13 @@ _COVERED = ((NO_SEARCH,), (NO_CALL, CALL), (NO_SEARCH, NO_CALL, CALL), (NO_CALL,
 
 def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
     """Return a decider's six accuracies on a split with their intervals; None for an accuracy without samples."""
-    right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
+    # the first three accuracies are of the decision to search, the others of the call
+    right = [[record.searched == (record.kind != NO_SEARCH)] * 3 + [record.right_call is True] * 3 for record in records]
     counted = np.array([[record.kind in kinds for kinds in _COVERED] for record in records], np.float64)
     known = {name: value for name, value in accuracies(records).items() if value is not None}
-    ends = interval_ends(ACCURACIES, right * counted, counted, seed=seed)
+    ends = interval_ends(ACCURACIES, np.array(right, np.float64) * counted, counted, seed=seed)
     about = {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records)}
     return {**about, **known, "ci95": {name: ends[name] for name in known}}
-
-
-def _right(record: DecisionRecord, place: int) -> bool:
-    if place < 3:
-        return record.searched == (record.kind != NO_SEARCH)
-    return record.right_call is True
 
 
 def decision_rows(

@@ -11,7 +11,7 @@ Source: ToolPlanner (arXiv 2409.14826), Section 5.2; ToolEval's rules.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import islice
 from typing import Any
 
@@ -30,7 +30,7 @@ from ....envs.chat import MarketplaceChatEnv
 from ....simulators.errors import ConfigError
 from ....simulators.retrieval import Retrieval
 from ....simulators.scenario import Scenario, load_scenario
-from ....simulators.tasks import LEVELS, Task, fact_in, normalise
+from ....simulators.tasks import LEVELS, fact_in, normalise
 from ....simulators.world import Episode, World
 from ...board.run_config import weights_of
 from ...play.experience import watch
@@ -59,10 +59,9 @@ class Followed:
 
     def to_json(self) -> str:
         """Write one line of JSON."""
-        tags = None if self.tags is None else [self.tags.categories, self.tags.tools, self.tags.apis]
-        result = json.loads(self.result.to_json())
+        tags = None if self.tags is None else astuple(self.tags)
         flags = {"matched": self.matched, "meaningful": self.meaningful, "answered": self.answered}
-        return json.dumps({"result": result, **flags, "tags": tags})
+        return json.dumps({"result": json.loads(self.result.to_json()), **flags, "tags": tags})
 
     @classmethod
     def from_json(cls, line: str) -> "Followed":
@@ -86,13 +85,12 @@ def follow(
     model: str = "simulated",
     luck: int = 0,
     search: Mapping[str, Any] | None = None,
-    split: str = "test",
 ) -> list[Followed]:
-    """Play a split's tasks of group G3 (all where none is of G3) at one instruction level, without a budget, by a
+    """Play the test tasks of group G3 (all where none is of G3) at one instruction level, without a budget, by a
     language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``) uses its own model. Episodes cycle through
     the tasks, each cycle with the next seed; another `luck` gives another run of the agent in the same worlds. `search` has the
     limits that `SearchSettings.chosen` reads."""
-    env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS, split=split))
+    env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS))
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     if not isinstance(agent, LlmAgent):
         raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
@@ -108,13 +106,14 @@ def follow(
         play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
         episode = env.account()
         called = [known[name] for name in watcher.chain if name in known]
-        strategy = agent._strategy
+        answer, strategy = _answer(episode), agent._strategy
+        needs, text = (episode.task if reader is None else reader.task).needs, normalise(answer or "")
         found.append(
             Followed(
                 result_of(env, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
-                passed(_answer(episode)),
-                _answered(episode.task if reader is None else reader.task, _answer(episode)),
+                passed(answer),
+                sum(fact_in(need.fact, text) for need in needs) / len(needs),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,
             )
         )
@@ -172,23 +171,10 @@ def _answer(episode: Episode) -> str | None:
     return None
 
 
-def _answered(task: Task, answer: str | None) -> float:
-    """Share of the facts that a reader of the instruction looks for which an answer states."""
-    needs, text = task.needs, normalise(answer or "")
-    return sum(fact_in(need.fact, text) for need in needs) / len(needs)
-
-
 def wins(ours: Followed, theirs: Followed) -> float:
     """Compare two episodes by Pass, then share answered, then lower price: 1 where the first wins, 0.5 for a draw, else 0."""
-    pairs = (
-        (ours.meaningful, theirs.meaningful),
-        (ours.answered, theirs.answered),
-        (-ours.result.price, -theirs.result.price),
-    )
-    for better, worse in pairs:
-        if better != worse:
-            return 1.0 if better > worse else 0.0
-    return 0.5
+    first, second = ((each.meaningful, each.answered, -each.result.price) for each in (ours, theirs))
+    return 0.5 if first == second else float(first > second)
 
 
 def instruction_rows(kept: Kept, seed: int = 0) -> list[Row]:

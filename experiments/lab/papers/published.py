@@ -6,11 +6,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from ....simulators.errors import UnknownName
-
-Row = dict[str, Any]
+from .common import Row
 
 PUBLISHED: dict[str, list[Row]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 

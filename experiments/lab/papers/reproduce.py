@@ -32,7 +32,8 @@ from ...play.metrics import paired_difference
 from ...play.results import EpisodeResult
 from ...play.rollout import play
 from ...train.run import check_steps
-from .catp.play import reproduce_catp
+from .catp.play import play_policies, tables_of
+from .catp.policies import STEPS, train_policies
 from .claims import Results, btp_effects, deer_effects, ecoact_effects, toolplanner_effects
 from .common import RESAMPLES, Job, Progress, Row, interval_ends, text_env
 from .curves import BUDGET, Point, curve_rows, play_curves
@@ -105,8 +106,7 @@ def reproduce(
     `source`."""
     if name not in PUBLISHED_ROWS:
         raise UnknownName("paper", name, PUBLISHED_ROWS)
-    if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
-        raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
+    check_steps("--episodes", episodes)
     if data is not None and name != "deer":
         raise ConfigError("--data", "only deer takes a data folder")
     if steps is not None and name != "catp":
@@ -123,7 +123,8 @@ def reproduce(
     else:
         with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
             if name == "catp":
-                found = reproduce_catp(seed, count or None, jobs, Path(folder), steps, progress)
+                names = train_policies(Path(folder) / "policies", seed, jobs, steps or STEPS, progress)
+                found = tables_of(play_policies(names, seed, count or None, jobs, Path(folder) / "boards", progress), seed)
             else:
                 found = _played(name, Job(seed, count, jobs, Path(folder), progress))
     return {"paper": published(name), **found}
@@ -199,8 +200,11 @@ def _ecoact(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> dict[
     rows: list[Row] = []
     curves: list[Row] = []
     scales: dict[str, Results] = {}
+    # the default scenario with costs dominated by the model's tokens
+    prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent", "name": "ecoact"}
+    world = Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
     for number, scale in enumerate(protocol.candidates):
-        scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), job.episodes)
+        scenario = enlarged(protocol.scenario(world, scale), job.episodes)
         place, budget = job.out / f"ecoact-{number}", f"price={1e9:.0f}"
         found, scales[scale] = _run(scenario, agents or ECOACT_AGENTS, budget, job._replace(out=place), protocol)
         plain_costs = {row["agent"]: row["average_cost"] for row in found}
@@ -235,12 +239,6 @@ def _toolplanner(protocol: Protocol, job: Job, agents: Sequence[str] | None) -> 
         ours += tag_rows(kept, world, job.seed)
     differences = difference_rows(kept, job.seed)
     return {"ours": ours, "differences": differences, "effects": toolplanner_effects(differences, ours)}
-
-
-def ecoact_scenario() -> Scenario:
-    """Return the default scenario with costs dominated by the model's tokens."""
-    prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent", "name": "ecoact"}
-    return Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
 
 
 def registered_shares(scenario: Scenario, agent: str, job: Job, protocol: Protocol) -> NDArray[np.float64]:

@@ -216,16 +216,14 @@ def _print_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[s
         while columns and used + _GAP + wide[columns[0]] <= most:
             used += _GAP + wide[columns[0]]
             part.append(columns.pop(0))
-        own = [*keys, *part]
         table = Table(
             title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
         )
-        for place in own:
+        for place in (*keys, *part):
             width = min(wide[names], most - used + min(wide[names], _NAME)) if place == names else wide[place]
-            left = place <= names
-            table.add_column(headings[place], width=width, overflow="fold", justify="left" if left else "right")
+            table.add_column(headings[place], width=width, overflow="fold", justify="left" if place <= names else "right")
         for line in shown:
-            table.add_row(*(line[place] for place in own))
+            table.add_row(*(line[place] for place in (*keys, *part)))
         console.print(table)
         console.print()
     return cut

@@ -208,18 +208,19 @@ def run_views(
     scalar = SyncVectorEnv([lambda: scalar_env(compiled=False, **settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)
-    expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
-    found = difference(dict(enumerate(expected)), dict(enumerate(got)))
-    if found is not None:
-        raise Difference(f"reset{found}")
+
+    def compare(when: str, expected: tuple[Any, ...], got: tuple[Any, ...]) -> None:
+        if (found := difference(dict(enumerate(expected)), dict(enumerate(got)))) is not None:
+            raise Difference(f"{when}{found}")
+
+    got = native.reset(seed=seed)
+    compare("reset", scalar.reset(seed=seed), got)
     observation, mask = got[0], native.action_masks()
     met: Counter[str] = Counter()
     for step in range(steps):
         actions = choose(generator, observation, mask)
-        results, answers = scalar.step(actions), native.step(actions)
-        found = difference(dict(enumerate(results)), dict(enumerate(answers)))
-        if found is not None:
-            raise Difference(f"step {step}{found}")
+        answers = native.step(actions)
+        compare(f"step {step}", scalar.step(actions), answers)
         observation, _, terminated, truncated, info = answers
         final = info.get("final_info", info)
         met.update(map(str, info["status"].tolist()))
@@ -229,9 +230,7 @@ def run_views(
         ended = terminated | truncated
         if mode is AutoresetMode.DISABLED and ended.any():
             expected, got = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, native))
-            found = difference(dict(enumerate(expected)), dict(enumerate(got)))
-            if found is not None:
-                raise Difference(f"step {step}, reset{found}")
+            compare(f"step {step}, reset", expected, got)
             observation = got[0]
         mask = native.action_masks()
         if not np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])):  # type: ignore[attr-defined]

@@ -226,8 +226,7 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
         "mask": random.choice(("useful", "legal")),
         "max_steps": random.choice((4, 12)),
     }
-    mode = random.choice(list(AutoresetMode))
-    threads = min(random.choice((1, 2)), most_threads())
+    mode, threads = random.choice(list(AutoresetMode)), min(random.choice((1, 2)), most_threads())
     native = random.choice((MarketplaceVectorEnv, CompiledOnes))
     tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
     try:
@@ -346,9 +345,8 @@ def edited(line: str, random: Random) -> str:
     if isinstance(value, bool) or value is None:
         node[key] = not value
     elif isinstance(value, int | float):
-        node[key] = random.choice(
-            (value + 1, -value - 1, math.nextafter(value, math.inf) if isinstance(value, float) else value + 2)
-        )
+        next_one = math.nextafter(value, math.inf) if isinstance(value, float) else value + 2
+        node[key] = random.choice((value + 1, -value - 1, next_one))
     else:
         node[key] = f"{value}x"
     return json.dumps(document, separators=(",", ":"))

@@ -65,8 +65,8 @@ class Luck:
     def outage(self, at_s: float, tool: str) -> bool:
         """Return whether the platform is down for a tool."""
         model, spans = self._episode.world.failures.bursts, self._outages
-        if model is None or not model.concerns(tool) or at_s > 20_000 * model.every_s:
-            return False  # too far to look in reasonable time; see `far`
+        if model is None or not model.concerns(tool):
+            return False
         while not spans or spans[-1][1] <= at_s:
             row = self.row(len(spans), self._slots - 1)
             begin = spans[-1][1] if spans else 0.0
@@ -77,7 +77,7 @@ class Luck:
         return any(begin <= at_s < end for begin, end in spans)
 
     def far(self, at_s: float) -> bool:
-        """Return whether outages at a time are not looked at."""
+        """Return whether a time is too far to look for outages until then."""
         model = self._episode.world.failures.bursts
         return model is not None and at_s > 20_000 * model.every_s
 
@@ -136,7 +136,7 @@ def _money(episode: Episode) -> Iterator[str]:
 def _factors(episode: Episode, call: Call) -> set[float]:
     """Return the factors that a call's price may have; events at the very time of its start may come before or after it."""
     found, factor = set(), 1.0
-    for notice in sorted(episode.world.notices(episode.number), key=lambda notice: notice.at_s):
+    for notice in _in_time(episode):
         if notice.at_s >= call.started_s:
             found.add(factor)
         if notice.at_s > call.started_s:
@@ -205,8 +205,7 @@ def _machine(episode: Episode) -> Iterator[str]:
     slots = episode.world.slots
     if slots is None:
         return
-    admitted = [call for call in episode.calls if call.k]
-    started = [call for call in admitted if call.started_s >= 0]
+    started = [call for call in episode.calls if call.k and call.started_s >= 0]
     for call in started:
         beside = [other for other in started if other is not call and _runs_at(other, call.started_s)]
         if len(beside) >= slots and call.finished_s != call.started_s:
@@ -473,7 +472,6 @@ def _about(episode: Episode, call: Call) -> int | None:
         return call.aim if call.aim >= 0 and episode.needs[call.aim].state else None
     given = {name: value for name, value in call.arguments.items() if name != "idempotency_key"}
     for number in tool.needs:
-        arguments = dict(episode.needs[number].arguments or {})
-        if given == arguments and episode.needs[number].state:
+        if given == dict(episode.needs[number].arguments or {}) and episode.needs[number].state:
             return number
     return None

@@ -7,8 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import reduce
 from multiprocessing import get_context
+from operator import getitem
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -44,12 +46,6 @@ class Finding:
     def name(self) -> str:
         return hashlib.sha256(repr((self.oracle, self.scenario)).encode()).hexdigest()[:10]
 
-    def to_yaml(self) -> str:
-        """Return the finding as a file."""
-        return yaml.safe_dump(
-            {"oracle": self.oracle, "seed": self.seed, "problem": self.problem, "scenario": self.scenario}, sort_keys=False
-        )
-
 
 @dataclass(slots=True)
 class Report:
@@ -63,9 +59,8 @@ class Report:
 
     def add(self, later: "Report") -> None:
         """Take in what the next process found."""
-        for name in ("worlds", "episodes", "steps"):
+        for name in ("worlds", "episodes", "steps", "refused"):
             setattr(self.tally, name, getattr(self.tally, name) + getattr(later.tally, name))
-        self.tally.refused += later.tally.refused
         self.refused += later.refused
         self.findings += later.findings
         self.mended += later.mended
@@ -80,7 +75,7 @@ def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None
         first = report.tally.worlds
         ours, theirs = get_context("spawn").Pipe(duplex=False)
         about = report.left_s, seed, scenario, found, most - len(report.findings), first
-        process = get_context("spawn").Process(target=_part, args=(theirs, about), daemon=True)
+        process = get_context("spawn").Process(target=_part, args=(theirs, *about), daemon=True)
         process.start()
         theirs.close()
         try:
@@ -96,10 +91,9 @@ def run_in_processes(seconds: float, seed: int, scenario: Scenario | None = None
     return report
 
 
-def _part(pipe: Any, about: tuple[float, int, Scenario | None, Path | None, int, int]) -> None:
+def _part(pipe: Any, seconds: float, seed: int, scenario: Scenario | None, found: Path | None, most: int, first: int) -> None:
     """Play worlds in this process until the time is over or it holds too much."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
-    seconds, seed, scenario, found, most, first = about
     try:
         pipe.send(run(seconds, seed, scenario, found, most=most, first=first, full=_bound()))
     except Exception as error:
@@ -154,10 +148,10 @@ def run(
     until = time.monotonic() + seconds
     number = first
     while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
-        for finding in _world(number, seed, given[number % len(given)], report, until):
+        if (finding := _world(number, seed, given[number % len(given)], report, until)) is not None:
             report.findings.append(finding)
             if found is not None:
-                write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
+                write_atomically(found / f"{finding.name}.yaml", yaml.safe_dump(asdict(finding), sort_keys=False))
         report.tally.worlds += 1
         number += 1
         if full():
@@ -166,8 +160,8 @@ def run(
     return report
 
 
-def _world(number: int, seed: int, given: Scenario | None, report: Report, until: float) -> Iterator[Finding]:
-    """Check one world."""
+def _world(number: int, seed: int, given: Scenario | None, report: Report, until: float) -> Finding | None:
+    """Check one world; return what is wrong with it."""
     random = Random(f"{seed} {number}")
     document = Writer(random).scenario() if given is None else given.model_dump(mode="json")
     play = random.randrange(2**40)
@@ -176,18 +170,16 @@ def _world(number: int, seed: int, given: Scenario | None, report: Report, until
         scenario.build()
     except CostGymError:
         report.refused += 1
-        return
+        return None
     except Exception as error:
-        yield Finding("rules", play, f"{type(error).__name__}: {error}", document)
-        return
+        return Finding("rules", play, f"{type(error).__name__}: {error}", document)
     others = [name for name in oracles() if name not in EACH_WORLD]
     for name in (*(name for name in oracles() if name in EACH_WORLD), others[number % len(others)]):
         if time.monotonic() >= until:
-            return
-        problem = check(name, scenario, play, report.tally, given is not None)
-        if problem is not None:
-            yield smaller(Finding(name, play, problem, document))
-            return
+            break
+        if (problem := check(name, scenario, play, report.tally, given is not None)) is not None:
+            return smaller(Finding(name, play, problem, document))
+    return None
 
 
 def oracles() -> list[str]:
@@ -246,18 +238,16 @@ def cuts(document: Document) -> Iterator[Document]:
     for place, value in places:
         if place in (("name",), ("source",), ("source", "kind")):
             continue
-        yield _changed(document, place, None, remove=True)
+        shorter, parent = _copied(document, place)
+        del parent[place[-1]]
+        yield shorter
         if isinstance(value, float | int) and not isinstance(value, bool) and value not in (0, 1):
-            yield _changed(document, place, 1)
+            plainer, parent = _copied(document, place)
+            parent[place[-1]] = 1
+            yield plainer
 
 
-def _changed(document: Document, place: tuple[Any, ...], value: Any, remove: bool = False) -> Document:
+def _copied(document: Document, place: tuple[Any, ...]) -> tuple[Document, Any]:
+    """Return a copy of a document, and in it the node that holds a place."""
     found = copy.deepcopy(document)
-    node: Any = found
-    for key in place[:-1]:
-        node = node[key]
-    if remove:
-        del node[place[-1]]
-    else:
-        node[place[-1]] = value
-    return found
+    return found, reduce(getitem, place[:-1], found)

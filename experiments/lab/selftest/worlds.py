@@ -58,20 +58,19 @@ class Writer:
             return random.randint(int(usual[0]), int(usual[1]))
         return round(random.uniform(*usual), random.choice((0, 1, 3, 9))) if usual != (low, high) else random.uniform(low, high)
 
-    def some(self, place: str, chance: float, into: Document, name: str | None = None) -> None:
+    def some(self, place: str, chance: float, into: Document) -> None:
         """Fill a setting with this chance."""
         if self.random.random() < chance:
             low, high, _, _ = BOUNDS[place]
-            into[name or place.rpartition(".")[2]] = min(high, max(low, self.number(place)))
+            into[place.rpartition(".")[2]] = min(high, max(low, self.number(place)))
 
     def scenario(self) -> Document:
         """Return a whole scenario with tools of its own."""
         random = self.random
         needs = random.randint(1, 3)
         document: Document = {"name": "random", "seed": random.randrange(1000), "source": self.source(needs)}
-        for place in ("gateway_s", "ttft_s", "tokens_per_s", "max_price"):
+        for place in ("gateway_s", "ttft_s", "tokens_per_s", "max_price", "slots"):
             self.some(place, 0.3, document)
-        self.some("slots", 0.3, document)
         self.some("gpu_capacity_mb", 0.4, document)
         document["failures"] = self.failures()
         if isinstance(document["failures"], dict) and "bursts" in document["failures"] and random.random() < 0.4:
@@ -85,11 +84,8 @@ class Writer:
         if random.random() < 0.5:
             document["events"] = [self.event() for _ in range(random.randint(1, 4))]
         if random.random() < 0.3:
-            document["judge"] = {
-                "all_facts": random.random(),
-                "none": random.random(),
-                "curve": max(1e-3, self.number("judge.curve")),
-            }
+            document["judge"] = {"all_facts": random.random(), "none": random.random()}
+            document["judge"]["curve"] = max(1e-3, self.number("judge.curve"))
         return document
 
     def stretch(self, document: Document) -> None:
@@ -106,7 +102,7 @@ class Writer:
         for index in range(random.randint(needs, 6)):
             capability = f"c{index if index < needs else random.randrange(needs + 1)}"
             tools.append({"name": f"t{index}", "capability": capability, "profile": self.profile()})
-        tasks, needed = [], list[list[Document]]()
+        tasks: list[Document] = []
         for number in range(random.randint(1, 3)):
             count = random.randint(1, needs)
             wanted = []
@@ -124,11 +120,9 @@ class Writer:
                 wanted.append(need)
             if "{0}" in str(wanted) and all(need.get("optional") for need in wanted[1:]):
                 wanted[0]["asked"] = True
-            needed.append(wanted)
             tasks.append({"query": f"query {number}", "needs": wanted, "size_level": random.randrange(4)})
-        capabilities = {str(need["capability"]) for wanted in needed for need in wanted}
         if random.random() < 0.4:
-            self.write(tools, random.choice(sorted(capabilities)))
+            self.write(tools, random.choice(sorted({need["capability"] for task in tasks for need in task["needs"]})))
         return {"kind": "own", "tools": tools, "tasks": tasks}
 
     def write(self, tools: list[Document], capability: str) -> None:
@@ -149,8 +143,8 @@ class Writer:
             "fee": max(0.0, self.number("profile.fee")),
             "reliability": random.choice((0.0, 1.0, random.random(), 0.5)),
         }
-        levels = random.randint(1, 3)
-        found["latency_s"] = [min(86_400.0, max(0.0, self.number("profile.latency_s"))) for _ in range(levels)]
+        levels = range(random.randint(1, 3))
+        found["latency_s"] = [min(86_400.0, max(0.0, self.number("profile.latency_s"))) for _ in levels]
         for name, chance in (
             ("latency_spread", 0.5), ("cold_start_s", 0.3), ("keep_alive_s", 0.3), ("concurrency", 0.3), ("rate_limit", 0.2),
             ("window_s", 0.4), ("quota", 0.15), ("timeout_s", 0.4), ("gpu_cons_mb", 0.3), ("gpu_inst_mb", 0.2),

@@ -142,7 +142,7 @@ def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
         for size in (2, 3)
         for wants in combinations(outputs, size)
         if len({want.kind for want in wants}) == size
-        and _kind(wants) in KINDS
+        and "+".join(sorted("image" if want.is_image else "text" for want in wants)) in KINDS
         and sum(want.german for want in wants) <= 1
         and (combination, frozenset(wants)) not in known
     ]
@@ -181,13 +181,6 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
     chance = stable_generator(settings.seed, "plans", task.task_id)
     walks = list(dict.fromkeys(random_walk(task, chance) for _ in range(settings.walks)))
     scores: dict[tuple[int, ...], float] = {}
-
-    def executed(choices: tuple[int, ...], level: int) -> ExecutedPlan:
-        if choices not in scores:
-            plan = _plan(kind, choices)
-            scores[choices] = float(np.mean([evaluator.score(plan, task, sample) for sample in train]))
-        return ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
-
     # a stable sort, here and below: equal qualities must come in the same order on every machine
     for level in range(LEVELS):
         order = np.argsort(-values.qualities(task, level)[train, : space.complete].mean(axis=0), kind="stable")
@@ -201,7 +194,10 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
             if choices not in scores:
                 scores[choices] = float(np.mean(values.scores(task)[train, number]))
         for choices in dict.fromkeys([*(choices for choices, _ in written), *walks]):
-            yield executed(choices, level)
+            if choices not in scores:
+                plan = _plan(kind, choices)
+                scores[choices] = float(np.mean([evaluator.score(plan, task, sample) for sample in train]))
+            yield ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
 
 
 def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[ExecutedPlan]:
@@ -221,8 +217,8 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
                 break
         else:
             raise InvalidPlan(f"no plan that the masks admit solves task {task.task_id}")
-        for level in range(LEVELS):
-            found.append(ExecutedPlan(task, level, choices, float(scores[number]), prices_at(evaluator, level)))
+        score = float(scores[number])
+        found += [ExecutedPlan(task, level, choices, score, prices_at(evaluator, level)) for level in range(LEVELS)]
     return found
 
 
@@ -245,10 +241,6 @@ def _greatest(keys: Sequence[tuple[int, int, int]], values: Sequence[float]) -> 
     for key, value in zip(keys, values, strict=True):
         found[key] = max(found.get(key, -np.inf), value)
     return found
-
-
-def _kind(wants: Sequence[Output]) -> str:
-    return "+".join(sorted("image" if want.is_image else "text" for want in wants))
 
 
 def _plan(kind: str, choices: Sequence[int]) -> Plan:

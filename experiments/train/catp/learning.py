@@ -27,13 +27,13 @@ class OfflineLearner(Learner):
     """Trains a policy by cross-entropy on the actions in windows of recorded episodes. `evaluator` and `target_return`, on
     which the policy is conditioned, serve the metrics on the train tasks."""
 
+    settings: CatpSettings
+
     def __init__(
         self, policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
     ) -> None:
-        self.policy, self.records, self.evaluator, self.settings = policy, list(records), evaluator, settings
-        self.target_return = target_return
-        self.weights, self.seed = trained_weights(policy), settings.seed
-        self.adamw, self.max_grad_norm = {"weight_decay": settings.weight_decay}, settings.max_grad_norm
+        super().__init__(trained_weights(policy), settings, weight_decay=settings.weight_decay)
+        self.policy, self.records, self.evaluator, self.target_return = policy, list(records), evaluator, target_return
         self.tasks = tuple({record.task.task_id: record.task for record in records}.values())
         drawn_from = [
             [i for i, record in enumerate(records) if record.task.kind == kind] for kind in ("sequential", "nonsequential")
@@ -41,10 +41,6 @@ class OfflineLearner(Learner):
         self._pools = [
             (every, [i for i in every if records[i].regret <= ELITE_REGRET]) for every in drawn_from if every
         ]  # per kind of task: all plans, and the plans near the best
-
-    @property
-    def steps(self) -> int:
-        return self.settings.steps
 
     def rate(self, step: int) -> float:
         return self.settings.rate(step)
@@ -95,20 +91,14 @@ class FeedbackLearner(OfflineLearner):
         situations = []
         for _ in range(max(1, settings.batch_size // settings.group)):
             task = self.tasks[int(chance.integers(len(self.tasks)))]
-            situations.append((task, train[int(chance.integers(len(train)))]))
-        asked = [pair for pair in situations for _ in range(settings.group)]
-        levels = [sample_level(task, sample) for task, sample in asked]
-        written = write_plans(
-            self.policy,
-            [(task, level) for (task, _), level in zip(asked, levels, strict=True)],
-            price_table(evaluator),
-            0.0,
-            chance,
-        )
+            sample = train[int(chance.integers(len(train)))]
+            situations.append((task, sample, sample_level(task, sample)))
+        asked = [each for each in situations for _ in range(settings.group)]
+        written = write_plans(self.policy, [(task, level) for task, _, level in asked], price_table(evaluator), 0.0, chance)
         rewards = np.array(
             [
                 INVALID_PLAN_REWARD if each.plan is None else evaluator.evaluate(each.plan, task, sample, level).quality
-                for (task, sample), level, each in zip(asked, levels, written, strict=True)
+                for (task, sample, level), each in zip(asked, written, strict=True)
             ]
         )
         grouped = rewards.reshape(-1, settings.group)

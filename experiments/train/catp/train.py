@@ -65,11 +65,9 @@ def train_catp(
         run.update(target_return=target_return)
         policy = ready_policy(chosen, device)
         tell_prices(policy, world)
-        if recorded is not None:
-            taught: Any = PoolLearner(policy, records, world, chosen, target_return, recorded.held_out)
-        else:
-            kind = FeedbackLearner if chosen.method == "rltf" else OfflineLearner
-            taught = kind(policy, records, world, chosen, target_return)
+        offline = policy, records, world, chosen, target_return
+        kind = FeedbackLearner if chosen.method == "rltf" else OfflineLearner
+        taught = kind(*offline) if recorded is None else PoolLearner(*offline, held_out=recorded.held_out)
         return optimise(run, taught, save_every, check_every)
 
 

@@ -15,6 +15,8 @@ class DeerLearner(Learner):
     """Trains a causal language model on the labelled tokens of rows: those of retrieval pre-training in their order (empty for
     a published model), then those of decisions; `pad` is the padding token's id, and `measure` computes the final metrics."""
 
+    settings: DeerSettings
+
     def __init__(
         self,
         model: Any,
@@ -24,10 +26,8 @@ class DeerLearner(Learner):
         decisions: Sequence[TokenRow],
         measure: Callable[[], dict[str, float]],
     ) -> None:
-        self.model, self.settings, self.pad = model, settings, pad
-        self.retrieval, self.decisions, self.measure = retrieval, decisions, measure
-        self.weights, self.seed = trained_weights(model), settings.seed
-        self.adamw, self.max_grad_norm = {"betas": (0.9, 0.98), "weight_decay": 0.01}, settings.max_grad_norm
+        super().__init__(trained_weights(model), settings, betas=(0.9, 0.98), weight_decay=0.01)
+        self.model, self.pad, self.retrieval, self.decisions, self.measure = model, pad, retrieval, decisions, measure
         self._most = len(retrieval) // settings.batch_size
         self._taken = 0  # retrieval steps taken
         self._recent: list[float] = []  # accuracies of the last retrieval steps, each measured before the weight update

@@ -42,7 +42,7 @@ class TokenRow(NamedTuple):
 
 def first_word(tokenizer: Any, slots: int) -> int:
     """Return the id of the first ordinary word, which follows the control tokens and the candidates' position tokens."""
-    return 1 + max(int(tokenizer.convert_tokens_to_ids(token)) for token in (*CONTROL, *map(place, range(slots))))
+    return 1 + int(max(tokenizer.convert_tokens_to_ids([*CONTROL, *map(place, range(slots))])))
 
 
 def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings) -> list[TokenRow]:
@@ -53,10 +53,8 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     """
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)
-    tools, query, decide, none, end = (
-        int(tokenizer.convert_tokens_to_ids(token)) for token in (TOOLS, QUERY, DECIDE, NONE, END)
-    )
-    places = [int(tokenizer.convert_tokens_to_ids(place(index))) for index in range(slots)]
+    tools, query, decide, none, end = tokenizer.convert_tokens_to_ids([TOOLS, QUERY, DECIDE, NONE, END])
+    places = tokenizer.convert_tokens_to_ids([place(index) for index in range(slots)])
     rows = []
     for _ in range(steps):
         lengths = luck.integers(1, MAX_TOOL_WORDS + 1, slots).tolist()
@@ -135,7 +133,7 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     Words shared by query and candidates stay shared. Words of the correct tool's description alone are kept: the query may
     contain a synonym.
     """
-    control = {tokenizer.convert_tokens_to_ids(token) for token in CONTROL}
+    control = set(tokenizer.convert_tokens_to_ids(list(CONTROL)))
     places = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
     asks = tokenizer.convert_tokens_to_ids(QUERY)
     split = row.input_ids.index(asks)

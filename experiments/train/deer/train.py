@@ -14,7 +14,7 @@ from ....simulators.decision.toolsets import what_it_does
 from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario, load_scenario
 from ...play.decisions import accuracies, evaluate_together
-from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
+from ..run import Callback, TrainingResult, open_run, require_modules
 from .rows import retrieval_rows, rows_of
 
 Counts = Mapping[str, tuple[int, int, int]]
@@ -48,9 +48,37 @@ def train_deer(
     chosen = DeerSettings(**{"seed": seed, **settings})
     world = None if data is not None else scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     recorded = () if data is None else (Path(data).name,)
-    config = DeerConfig(settings=chosen, scenario=world, data=recorded)
-    with open_run(out, config, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
-        return run.done() or _train(run, scenario, data, counts, chosen, save_every)
+    wanted = DeerConfig(settings=chosen, scenario=world, data=recorded)
+    with open_run(out, wanted, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
+        if (done := run.done()) is not None:
+            return done
+        import torch
+
+        from ..loop import optimise
+        from .learning import DeerLearner
+
+        known, env = training_examples(scenario, data, chosen, counts)
+        tools = {tool.name: tool for example in known for tool in example.candidates}
+        seen = [tools[name] for name in sorted(tools)]
+        run.say(f"{len(known)} samples about {len(seen)} tools for training")
+        run.update(slots=env.k, common=common_words(seen) if chosen.small else ())
+        config = run.config
+        assert isinstance(config, DeerConfig)
+        tokenizer = _tokenizer(run.folder, config, known, seen)
+        model = build_model(config, tokenizer)
+        if torch.cuda.is_available():
+            model = model.to("cuda")
+        writing = writing_of(config)
+        decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
+        learner = DeerLearner(
+            model,
+            chosen,
+            tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+            retrieval_rows(chosen.retrieval_steps if chosen.small else 0, tokenizer, config.slots, chosen),
+            rows_of(known, writing, tokenizer, chosen),
+            lambda: measure(decider, scenario, data, counts),
+        )
+        return optimise(run, learner, save_every)
 
 
 def training_examples(
@@ -70,43 +98,6 @@ def training_examples(
     if missing:
         raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
     return found, env
-
-
-def _train(
-    run: TrainingRun,
-    scenario: str | Path | Scenario,
-    data: str | None,
-    counts: Counts | None,
-    settings: DeerSettings,
-    save_every: int,
-) -> TrainingResult:
-    import torch
-
-    from ..loop import optimise
-    from .learning import DeerLearner
-
-    known, env = training_examples(scenario, data, settings, counts)
-    tools = {tool.name: tool for example in known for tool in example.candidates}
-    seen = [tools[name] for name in sorted(tools)]
-    run.say(f"{len(known)} samples about {len(seen)} tools for training")
-    run.update(slots=env.k, common=common_words(seen) if settings.small else ())
-    config = run.config
-    assert isinstance(config, DeerConfig)
-    tokenizer = _tokenizer(run.folder, config, known, seen)
-    model = build_model(config, tokenizer)
-    if torch.cuda.is_available():
-        model = model.to("cuda")
-    writing = writing_of(config)
-    decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
-    learner = DeerLearner(
-        model,
-        settings,
-        tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
-        retrieval_rows(settings.retrieval_steps if settings.small else 0, tokenizer, config.slots, settings),
-        rows_of(known, writing, tokenizer, settings),
-        lambda: measure(decider, scenario, data, counts),
-    )
-    return optimise(run, learner, save_every)
 
 
 def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:

@@ -1,12 +1,11 @@
 """Rollouts for GRPO, where the model in training plays a step's episodes side by side, and TRL's trainer for such episodes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import trl
 
-from ....agents.models.base import FunctionCall
 from ....agents.models.call_forms import read_calls
 from ....agents.models.decoding import Decoder
 from ....simulators.draws import stable_integer
@@ -33,9 +32,15 @@ class Rollouts:
         played = [_Played(self.world.episode(prompt), trainer.processing_class, settings) for prompt in prompts]
         training = model.training
         model.eval()
+
+        def choose(logits: Any) -> list[int]:
+            shares = torch.softmax(logits.float() / settings.temperature, dim=-1)
+            found: list[int] = torch.multinomial(shares, 1, generator=luck)[:, 0].tolist()
+            return found
+
         try:
             end = trainer.processing_class.eos_token_id
-            decoder = Decoder(model, end, len(played), settings.max_reply_length, _sampler(settings.temperature, luck))
+            decoder = Decoder(model, end, len(played), settings.max_reply_length, choose)
             for seat, each in enumerate(played):
                 decoder.begin(seat, each.ids)
             playing = set(range(len(played)))
@@ -57,15 +62,6 @@ class Rollouts:
         }
 
 
-def _sampler(temperature: float, luck: torch.Generator) -> Callable[[Any], list[int]]:
-    def choose(logits: Any) -> list[int]:
-        shares = torch.softmax(logits.float() / temperature, dim=-1)
-        found: list[int] = torch.multinomial(shares, 1, generator=luck)[:, 0].tolist()
-        return found
-
-    return choose
-
-
 class _Played:
     """An episode and its tokens: a prompt, then what the model said and what it was told."""
 
@@ -84,7 +80,9 @@ class _Played:
             self.episode.finish(text)  # as the agent `react` takes it
             return False
         answers = self.episode.say(text, calls)
-        self._messages.append({"role": "assistant", "content": text, "tool_calls": [_written(call) for call in calls]})
+        functions = [{"name": str(call.name), "arguments": call.read() or {}} for call in calls]
+        tool_calls = [{"type": "function", "function": each} for each in functions]
+        self._messages.append({"role": "assistant", "content": text, "tool_calls": tool_calls})
         before = self._write(False).rstrip("\n")
         self._messages += answers
         after = self._write(True)
@@ -111,10 +109,6 @@ class _Played:
     def _tokens(self, text: str) -> list[int]:
         found: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return found
-
-
-def _written(call: FunctionCall) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": str(call.name), "arguments": call.read() or {}}}
 
 
 class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]

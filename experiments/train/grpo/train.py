@@ -20,7 +20,7 @@ import numpy as np
 from ....agents.models.chat_template import CHAT_TEMPLATE
 from ....agents.networks import adapters, load_published, small_config
 from ....simulators.errors import ConfigError, TrainingFailed
-from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
+from ..run import METRICS, Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from ..sft.episodes import Conversation, gold_episodes, tokenize
 from .settings import GrpoConfig, GrpoSettings
 from .world import GrpoWorld, episode_quality
@@ -212,10 +212,11 @@ def _optimise(
     from ..loop import check_finite
     from .rollouts import GrpoTrainer, Rollouts
 
-    before = max(
-        (path for path in (run.folder / KEPT).glob("checkpoint-*") if _goes_on(path, steps)), key=_step_of, default=None
-    )
-    run.begin_after(0 if before is None else _step_of(before))
+    # whole ones, for their state is written last, which leave a step to take, whose figures the run ends with
+    there = [path.parent for path in (run.folder / KEPT).glob("checkpoint-*/trainer_state.json")]
+    before = max((path for path in there if _step_of(path) < steps), key=_step_of, default=None)
+    run.cut_curve(0 if before is None else _step_of(before))
+    (run.folder / METRICS).unlink(missing_ok=True)
     metrics: dict[str, float] = {}
     warm = run.folder / WARM_START
     kept = before or (warm if warm.exists() else None)
@@ -274,11 +275,6 @@ def _optimise(
     trainer.model.save_pretrained(run.folder / FINAL)
     tokenizer.save_pretrained(run.folder / FINAL)
     return TrainingResult(run.folder, taken, {}, finished=False) if follower.stopped else run.finish(taken, metrics)
-
-
-def _goes_on(checkpoint: Path, steps: int) -> bool:
-    """The checkpoint is whole, for its state is written last, and leaves a step to take, whose figures the run ends with."""
-    return (checkpoint / "trainer_state.json").is_file() and _step_of(checkpoint) < steps
 
 
 def _step_of(checkpoint: Path) -> int:

@@ -110,11 +110,9 @@ class MaskedDQN(DQN):  # type: ignore[misc]
         return np.where(explores, chosen, np.atleast_1d(actions)).reshape(np.shape(actions)), state
 
     def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> tuple[Any, Any]:
+        rate = self.exploration_rate
         if self.num_timesteps < learning_starts:
-            rate: float = self.exploration_rate
             self.exploration_rate = 1.0
-            actions, _ = self.predict(self._last_obs)
-            self.exploration_rate = rate
-        else:
-            actions, _ = self.predict(self._last_obs)
+        actions, _ = self.predict(self._last_obs)
+        self.exploration_rate = rate
         return actions, actions

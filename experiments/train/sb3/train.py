@@ -234,13 +234,27 @@ class Sb3Run:
 
         from ..loop import load_moments
 
-        set_random_seed(stable_integer(self.settings.seed, "weights") % 2**31)
-        model = _make_ppo(self, env) if self.algorithm == "ppo" else _make_dqn(self, env)
+        settings = self.settings
+        set_random_seed(stable_integer(settings.seed, "weights") % 2**31)
+        network_settings = NetworkSettings(hidden_size=settings.hidden_size, rounds=settings.rounds)
+        # the learning rate is replaced by our own schedule, and so is DQN's exploration rate
+        usual: dict[str, Any] = {"learning_rate": 1.0, "policy_kwargs": {"network": network_settings}, **settings.of_sb3()}
+        if isinstance(settings, DqnSettings):
+            from .policies import MaskedDQN, ToolValuePolicy
+
+            model: Any = MaskedDQN(ToolValuePolicy, env, **usual)
+            model.exploration_schedule = lambda _: settings.exploration(self.share(model.num_timesteps))
+        else:
+            from sb3_contrib import MaskablePPO
+
+            from .policies import ToolPolicy
+
+            model = MaskablePPO(ToolPolicy, env, **usual)
         model.lr_schedule = lambda _: self.learning_rate(model.num_timesteps)
         model.set_logger(_logger(self.run.folder))
         network = network_of(model)
         self.run.update(network=network.describe())
-        self.run.curve.cut(self.steps)
+        self.run.cut_curve(self.steps)
         if self.checkpoint is not None:
             config = self.run.config
             assert isinstance(config, Sb3Config)
@@ -303,31 +317,6 @@ def _message_if_slow(run: TrainingRun, text: str, after_s: float = 1.5) -> Itera
         yield
     finally:
         timer.cancel()
-
-
-def _policy(settings: PpoSettings | DqnSettings) -> dict[str, Any]:
-    return {"network": NetworkSettings(hidden_size=settings.hidden_size, rounds=settings.rounds)}
-
-
-def _make_ppo(training: Sb3Run, env: Any) -> Any:
-    from sb3_contrib import MaskablePPO
-
-    from .policies import ToolPolicy
-
-    settings = training.settings
-    return MaskablePPO(ToolPolicy, env, learning_rate=1.0, policy_kwargs=_policy(settings), device="auto", **settings.of_sb3())
-
-
-def _make_dqn(training: Sb3Run, env: Any) -> Any:
-    from .policies import MaskedDQN, ToolValuePolicy
-
-    settings = training.settings
-    assert isinstance(settings, DqnSettings)
-    made = MaskedDQN(
-        ToolValuePolicy, env, learning_rate=1.0, policy_kwargs=_policy(settings), device="auto", **settings.of_sb3()
-    )
-    made.exploration_schedule = lambda _: settings.exploration(training.share(made.num_timesteps))
-    return made
 
 
 def network_of(model: Any) -> Any:

@@ -114,12 +114,8 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of the adapter or of the environment, repeated once per environment."""
-        if attr_name == "render_mode":
-            value = None
-        elif attr_name == "action_masks":
-            value = self.action_masks
-        else:
-            value = getattr(self.env, attr_name)
+        own = {"render_mode": None, "action_masks": self.action_masks}
+        value = own[attr_name] if attr_name in own else getattr(self.env, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:

@@ -70,7 +70,7 @@ class _Run:
             for name, weight in self.weights.items():
                 weight.data.copy_(kept.pop(_LATEST + name))
             load_moments(kept, self.weights, self.optimizer, run.checkpoint / OPTIMIZER)
-        run.curve.cut(self.steps)
+        run.cut_curve(self.steps)
 
     def go(self) -> TrainingResult:
         chosen = self.settings

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ....simulators.draws import stable_generator
 from ....simulators.scenario import Scenario
@@ -28,18 +28,8 @@ class TokenRow(NamedTuple):
     said: list[int]  # positions in `ids` of the tokens that the assistant says, in order; none is the first
 
 
-class NeedsShown(Protocol):
-    """The basis of the calls: the needs of an episode, and which of their facts were shown so far."""
-
-    @property
-    def needs(self) -> Any: ...
-
-    @property
-    def known(self) -> Any: ...
-
-
 def solve(
-    episode: NeedsShown,
+    episode: Any,
     quotes: Mapping[str, float],
     luck: Callable[[], float],
     say: Callable[[str, dict[str, Any]], None],
@@ -47,9 +37,9 @@ def solve(
 ) -> bool:
     """Call tools and give the answer; return whether a result showed all that the answer states.
 
-    For each need, tools that serve it are called in a random order that favours cheap ones (by `quotes`, and uniform numbers of
-    `luck`) until one shows the fact; the episode's needs and facts are read again after every call, which `say` makes by the
-    function's name and arguments. An answer that no result showed would teach a model to invent.
+    For each of the episode's `needs`, tools that serve it are called in a random order that favours cheap ones (by `quotes`,
+    and uniform numbers of `luck`) until one shows the fact; `needs`, and which facts are `known`, are read again after every
+    call, which `say` makes by the function's name and arguments. An answer that no result showed would teach a model to invent.
     """
     for index, need in enumerate(episode.needs):
         for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):
@@ -106,11 +96,6 @@ def gold_episodes(*world: Any) -> Iterator[Conversation]:
 
 def gold(episode: ToolEpisode, luck: Callable[[], float]) -> list[Conversation]:
     """Play an episode as `solve` does, a `Player`."""
-    messages, shown = _solve(episode, luck)
-    return [Conversation(messages, [function.document() for function in episode.functions])] if shown else []
-
-
-def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[str, Any]], bool]:
     messages: list[dict[str, Any]] = [*episode.prompt()]
 
     def say(name: str, arguments: dict[str, Any]) -> None:
@@ -121,7 +106,7 @@ def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[s
     shown = solve(episode.env.account(), episode.env.quotes(), luck, say, lambda: episode.over)
     if messages[-1].get("name") == "finish":
         messages.append({"role": "assistant", "content": "Done."})  # trainers stop at a reply without a call
-    return messages, shown
+    return [Conversation(messages, [function.document() for function in episode.functions])] if shown else []
 
 
 def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:

@@ -15,14 +15,11 @@ from .settings import SftSettings
 class SftLearner(Learner):
     """Trains a language model on rows in training order, a batch for each step; `held` are rows of unseen tasks, to check."""
 
-    def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
-        self.model, self.settings, self.rows, self.held = model.train(), settings, rows, held
-        self.weights, self.seed = trained_weights(model), settings.seed
-        self.adamw, self.max_grad_norm = {"weight_decay": settings.weight_decay}, settings.max_grad_norm
+    settings: SftSettings
 
-    @property
-    def steps(self) -> int:
-        return self.settings.steps
+    def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
+        super().__init__(trained_weights(model), settings, weight_decay=settings.weight_decay)
+        self.model, self.rows, self.held = model.train(), rows, held
 
     def rate(self, step: int) -> float:
         settings = self.settings

@@ -27,12 +27,6 @@ class _Talk:
     functions: list[Function]
     asked: int  # messages before its first reply
 
-    def goes_on_in(self, messages: list[Message], functions: list[Function]) -> bool:
-        """Return whether a request is this conversation, and since its last reply nothing but results and requests."""
-        known = len(self.messages)
-        said_elsewhere = any(message.role == ASSISTANT for message in messages[known:])
-        return self.functions == functions and messages[:known] == self.messages and not said_elsewhere
-
 
 class Teacher(SimulatedToolPlanner):
     """The simulated model with every error rate at zero. It gives up where a fact is missing, and says as little as it can: no
@@ -45,7 +39,10 @@ class Teacher(SimulatedToolPlanner):
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         answer, asked, offered = super().complete(messages, functions, purpose), [*messages], [*functions]
         for talk in self._talks:
-            if talk.goes_on_in(asked, offered):
+            known = len(talk.messages)
+            same = talk.functions == offered and asked[:known] == talk.messages
+            # since its last reply nothing but results and requests
+            if same and not any(message.role == ASSISTANT for message in asked[known:]):
                 talk.messages = [*asked, answer.message]
                 return answer
         self._talks.append(_Talk([*asked, answer.message], offered, len(asked)))

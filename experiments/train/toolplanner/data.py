@@ -162,16 +162,8 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
     return found
 
 
-class _Solved(NamedTuple):
-    """A solved path: the tool called first for each need, in order of the calls; all tools called; the rounds."""
-
-    chosen: dict[int, Tool]
-    called: tuple[Tool, ...]
-    steps: tuple[Step, ...]
-
-
-def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
-    """Extract the tools and rounds of a solved path."""
+def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> tuple[dict[int, Tool], list[Tool], tuple[Step, ...]]:
+    """Return of a solved path the tool called first for each need, in order of the calls; all tools called; the rounds."""
     catalog = view.world.catalog
     # a tool name that does not exist must not be learnt
     kept = [step for step in path if step.end or called_tools([step], catalog)]
@@ -182,7 +174,7 @@ def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
         if reader.need_of(tool.name) >= 0:
             chosen.setdefault(reader.need_of(tool.name), tool)
     messages = [message for step in kept for message in step.messages]
-    return _Solved(chosen, tuple(called), tuple(rounds_of(messages, view)))
+    return chosen, called, tuple(rounds_of(messages, view))
 
 
 # -- solution trees ------------------------------------------------------------------------------------------------------------

@@ -25,19 +25,17 @@ from .data import Demonstration, RankedPair, text_env, training_scenario
 
 CHECKED = 40
 """Number of train tasks on which a policy is evaluated at the end of a stage."""
-STAGES = {1: "stage 1", 2: "stage 2"}
 
 
 class _StageLearner(Learner):
     """Base class of both stages' learners: the language model, the learning rate and the final evaluation."""
 
+    settings: LearntSettings
     number = 1
 
     def __init__(self, model: PlannerModel, settings: LearntSettings, scenario: Scenario) -> None:
-        self.model, self.settings, self.scenario = model, settings, scenario
-        self.weights, self.seed = model.weights(), settings.seed
-        self.adamw, self.max_grad_norm = {"weight_decay": settings.weight_decay}, settings.max_grad_norm
-        self.stage = STAGES[self.number]
+        super().__init__(model.weights(), settings, weight_decay=settings.weight_decay)
+        self.model, self.scenario, self.stage = model, scenario, f"stage {self.number}"
 
     @property
     def steps(self) -> int:

@@ -74,13 +74,13 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
     return run.finish(1, metrics)
 
 
-def recorded_labelled(path: str | Path, data: str | None = None) -> dict[str, list[Labelled]]:
+def recorded_labelled(path: str | Path) -> dict[str, list[Labelled]]:
     """Label the calls of recorded text-view trajectories (see `costgym collect`) and return them by split."""
     from ...play.export.messages import need_text
     from ...play.trajectories.replay import replayed
 
     found: dict[str, list[Labelled]] = {}
-    for played in replayed(path, data):
+    for played in replayed(path):
         need_text(played.header.env, "a usefulness classifier")
         found.setdefault(played.header.settings["split"], []).extend(labelled_calls(played.env.unwrapped))
     return found

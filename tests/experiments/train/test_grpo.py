@@ -44,14 +44,13 @@ def test_a_row_names_its_episode_in_the_prompt() -> None:
 def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Path) -> None:
     tokenizer = tokenizer_with_calls(tmp_path)
     from costgym.experiments.train.grpo.rollouts import _Played
-    from costgym.experiments.train.sft.episodes import Conversation, _solve, tokenize
+    from costgym.experiments.train.sft.episodes import Conversation, gold, tokenize
 
     world = GrpoWorld(scenario(), tasks=4, rounds=1)
     settings = GrpoSettings(max_completion_length=10_000, max_reply_length=1_000)
     for row in world.rows():
         taught = world.episode(row["prompt"])
-        messages, _ = _solve(taught, stable_generator(0, "test").random)
-        tools = [function.document() for function in taught.functions]
+        ((messages, tools, _),) = gold(taught, stable_generator(0, "test").random)
         while "tool_calls" not in messages[-1]:
             del messages[-1]  # what follows the last call, which nobody waits for
         known = tokenize(tokenizer, Conversation(messages, tools))

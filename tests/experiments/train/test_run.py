@@ -42,7 +42,7 @@ def test_a_folder_may_hold_what_the_trainer_itself_writes(tmp_path: Path) -> Non
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / ".hidden").write_text("")
     with open_run(tmp_path, CONFIG, files=("tokenizer",)) as run:
-        run.curve.add(1, {"loss": 2.0})
+        run.report(TrainingStep("", 1, 1, 1, {"loss": 2.0}))
         run.finish(1, {"loss": 2.0})
     with open_run(tmp_path, CONFIG, resume=False, files=("tokenizer",)) as run:
         assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["config.json"] and run.done() is None

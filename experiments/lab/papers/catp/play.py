@@ -19,22 +19,12 @@ from ....play.results import EpisodeResult
 from ..claims import PROMPTED, catp_effects
 from ..common import Progress, Row
 from ..protocols import BOARD, PROTOCOLS
-from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
+from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, Policy
 from .rows import Results, difference_row, plan_rows
 
 BOUNDS = ("oracle-informed", "oracle")
 BASES = (*PROMPTED, *METHODS)  # agents that CATP is compared with, plan by plan
 Played = dict[tuple[str, str, float], Results]  # episodes by agent, by protocol, kind of tasks and weight of the score
-
-
-def reproduce_catp(
-    seed: int, episodes: int | None, jobs: int, out: Path, steps: int | None = None, progress: Progress | None = None
-) -> dict[str, list[Row]]:
-    """Train, play and compare; see `reproduce`. `episodes` counts the plans per agent, kind of tasks and weight of the score;
-    None for every test task on every test sample."""
-    names = train_policies(out / "policies", seed, jobs, steps or STEPS, progress)
-    played = play_policies(names, seed, episodes, jobs, out / "boards", progress)
-    return tables_of(played, seed)
 
 
 class Board(NamedTuple):
@@ -49,7 +39,8 @@ class Board(NamedTuple):
 def play_policies(
     names: dict[Policy, str], seed: int, episodes: int | None, jobs: int, out: Path, progress: Progress | None = None
 ) -> Played:
-    """Play prompted planners, bounds and policies; return their episodes under both protocols."""
+    """Play prompted planners, bounds and policies; return their episodes under both protocols. `episodes` counts the plans per
+    agent, kind of tasks and weight of the score; None for every test task on every test sample."""
     boards: dict[str, Board] = {}
     parts: dict[tuple[str, str, float], tuple[str, str]] = {}
     for kind in KINDS:
