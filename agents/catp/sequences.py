@@ -103,13 +103,7 @@ def extend(record: Record, choice: int, state: TplState, wanted_return: float) -
 
 
 def rewards_of(
-    choices: Sequence[int],
-    prices: Sequence[float],
-    score: float,
-    alpha: float,
-    feedback: bool,
-    max_price: float = MAX_PRICE_USD,
-    cumulative: bool = False,
+    choices: Sequence[int], prices: Sequence[float], score: float, alpha: float, feedback: bool, cumulative: bool = False
 ) -> list[float]:
     """The reward of each choice of a finished plan, EOP the last.
 
@@ -120,16 +114,16 @@ def rewards_of(
     rewards = [0.0] * len(choices)
     so_far = 0.0
     for step, choice in enumerate(choices):
-        charge = charge_of(choice, prices, alpha, max_price)
+        charge = charge_of(choice, prices, alpha)
         so_far += charge
         rewards[step if feedback else -1] -= so_far if feedback and cumulative else charge
     rewards[-1] += alpha * score
     return rewards
 
 
-def charge_of(choice: int, prices: Sequence[float], alpha: float, max_price: float = MAX_PRICE_USD) -> float:
+def charge_of(choice: int, prices: Sequence[float], alpha: float) -> float:
     """Return the charge that a choice adds to a plan: a tool's weighted price, and 0 for other choices."""
-    return (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price if FIRST_TOOL <= choice < INPUT else 0.0
+    return (1.0 - alpha) * prices[choice - FIRST_TOOL] / MAX_PRICE_USD if FIRST_TOOL <= choice < INPUT else 0.0
 
 
 def returns_of(rewards: Sequence[float], baseline: float, gamma: float = 1.0) -> list[float]:

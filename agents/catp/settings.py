@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ...simulators.bounds import Amount, Count, Number, Share, one_of, option
 from ...simulators.errors import UnknownName
-from ..opencatp.base import ENV_ID
+from ..base import PLANS
 from ..settings import LanguageModelSettings, PolicyConfig
 
 METHODS = ("catp", "ift", "rltf")
@@ -124,6 +124,6 @@ class CatpConfig(PolicyConfig):
     """The `config.json` of a run of `costgym train catp`, `ift` or `rltf`."""
 
     trainer: Literal["catp", "ift", "rltf"]
-    env: str = ENV_ID
+    env: str = PLANS
     settings: CatpSettings
     target_return: float = Field(default=0.0, description="The return that the policy is asked for.")

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, require
-from ..networks import adapters, load_published, small_config, trained_weights, with_adapters
+from ..networks import adapters, load_published, small_config, trained_weights, with_adapters, without_adapters
 from .settings import LearntSettings
 from .words import END, MARKERS, Piece
 
@@ -90,9 +90,11 @@ class PlannerModel:
         counts = pad_sequence([torch.tensor(sequence.learnt) for sequence in sequences], batch_first=True)
         tokens, counts = tokens.to(self.device), counts.to(self.device)[:, 1:]
         # padding stands at the end, where causal attention never looks back to it
-        hidden = self._hidden(tokens)[:, :-1]
+        causal = without_adapters(self.network)
+        body = getattr(causal, causal.base_model_prefix)
+        hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
         found = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
-        logits = self._head(hidden[counts])  # (how many count, vocabulary)
+        logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
         return found.masked_scatter(counts, chosen.to(found.dtype)), counts
 
@@ -127,22 +129,6 @@ class PlannerModel:
         found = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
         known.append(found)
         return found
-
-    def _hidden(self, tokens: Tensor) -> Tensor:
-        hidden: Tensor = self._body()(tokens, use_cache=False).last_hidden_state
-        return hidden
-
-    def _head(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self._causal().get_output_embeddings()(hidden)
-        return logits
-
-    def _causal(self) -> Any:
-        model = self.network
-        return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-    def _body(self) -> Any:
-        causal = self._causal()
-        return getattr(causal, causal.base_model_prefix)
 
 
 # -- losses --------------------------------------------------------------------------------------------------------------
