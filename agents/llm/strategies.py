@@ -295,12 +295,15 @@ class PlanThenAct(LimitedSearch):
 
 def read_plan(text: str) -> list[str] | None:
     """Return the function names in a plan, or None if the text has no plan."""
+    names = (read_object(text) or {}).get("plan")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else None
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that goes from a text's first brace to its last; None where that is none."""
     found = re.search(r"\{.*\}", text, re.DOTALL)
     try:
-        document = json.loads(found.group()) if found else None
+        document: dict[str, Any] | None = json.loads(found.group()) if found else None
     except (ValueError, RecursionError):
         return None
-    names = document.get("plan") if isinstance(document, dict) else None
-    if not isinstance(names, list):
-        return None
-    return [name for name in names if isinstance(name, str)]
+    return document
