@@ -99,7 +99,6 @@ def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NU
 
 
 def _index(name: str, summary: str, memory: bool, paced: bool, **more: Any) -> AgentEntry:
-    """Return an index policy of sessions."""
     return _policy(name, summary, partial(IndexPolicy, name, memory, paced, **more), SESSION)
 
 

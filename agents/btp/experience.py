@@ -104,7 +104,6 @@ class _Index:
 
 @lru_cache(maxsize=64)
 def _unseen(settings: BtpSettings) -> tuple[float, int]:
-    """Return the estimate of a tool without past uses."""
     value = expected_value((), (), settings)
     return value, frequency_cap((), (), value, settings)
 
@@ -120,23 +119,13 @@ class Experience:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
-        """Remember one more query."""
         self.queries.append(query)
         self._made = None
-
-    @property
-    def tools(self) -> list[str]:
-        """Names of the tools that were used, sorted."""
-        return sorted(self._index.uses)
 
     @property
     def uses(self) -> int:
         """Number of past uses of all tools together."""
         return sum(len(flags) for past in self.queries for flags in past.uses.values())
-
-    def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
-        """Return a tool's expected value and frequency cap for a query."""
-        return self.estimates(query, [tool], settings)[0]
 
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
         """Return the expected value and the frequency cap of each of some tools for a query."""

@@ -64,7 +64,6 @@ class CatpSettings(LanguageModelSettings):
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
     hidden_size: Count = Field(default=64, description="Width of a small model.")
     layers: Count = Field(default=2, description="Layers of a small model.")
-    heads: Count = Field(default=4, description="Attention heads of a small model.")
     lora_rank: Number = Field(default=64, description="Rank of a published model's adapters; 0 trains it in full.")
     bf16: bool = Field(
         default=True, description="Published model: multiply matrices in bfloat16; weights stay in float32.", exclude_if=bool

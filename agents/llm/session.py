@@ -86,11 +86,9 @@ class LlmSession:
 
     def meet(self, info: dict[str, Any]) -> None:
         """Take tools that a search found among the candidates."""
-        found = info.get("found", ())
-        if found:
+        if found := info.get("found", ()):
             self.tools = (*self.tools, *found)
-            known = [Function(card.name, card.description, card.parameters) for card in found]
-            self.candidates = [*self.candidates, *known]
+            self.candidates = [*self.candidates, *map(Function.of, found)]
 
     # -- the model -------------------------------------------------------------------------------------------------------
 
@@ -197,19 +195,12 @@ class LlmSession:
         self.meet(self.info)
 
     def _handle(self, call: FunctionCall) -> str | None:
-        for part in self.access:
-            answer = part.handle(call)
-            if answer is not None:
-                return answer
-        return None
+        return next((answer for part in self.access if (answer := part.handle(call)) is not None), None)
 
     def _document(self, call: FunctionCall) -> dict[str, Any]:
         document: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
-        for part in self.access:
-            refusal = part.refuse(call)
-            if refusal is not None:
-                document["refuse"], document["reason"] = refusal.status.label, refusal.reason
-                return document
+        if refusal := next(filter(None, (part.refuse(call) for part in self.access)), None):
+            return {**document, "refuse": refusal.status.label, "reason": refusal.reason}
         for part in self.access:
             part.admit(call)
         return document
@@ -250,12 +241,8 @@ def _answer_in(message: Message) -> str:
     """Return the answer that a message holds: its text, or what it would finish with."""
     if message.content.strip():
         return message.content
-    for call in message.calls:
-        if call.name == FINISH_NAME:
-            ending, _ = _read_finish(call)
-            if ending is not None and ending.answer:
-                return ending.answer
-    return ""
+    endings = [_read_finish(call)[0] for call in message.calls if call.name == FINISH_NAME]
+    return next((ending.answer for ending in endings if ending is not None and ending.answer), "")
 
 
 def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
@@ -300,10 +287,7 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
 
 def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
-    found = []
-    for result in info["results"]:
-        status = _STATUS[result["status"]]
-        found.append((result["text"], status, status.executed))
+    found = [(each["text"], status := _STATUS[each["status"]], status.executed) for each in info["results"]]
     return found + [("", Status.OK, False)] * (count - len(found))
 
 
@@ -370,4 +354,4 @@ def _functions(tools: Same) -> tuple[Function, ...]:
 
 @lru_cache(maxsize=16_384)
 def _function(card: Same) -> Function:
-    return Function(card.value.name, card.value.description, card.value.parameters)
+    return Function.of(card.value)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 from ...simulators.errors import ConfigError
@@ -206,12 +207,11 @@ class TreeSearch:
     def _ranked(self, history: list[Message], turns: list[Turn]) -> Play[list[Turn]]:
         """Best first, by votes over each pair in both orders; equals keep their order."""
         wins = [0] * len(turns)
-        for first in range(len(turns)):
-            for second in range(first + 1, len(turns)):
-                for a, b in ((first, second), (second, first)):
-                    if self._over():
-                        break
-                    wins[(yield from self._vote(history, turns, a, b))] += 1
+        for first, second in combinations(range(len(turns)), 2):
+            for a, b in ((first, second), (second, first)):
+                if self._over():
+                    break
+                wins[(yield from self._vote(history, turns, a, b))] += 1
         return [turns[i] for i in sorted(range(len(turns)), key=lambda i: -wins[i])]
 
     def _vote(self, history: list[Message], turns: list[Turn], a: int, b: int) -> Play[int]:

@@ -108,7 +108,6 @@ class LocalModel:
         return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
     def _generate(self, prompt: Sequence[int]) -> list[int]:
-        """Return the tokens that follow a prompt."""
         torch, end = self._torch, self._tokenizer.eos_token_id
         tokens = torch.tensor([prompt], device=self._device)
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
@@ -132,8 +131,7 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     written = chat_messages(messages)
     for entry in written:
         for call in entry.get("tool_calls", ()):
-            read = FunctionCall("", call["function"]["arguments"]).read()
-            call["function"]["arguments"] = {} if read is None else read
+            call["function"]["arguments"] = FunctionCall("", call["function"]["arguments"]).read() or {}
     return written
 
 
@@ -196,7 +194,6 @@ def _load(name: str, adapter: str | None, dtype: Dtype | None) -> tuple[Any, Any
 
 
 def _adapt(model: Any, adapter: str) -> Any:
-    """Return a model with a LoRA adapter on top."""
     if not (Path(adapter) / "adapter_config.json").is_file():
         raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
     return require("peft", "train").PeftModel.from_pretrained(model, adapter)

@@ -48,8 +48,7 @@ class Context:
 
     def ready(self, need: int) -> bool:
         """Return whether the facts that its arguments need are known."""
-        after = self.needs[need].after
-        return not after or all(before in self.known for before in after)
+        return all(before in self.known for before in self.needs[need].after)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +118,6 @@ class Reader:
         return frozenset[int]().union(*(_facts_in(self._known, message.content) for message in (*told, *shown)))
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
-        """Read a context."""
         changed = self._changed(messages)
         count = len(self._plain)
         self._current = needs = (

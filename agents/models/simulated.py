@@ -129,7 +129,6 @@ class Simulated:
         self._understand(world.world.catalog, world.task)
 
     def _understand(self, catalog: Catalog, task: Task) -> None:
-        """Begin with the task as it is understood."""
         self.task, self._reader = task, Reader(catalog, task)
         self._blocks, self._uniforms = 0, []
         self._skimmed: dict[tuple[int, str], bool] = {}
@@ -258,7 +257,6 @@ class Simulated:
         return thought, FunctionCall(name, arguments)
 
     def _misreads(self, need: int, name: str) -> bool:
-        """Return whether it misunderstands a tool's arguments for a need."""
         candidates = self.task.candidates
         if self._misunderstood[need] or name not in candidates or (need, name) in self._corrected:
             return self._misunderstood[need]

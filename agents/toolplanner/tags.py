@@ -48,7 +48,6 @@ class Tags:
 
 
 def tags_of(tools: Iterable[Tool]) -> Tags:
-    """Return the tags of some tools."""
     known = list(tools)
     return Tags(
         tuple(tool.category for tool in known),
