@@ -268,26 +268,22 @@ _AGENTS = (
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 
 
-def _run_of(kind: str, by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
-    """An agent that plays what a training run left in its folder."""
-    return AgentEntry(f"{kind}:RUN", f"trained by {by}", (env_id,), make, modules=modules)
+def _run_of(by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """An agent that plays what a training run left in its folder; `_trained` names it."""
+    return AgentEntry("", f"trained by {by}", (env_id,), make, modules=modules)
 
 
 _NETWORK = ("torch", "safetensors")
+_CATP = _trained_by(".catp.planner", "CatpPlanner")
 _TRAINED = {
-    "sb3": _run_of("sb3", "`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of(
-        "sessions", "`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK
-    ),
-    "deer": _run_of("deer", "`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
+    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
+    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
     "toolplanner": _run_of(
-        "toolplanner", "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
+        "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
     ),
     **{
-        method: replace(
-            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_by(".catp.planner", "CatpPlanner")),
-            modules=_LANGUAGE_MODEL,
-        )
+        method: replace(_planner("", f"trained by `costgym train {method}`", _CATP), modules=_LANGUAGE_MODEL)
         for method in ("catp", "ift", "rltf")
     },
 }

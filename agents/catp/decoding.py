@@ -67,7 +67,7 @@ def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int
     """The log-probability of every action at one step of each record, (records, N_ACTIONS), within the policy's window."""
     settings = policy.settings
     windows = [(max(0, step - settings.window + 1), step) for step in steps]
-    batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+    batch = batch_of(records, windows, settings)
     with torch.no_grad():
         logs = policy.log_probabilities(batch)
     return logs[torch.arange(len(records)), torch.tensor([step - first for first, step in windows])]

@@ -71,6 +71,8 @@ class RuleDecider(Decider):
     Args:
         tools: Tools whose documentation it has read (the seen ones).
         searched, answered: Remembered queries that needed a tool, and that did not.
+
+    Attributes:
         search_at: Least difference in similarity that makes it search.
         call_at: Least similarity to a candidate that makes it call.
 
@@ -79,22 +81,15 @@ class RuleDecider(Decider):
     """
 
     name = "deer-rule"
+    search_at, call_at = 0.0, 0.2
 
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        searched: Sequence[str] = (),
-        answered: Sequence[str] = (),
-        search_at: float = 0.0,
-        call_at: float = 0.2,
-    ) -> None:
+    def __init__(self, tools: Sequence[Tool], searched: Sequence[str] = (), answered: Sequence[str] = ()) -> None:
         if not tools:
             raise ConfigError("RuleDecider", "expected at least one known tool")
         documents = list(dict.fromkeys(what_it_does(tool) for tool in tools))
         self._embed = TextEmbedding([*documents, *searched, *answered], WORDS)
         self._for = self._embed([*documents, *searched]).astype(np.float32)
         self._against = self._embed(list(answered)).astype(np.float32)
-        self.search_at, self.call_at = search_at, call_at
 
     def search(self, query: str) -> bool:
         return bool(self._leaning([query])[0] >= self.search_at)

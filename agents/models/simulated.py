@@ -10,6 +10,7 @@ figures (BTP, Table 1: ReAct, DFSDT and ToT-DFS pass 44, 64 and 62 % at a cost o
 judge; nothing in it knows of BTP or EcoAct.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -370,19 +371,14 @@ def written(fact: str, fact_type: str, luck: float) -> str:
 
 def _forms(fact: str, fact_type: str) -> Sequence[str]:
     if fact_type == "number":
-        grouped = _grouped(fact)
+        # commas between its thousands; whatever stands behind it, such as a unit, stays
+        grouped = re.sub(r"\A[0-9]+", lambda digits: f"{int(digits[0]):,}", fact)
         return (grouped, f"**{fact}**", f"**{grouped}**")
     if fact_type == "identifier":
         return (f"`{fact}`", f"**{fact}**", fact)
     if fact_type in ("date", "moment"):
         return _days(fact, fact_type)
     return (f"**{fact}**", f'"{fact}"', f"“{fact}”")
-
-
-def _grouped(number: str) -> str:
-    """A number with commas between its thousands; whatever stands behind it, such as a unit, stays."""
-    digits = len(number) - len(number.lstrip("0123456789"))
-    return f"{int(number[:digits]):,}{number[digits:]}" if digits else number
 
 
 def _days(fact: str, fact_type: str) -> Sequence[str]:

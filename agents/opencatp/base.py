@@ -121,10 +121,7 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
     """Return the choices that write a plan, up to the first that the masks forbid."""
     state = TplState(kind)
     chosen = []
-    for token in encode(plan)[1:]:
-        if token not in ACTION_TOKENS:
-            continue
-        action = ACTION_TOKENS.index(token)
+    for action in [ACTION_TOKENS.index(token) for token in encode(plan)[1:] if token in ACTION_TOKENS]:
         chosen.append(action)
         if not state.mask()[action]:
             break

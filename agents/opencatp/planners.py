@@ -44,16 +44,15 @@ DOES = {
 
 def system_text(evaluator: Evaluator, level: int) -> str:
     """Return the tools, their prices and the form of a plan."""
-    lines = ["You plan which tools to run on an image. The tools:"]
-    for tool in TOOLS:
-        lines.append(f"- {tool}: {DOES[tool]} ({SIGNATURES[tool].takes} to {SIGNATURES[tool].gives})")
-    lines.append(PRICES_HEADING)
-    lines.append(json.dumps({tool: round(evaluator.profile.price(tool, level), 6) for tool in TOOLS}))
-    lines.append(
+    lines = (
+        "You plan which tools to run on an image. The tools:",
+        *(f"- {tool}: {DOES[tool]} ({SIGNATURES[tool].takes} to {SIGNATURES[tool].gives})" for tool in TOOLS),
+        PRICES_HEADING,
+        json.dumps({tool: round(evaluator.profile.price(tool, level), 6) for tool in TOOLS}),
         "Write a plan as a JSON list that alternates a tool and the list of what it depends on: earlier tools, or "
         f'"{TASK_INPUT}" for the given image. Use a tool at most once. Outputs that no tool reads are the answer. '
         f"A plan is worth {evaluator.alpha:g} times its score (0 to 1) less {1 - evaluator.alpha:g} times its price over "
-        f"{evaluator.max_price:.4f} USD; leave out what costs more than it brings."
+        f"{evaluator.max_price:.4f} USD; leave out what costs more than it brings.",
     )
     return "\n".join(lines)
 
