@@ -4,7 +4,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -63,18 +63,14 @@ class _Index:
 
     def __init__(self, queries: Sequence[PastQuery]) -> None:
         texts = [content_words(past.query) for past in queries]
-        self._embedding = TextEmbedding(texts)
-        rows, self._columns, self._values = self._embedding.sparse(texts)
+        self.embedding = TextEmbedding(texts)
+        rows, self._columns, self._values = self.embedding.sparse(texts)
         self._begins = np.searchsorted(rows, np.arange(len(texts) + 1))
         self.uses: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
         for number, past in enumerate(queries):
             for name, flags in past.uses.items():
                 self.uses.setdefault(name, []).append((number, flags, past.test))
         self._records: dict[str, _Record] = {}
-
-    def embed(self, query: str) -> npt.NDArray[np.float64]:
-        vector: npt.NDArray[np.float64] = self._embedding([query])[0]
-        return vector
 
     def record(self, tool: str) -> _Record | None:
         """Return a tool's past, or None where it has none."""
@@ -113,14 +109,13 @@ class Experience:
     """Past queries, by the tools they used."""
 
     queries: list[PastQuery] = field(default_factory=list)
-    _made: _Index | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
         self.queries.append(query)
-        self._made = None
+        self.__dict__.pop("_index", None)
 
     @property
     def uses(self) -> int:
@@ -133,14 +128,12 @@ class Experience:
         if index.uses.keys().isdisjoint(tools):
             return [unseen] * len(tools)
         records = [index.record(tool) for tool in tools]
-        embedded = index.embed(query)
+        embedded = index.embedding([query])[0]
         return [unseen if record is None else record.estimate(embedded, settings) for record in records]
 
-    @property
+    @cached_property
     def _index(self) -> _Index:
-        if self._made is None:
-            self._made = _Index(self.queries)
-        return self._made
+        return _Index(self.queries)
 
     # -- files -----------------------------------------------------------------------------------------------------------
 

@@ -58,13 +58,11 @@ class LlmSession:
         seat: TextSeat,
         model: LanguageModel,
         access: Sequence[ToolAccess],
-        functions: Sequence[Function],
         query: str,
         info: dict[str, Any],
-        text_is_answer: bool = True,
+        text_is_answer: bool,
     ) -> None:
-        self.seat = seat
-        self.model, self.access, self.candidates, self.query, self.info = model, access, functions, query, info
+        self.seat, self.model, self.access, self.query, self.info = seat, model, access, query, info
         self.text_is_answer = text_is_answer
         self.queries = 0
         self.replies: dict[str, int] = {}
@@ -75,6 +73,7 @@ class LlmSession:
         self._system = _PLAIN
         self.request = Message(USER, query)
         self.tools = seat.tools
+        self.candidates: Sequence[Function] = _functions(Same(seat.tools))
         self._more = _functions(Same(seat.more))
         for part in access:
             part.reset(self)
@@ -94,8 +93,7 @@ class LlmSession:
 
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
         """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
-        if self._owed is not None:
-            yield from self.pay()
+        yield from self.pay()
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
         answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
@@ -107,8 +105,7 @@ class LlmSession:
     def pay(self) -> Play[None]:
         """Pay for the last reply, if that is still to be done."""
         if self._owed is not None:
-            outcome = yield encode_action("think", usage=self._take())
-            self.info = outcome.info
+            self.info = (yield encode_action("think", usage=self._take())).info
 
     def offered(self) -> list[Function]:
         """Return the functions that the model may call now."""
@@ -326,10 +323,8 @@ class LlmAgent(Agent):
 
     def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._model.reset(seed)
-        functions = _functions(Same(seat.tools))
-        self.session = LlmSession(
-            seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
-        )
+        text_is_answer = self._strategy.text_is_answer
+        self.session = LlmSession(seat, self._model, self._access, str(observation), info, text_is_answer)
         self.replies = self.session.replies
         self._play = self.session.run(self._strategy)
         self._begun = False

@@ -48,8 +48,8 @@ class LocalModel:
         dtype: Dtype | None = None,
     ) -> None:
         self._torch = torch = require("torch", "llm")
-        settings = (adapter, device, max_tokens, temperature, sha256, dtype)
-        self._made_with = None if tokenizer is not None else (model, None, *settings)
+        arguments = (model, tokenizer, adapter, device, max_tokens, temperature, sha256, dtype)
+        self._made_with = arguments if tokenizer is None else None
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if Path(self.name).exists():
             self.name = Path(self.name).resolve().name  # results are published: they must not show a path of this machine

@@ -15,7 +15,7 @@ from ...simulators.tools import Tool, ToolText
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.strategies import describe, read_plan
-from ..llm.types import Play, SearchResult, Turn
+from ..llm.types import Play, SearchResult
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
 from .tree import Round, plain_name
@@ -121,9 +121,10 @@ class _Tree:
             said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
             turn = yield from self.session.perform(said)
             tried.append(describe(turn))
-            step = _round(turn)
+            step = Round(tuple(result.call.name for result in turn.results), tuple(turn.messages))
             siblings.append(step)
             if turn.ending is not None:
+                step.end, step.answer = "give_up" if turn.ending.gave_up else "answer", turn.ending.answer or ""
                 if not turn.ending.gave_up:
                     self.ending = turn.ending if self.ending.gave_up else self.ending
                     if not self.settings.explore:
@@ -141,14 +142,6 @@ def _look_up(session: LlmSession, tags: Tags, most: int) -> Play[None]:
     for tag in tags.mappings()[:most]:
         if tag["api"]:
             yield from session.search(query=tag["api"], category=tag["category"], provider=tag["tool"])
-
-
-def _round(turn: Turn) -> Round:
-    step = Round(tools=tuple(result.call.name for result in turn.results), messages=tuple(turn.messages))
-    if turn.ending is not None:
-        step.end = "give_up" if turn.ending.gave_up else "answer"
-        step.answer = turn.ending.answer or ""
-    return step
 
 
 def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function]:
