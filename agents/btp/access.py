@@ -59,7 +59,6 @@ class Btp(ToolAccess):
         estimates = self.experience.estimates(query, names, self.settings)
         costs = [quotes[name] + self._reply for name in names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
-        self.values = {name: value for name, (value, _) in zip(names, estimates, strict=True)}
         self.plan = dict(zip(names, uses, strict=True))
         self.left = dict(self.plan)
         self.blacklist: set[str] = set()

@@ -98,18 +98,16 @@ class PlannerModel:
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
         return found.masked_scatter(counts, chosen.to(found.dtype)), counts
 
-    def option_scores(
-        self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext] | None = None
-    ) -> list[float]:
+    def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext]) -> list[float]:
         """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
         with torch.inference_mode():
             rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
             length = rows.shape[1]
-            read = self._read(list(context), [] if known is None else known)
+            read = self._read(list(context), known)
             scores = read.first[rows[:, 0]].clone()
             if length > 1:
                 # reading on changes the cache in place, and a context that is kept must stay as it was read
-                cache = read.cache if known is None else copy.deepcopy(read.cache)
+                cache = copy.deepcopy(read.cache)
                 cache.batch_repeat_interleave(len(options))
                 after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
                 each = after.gather(-1, rows[:, 1:, None])[..., 0]
@@ -162,14 +160,13 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     """Return a byte-level tokenizer trained on texts. Case and underscores do not matter to it, as they do not between
     names."""
     tokenizers, transformers = require("tokenizers", "train"), require("transformers", "train")
+    normal, split = tokenizers.normalizers, tokenizers.pre_tokenizers
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
-    model.normalizer = tokenizers.normalizers.Sequence(
-        [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace("_", " "), tokenizers.normalizers.Lowercase()]
-    )
-    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+    model.normalizer = normal.Sequence([normal.NFC(), normal.Replace("_", " "), normal.Lowercase()])
+    model.pre_tokenizer = split.Sequence(
         [
-            tokenizers.pre_tokenizers.Split(tokenizers.Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+"), "isolated"),
-            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            split.Split(tokenizers.Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+"), "isolated"),
+            split.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     model.decoder = tokenizers.decoders.ByteLevel()
@@ -177,7 +174,7 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=markers,
-        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(split.ByteLevel.alphabet()),
         show_progress=False,
     )
     model.train_from_iterator(texts, trainer)
