@@ -91,7 +91,9 @@ class LocalModel:
 
     def _prompt(self, messages: Sequence[Message], functions: Sequence[Function]) -> list[int] | None:
         """Return the tokens of a request; None where they are too many for the model."""
-        tokens: list[int] = self._tokenizer(self._render(messages, functions), add_special_tokens=False)["input_ids"]
+        written, tools = template_messages(messages), [function.document() for function in functions] or None
+        text = self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True)
+        tokens: list[int] = self._tokenizer(str(text), add_special_tokens=False)["input_ids"]
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
@@ -101,11 +103,6 @@ class LocalModel:
         if not whole and calls and not calls[-1].name:
             calls = calls[:-1]  # cut off by the limit, which the outcome says; the model did not get it wrong
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
-
-    def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
-        written = template_messages(messages)
-        tools = [function.document() for function in functions] or None
-        return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
     def _generate(self, prompt: Sequence[int]) -> list[int]:
         torch, end = self._torch, self._tokenizer.eos_token_id

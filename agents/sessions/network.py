@@ -131,15 +131,10 @@ class Watching:
                 self.memory = self._network.updated(fresh, self._network.ended(seen, self.slots), self.slots, self.called)
         mask = torch.as_tensor(info["action_mask"]).clone()
         mask[:, :-2] &= ~self._shut
-        return left_of(info), mask
+        return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1), mask
 
     def did(self, actions: Tensor) -> None:
         """Note the actions (B,) that are taken now."""
         tools = self._shut.shape[1]
         self.called = actions < tools
         self.slots = actions.clamp_max(tools - 1)
-
-
-def left_of(info: dict[str, Any]) -> Tensor:
-    """Read from `info` the money and the time that are left, (..., 2)."""
-    return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1)

@@ -89,7 +89,8 @@ class LearntPlanner:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == ASK_TAGS:
-            self.tags = self._extract(messages[-1].content)
+            known = listed_tools(messages[-1].content, self._reader.tools.values())
+            self.tags = tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
             return reply(write_tags(tags_of(self.tags)), (), messages, functions)
         if purpose == PLAN:
             offered = [tool for function in functions if (tool := self._reader.tools.get(function.name))]
@@ -104,15 +105,11 @@ class LearntPlanner:
 
     # -- before the tree -------------------------------------------------------------------------------------------------
 
-    def _extract(self, text: str) -> tuple[Tool, ...]:
-        """Return the likeliest tags, one after the other, each tool once."""
-        known = listed_tools(text, self._reader.tools.values())
-        return tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
-
     def _plan(self, offered: Sequence[Tool], choose: Chooser = _best) -> tuple[Tool, ...]:
         return tuple(self._list(list(offered), PATH, _LONGEST_PATH, True, choose))
 
     def _list(self, left: list[Tool], marker: str, most: int, may_stop: bool, choose: Chooser) -> list[Tool]:
+        """Return the tools that a list names, chosen one after the other, each once."""
         chosen: list[Tool] = []
         while left and len(chosen) < most:
             pieces = [*self._before(marker), *list_pieces(marker, [written_tool(tool) for tool in chosen], closed=False)]
