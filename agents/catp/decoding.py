@@ -44,12 +44,11 @@ def write_plans(
     policy.eval()
     while writing:
         chosen = _next_choices(policy, [records[i] for i in writing], chance)
-        for i, choice in zip(list(writing), chosen, strict=True):
+        for i, choice in zip(writing, chosen, strict=True):
             record, state = records[i], states[i]
             if not state.legal >> choice & 1:
                 record.choices.append(choice)
                 finished[i] = Written(None, record)
-                writing.remove(i)
                 continue
             state.push(choice)
             charge = charge_of(choice, prices[record.level], settings.alpha) if settings.intermediate_feedback else 0.0
@@ -59,7 +58,7 @@ def write_plans(
             extend(record, choice, state, left)
             if choice == END:
                 finished[i] = Written(state.plan(), record)
-                writing.remove(i)
+        writing = [i for i in writing if i not in finished]
     return [finished[i] for i in range(len(records))]
 
 
