@@ -28,7 +28,6 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def newest(run: Path) -> Path:
-    """Find the newest checkpoint."""
     found = checkpoints(run)
     if not found:
         raise DataError(run, "the run has no checkpoint; train it (again), or wait for its first one")
@@ -97,7 +96,6 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Read a safetensors file."""
     torch_files = require("safetensors.torch", "train")
     try:
         found: dict[str, Any] = torch_files.load_file(path)

@@ -24,7 +24,9 @@ class RandomAgent(Agent):
     """Any action that the mask allows, each as likely."""
 
     name = "random"
-    env_id = NUMERIC
+
+    def __init__(self, env_id: str = NUMERIC) -> None:
+        self.env_id = env_id
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -44,7 +46,9 @@ class DoNothingAgent(Agent):
     """Ends every episode at once: the score below which a policy would better not have acted."""
 
     name = "do-nothing"
-    env_id = NUMERIC
+
+    def __init__(self, env_id: str = NUMERIC) -> None:
+        self.env_id = env_id
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._finish = int(seat.action_space.n) - 1  # type: ignore[attr-defined]
@@ -55,8 +59,6 @@ class DoNothingAgent(Agent):
 
 class OrderedAgent(Agent):
     """Meets one need after the other by a fixed order of tools, each called `tries` times; stops when it can afford none."""
-
-    env_id = NUMERIC
 
     def __init__(self, tries: int = 2) -> None:
         if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:

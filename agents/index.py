@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from ..envs.templates import MAX_NEEDS, TOOL_FEATURES
 from ..simulators.calls import latency_factors
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.failures import PRESETS
@@ -16,14 +16,11 @@ from ..simulators.marketplace.tasks import SIZE_LEVELS
 from ..simulators.oracle.belief import Belief, states_given
 from ..simulators.oracle.expected_optimum import Offer, choose_call
 from ..simulators.status import LIMITS, Status
-from .base import NUMERIC, Agent
+from .base import Agent
+from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _RUNNING, _SUCCESS, _WANTED
 from .seat import NumericSeat, Seat, expect_seat
 
-_SUCCESS, _LATENCY = (TOOL_FEATURES.index(name) for name in ("success", "latency_s"))
-_NEED = TOOL_FEATURES.index("need_1")
-_WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
-_RUNNING = RESOURCE_FEATURES.index("in_flight")
-_ROUNDING = 1e-5  # prices in an observation are float32
+_LATENCY = TOOL_FEATURES.index("latency_s")
 
 
 class BayesIndexAgent(Agent):
@@ -35,7 +32,6 @@ class BayesIndexAgent(Agent):
     """
 
     name = "bayes-index"
-    env_id = NUMERIC
 
     def __init__(self, failures: str = "rapidapi-2023", alpha: float = 0.5) -> None:
         if failures not in PRESETS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ..simulators.errors import ConfigError, InfrastructureError, require
@@ -68,6 +69,19 @@ def with_adapters(model: Any, config: Any) -> Any:
         return require("peft", "train").get_peft_model(model, config)
     except ValueError as error:
         raise ConfigError("model", f"{model.name_or_path!r} has no layers for which adapters are known: {error}") from error
+
+
+def without_adapters(model: Any) -> Any:
+    """Return the causal language model under LoRA adapters; the model itself where it has none."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
+    """Put rows of numbers into one tensor, padded at the end, with the mask of what is not padding.  # (rows, longest) each"""
+    torch = require("torch", "train")
+    fill = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    there = [torch.ones(len(row), dtype=torch.long) for row in rows]
+    return fill([torch.tensor(row) for row in rows], padding_value=pad), fill(there)
 
 
 def adapters(rank: int, vectors: Mapping[str, Sequence[int]] | None = None) -> Any:

@@ -25,7 +25,6 @@ class OracleAgent(Agent):
     """Plays the optimum of the episode: it knows how every call will end."""
 
     name = "oracle"
-    env_id = NUMERIC
     privileged = True
 
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
@@ -35,14 +34,10 @@ class OracleAgent(Agent):
             view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False,
             concurrent=view.concurrent,
         )  # fmt: skip
-        actions = [self._action(view, int(action)) for action in self.optimum.actions if view.concurrent or action != WAIT]
-        fits = len(actions) < view.max_steps
-        self._finish = view.finish_action
-        self._actions = iter([*(actions if fits else []), self._finish])
-
-    @staticmethod
-    def _action(view: MarketplaceEnv, planned: int) -> int:
-        return view.action_of(planned) if planned != WAIT or view.wait_action is None else view.wait_action
+        wait, self._finish = view.wait_action, view.finish_action
+        planned = [int(action) for action in self.optimum.actions if view.concurrent or action != WAIT]
+        actions = [view.action_of(each) if each != WAIT or wait is None else wait for each in planned]
+        self._actions = iter([*(actions if len(actions) < view.max_steps else []), self._finish])
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return next(self._actions, self._finish)
@@ -55,7 +50,6 @@ class ExpectedOptimumAgent(Agent):
     """
 
     name = "oracle-informed"
-    env_id = NUMERIC
     privileged = True
 
     def __init__(self, multiplier: float = 0.0) -> None:

@@ -19,7 +19,7 @@ from .btp.plan import BtpSettings
 from .btp.usefulness import Usefulness, load_usefulness
 from .classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
-from .deer.deciders import DeerAgent, DirectAnswerer, RandomDecider, RuleAgent, SimulatedDecider
+from .deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
 from .index import BayesIndexAgent
 from .llm.access import EcoAct, Prompt, Search, Summary
 from .llm.session import LlmAgent
@@ -28,7 +28,7 @@ from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
 from .models.simulated import is_simulated, read_rates
-from .opencatp.base import IdleCaller, PlanAgent, PlanCaller, Planner, PlanSpeaker, RandomCaller
+from .opencatp.base import PlanAgent, PlanCaller, Planner, PlanSpeaker
 from .opencatp.planners import PromptPlanner
 from .opencatp.rules import (
     CheapestPlanner,
@@ -41,8 +41,8 @@ from .opencatp.rules import (
 from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
 from .sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
-from .sessions.speaking import SimulatedSessionModel
-from .sessions.table import session_entries
+from .sessions.policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
+from .sessions.speaking import SimulatedSessionModel, SpokenCheapest
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
 from .writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
@@ -96,6 +96,10 @@ class AgentEntry:
 def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NUMERIC, privileged: bool = False) -> AgentEntry:
     """Return an agent that is made without arguments."""
     return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
+
+
+def _index(name: str, summary: str, memory: bool, paced: bool, **more: Any) -> AgentEntry:
+    return _policy(name, summary, partial(IndexPolicy, name, memory, paced, **more), SESSION)
 
 
 def _strategy(
@@ -197,12 +201,34 @@ _AGENTS = (
         ExpectedOptimumAgent,
         privileged=True,
     ),
-    *session_entries(_policy),
+    _policy("do-nothing", "leaves every query", SessionDoNothing, SESSION),
+    _policy("random", "any allowed action", partial(RandomAgent, SESSION), SESSION),
+    _policy(
+        "greedy", "the best advertised success for its price, for every query until the money is gone", SessionGreedy, SESSION
+    ),
+    _index("bayes-index", "the lowest price over the inferred chance, by a belief for each query", False, False),
+    _index("bayes-memory", "the same with beliefs that are kept over the session", True, False),
+    _index("paced", "an index by a belief for each query, under a shadow price that follows spending", False, True),
+    _index("thompson", "paced, with chances drawn from beliefs that are kept over the session", True, True, samples=True),
+    _index("optimistic", "paced, with memory and an upper confidence bound", True, True, optimism=OPTIMISM),
+    _policy(
+        "hedged",
+        "optimistic, which calls another tool beside one that takes long, where calls may run side by side",
+        Hedged,
+        SESSION,
+    ),
+    _policy("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
+    _policy(
+        "cheapest",
+        "answers from memory, else by the cheapest tools that serve the query, three at most",
+        SpokenCheapest,
+        SESSION_CHAT,
+    ),
     AgentEntry(
         "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
     ),
     _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
-    _policy("random", "decides at random", RandomDecider, DECISION),
+    _policy("random", "decides at random", partial(RandomAgent, DECISION), DECISION),
     _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
     _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
     _strategy("react", "reason and act, one chain", ReAct),
@@ -231,8 +257,8 @@ _AGENTS = (
     _planner("fixed-all", "every restorer that the description suggests", lambda _: FixedPlanner("fixed-all")),
     _planner("fixed-none", "no restorer", lambda _: FixedPlanner("fixed-none", restore=False)),
     _planner("random", "a random walk through the planning language", lambda _: RandomPlanner(), calls=False),
-    _policy("random", "calls allowed tools at random", RandomCaller, PLAN_CALLS),
-    _policy("do-nothing", "ends the episode at once", IdleCaller, PLAN_CALLS),
+    _policy("random", "calls allowed tools at random", partial(RandomAgent, PLAN_CALLS), PLAN_CALLS),
+    _policy("do-nothing", "ends the episode at once", partial(DoNothingAgent, PLAN_CALLS), PLAN_CALLS),
     _planner("do-nothing", "the cheapest plan that the language allows", lambda _: CheapestPlanner(), calls=False),
     _planner("zero-shot", "a language model asked for the plan", _prompted),
     _planner("few-shot", "the same after worked examples", _prompted),
@@ -242,30 +268,22 @@ _AGENTS = (
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 
 
-def _run_of(kind: str, by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
-    """An agent that plays what a training run left in its folder."""
-    return AgentEntry(f"{kind}:RUN", f"trained by {by}", (env_id,), make, modules=modules)
+def _run_of(by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """An agent that plays what a training run left in its folder; `_trained` names it."""
+    return AgentEntry("", f"trained by {by}", (env_id,), make, modules=modules)
 
 
 _NETWORK = ("torch", "safetensors")
+_CATP = _trained_by(".catp.planner", "CatpPlanner")
 _TRAINED = {
-    "sb3": _run_of("sb3", "`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of(
-        "sessions",
-        "`costgym train sessions`",
-        SESSION,
-        _trained_by(".sessions.learnt", "SessionAgent"),
-        _NETWORK,
-    ),
-    "deer": _run_of("deer", "`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
+    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
+    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
     "toolplanner": _run_of(
-        "toolplanner", "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
+        "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
     ),
     **{
-        method: replace(
-            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_by(".catp.planner", "CatpPlanner")),
-            modules=_LANGUAGE_MODEL,
-        )
+        method: replace(_planner("", f"trained by `costgym train {method}`", _CATP), modules=_LANGUAGE_MODEL)
         for method in ("catp", "ift", "rltf")
     },
 }

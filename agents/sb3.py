@@ -58,8 +58,6 @@ class Sb3Agent(Agent):
     environment, version and network.
     """
 
-    env_id = NUMERIC
-
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         torch = require("torch", "train")
         self.config = read_config(path, Sb3Config)

@@ -23,7 +23,8 @@ _LEFT = [RESOURCE_FEATURES.index(f"{name}_left") for name in ("price", "seconds"
 _DERIVED = 2  # log of the price and the advertised success per price
 
 
-def _layers(width_in: int, hidden: int) -> nn.Sequential:
+def layers(width_in: int, hidden: int) -> nn.Sequential:
+    """Two linear layers of one width, each with a ReLU behind it."""
     return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
 
 
@@ -41,10 +42,10 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         situation = len(RESOURCE_FEATURES)
         of_need = len(NEED_FEATURES) + writes * len(EFFECT_FEATURES)
         of_tool = len(_OWN) + _DERIVED + writes * len(ROLE_FEATURES)
-        self.tool_in = _layers(of_tool + of_need + situation, hidden)
-        self.need_in = nn.ModuleList(_layers(2 * hidden + of_need, hidden) for _ in range(self.settings.rounds))
-        self.all_in = nn.ModuleList(_layers(hidden + situation, hidden) for _ in range(self.settings.rounds))
-        self.tool_out = nn.ModuleList(_layers(3 * hidden, hidden) for _ in range(self.settings.rounds))
+        self.tool_in = layers(of_tool + of_need + situation, hidden)
+        self.need_in = nn.ModuleList(layers(2 * hidden + of_need, hidden) for _ in range(self.settings.rounds))
+        self.all_in = nn.ModuleList(layers(hidden + situation, hidden) for _ in range(self.settings.rounds))
+        self.tool_out = nn.ModuleList(layers(3 * hidden, hidden) for _ in range(self.settings.rounds))
         self.score = nn.Linear(hidden, 1)
         self.others = nn.Linear(hidden, 2)
         self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))

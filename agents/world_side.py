@@ -57,7 +57,6 @@ class LanguageModelHandle(ModelHandle):
         """Nothing to do: the model is told of episodes on the world's side."""
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        """Return the model's reply."""
         found: Reply = model_of(self).complete(messages, functions, purpose)
         return found
 

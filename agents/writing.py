@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.templates import TOOL_FEATURES
+from ..envs.templates import MAX_NEEDS
 from ..envs.writing import CHECKS, IDEMPOTENT, PERHAPS, TOLD, TWICE, UNDOES, WRITES
 from ..simulators.errors import ConfigError
-from .classic import CheapestAgent
+from .classic import _NEED, CheapestAgent
 from .seat import Seat
-
-_NEED = TOOL_FEATURES.index("need_1")
 
 
 class RetryAgent(CheapestAgent):
@@ -23,16 +21,12 @@ class RetryAgent(CheapestAgent):
     name = "retry"
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
-        return super().act(self._without_beside(observation), info)
-
-    def _without_beside(self, observation: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-        """The observation with checks and undoes taken for tools that serve nothing."""
         roles = observation.get("roles")
-        if roles is None:
-            return observation
-        tools = observation["tools"].copy()
-        tools[(roles[:, CHECKS] > 0) | (roles[:, UNDOES] > 0), _NEED:] = 0.0
-        return {**observation, "tools": tools}
+        if roles is not None:  # checks and undoes are taken for tools that serve nothing
+            tools = observation["tools"].copy()
+            tools[(roles[:, CHECKS] > 0) | (roles[:, UNDOES] > 0), _NEED:] = 0.0
+            observation = {**observation, "tools": tools}
+        return super().act(observation, info)
 
 
 class CheckThenRetryAgent(RetryAgent):
@@ -90,7 +84,7 @@ class IdempotentAgent(RetryAgent):
         mask = info["action_mask"].copy()
         keyed = roles[:, IDEMPOTENT] > 0
         for row in np.flatnonzero((roles[:, WRITES] > 0) & (roles[:, IDEMPOTENT] == 0)):
-            needs = tools[row, _NEED : _NEED + 6] > 0
-            if (tools[keyed, _NEED : _NEED + 6][:, needs] > 0).any():
+            needs = tools[row, _NEED : _NEED + MAX_NEEDS] > 0
+            if (tools[keyed, _NEED : _NEED + MAX_NEEDS][:, needs] > 0).any():
                 mask[row] = False  # a tool with a key serves the same
         return super().act(observation, {**info, "action_mask": mask})

@@ -28,8 +28,8 @@ HISTORY_TOKENS, REPLY_TOKENS = 600, 80
 class Btp(ToolAccess):
     """Plans tool use within the budget by past experience, and holds the model to the plan.
 
-    `usefulness` judges results for the blacklist; `reserve` is the part of the budget kept back (c_s in the paper). `thinking`
-    is the price of a reply, planned with every use and kept back for the final one; None estimates it from the documentation.
+    `usefulness` judges results for the blacklist; `reserve` is the part of the budget kept back (c_s in the paper). The price
+    of a reply, estimated from the documentation, is planned with every use and kept back for the final one.
     """
 
     suffix = "btp"
@@ -40,18 +40,17 @@ class Btp(ToolAccess):
         settings: BtpSettings | None = None,
         usefulness: Usefulness | None = None,
         reserve: float = 0.0,
-        thinking: float | None = None,
     ) -> None:
         self.experience = experience if experience is not None else Experience()
         self.settings = settings or BtpSettings()
         self.usefulness = usefulness or RuleBased()
-        self.reserve, self.thinking = reserve, thinking
+        self.reserve = reserve
         self.summarise = self.settings.summarise
 
     def reset(self, session: LlmSession) -> None:
         self._session = session
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
-        self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
+        self._reply = self._price_of_a_reply(session)
         self.make_plan(session.query, [function.name for function in session.candidates])
 
     def make_plan(self, query: str, names: Sequence[str]) -> None:
@@ -60,7 +59,6 @@ class Btp(ToolAccess):
         estimates = self.experience.estimates(query, names, self.settings)
         costs = [quotes[name] + self._reply for name in names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
-        self.values = {name: value for name, (value, _) in zip(names, estimates, strict=True)}
         self.plan = dict(zip(names, uses, strict=True))
         self.left = dict(self.plan)
         self.blacklist: set[str] = set()

@@ -4,7 +4,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -63,18 +63,14 @@ class _Index:
 
     def __init__(self, queries: Sequence[PastQuery]) -> None:
         texts = [content_words(past.query) for past in queries]
-        self._embedding = TextEmbedding(texts)
-        rows, self._columns, self._values = self._embedding.sparse(texts)
+        self.embedding = TextEmbedding(texts)
+        rows, self._columns, self._values = self.embedding.sparse(texts)
         self._begins = np.searchsorted(rows, np.arange(len(texts) + 1))
         self.uses: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
         for number, past in enumerate(queries):
             for name, flags in past.uses.items():
                 self.uses.setdefault(name, []).append((number, flags, past.test))
         self._records: dict[str, _Record] = {}
-
-    def embed(self, query: str) -> npt.NDArray[np.float64]:
-        vector: npt.NDArray[np.float64] = self._embedding([query])[0]
-        return vector
 
     def record(self, tool: str) -> _Record | None:
         """Return a tool's past, or None where it has none."""
@@ -104,7 +100,6 @@ class _Index:
 
 @lru_cache(maxsize=64)
 def _unseen(settings: BtpSettings) -> tuple[float, int]:
-    """Return the estimate of a tool without past uses."""
     value = expected_value((), (), settings)
     return value, frequency_cap((), (), value, settings)
 
@@ -114,29 +109,18 @@ class Experience:
     """Past queries, by the tools they used."""
 
     queries: list[PastQuery] = field(default_factory=list)
-    _made: _Index | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
-        """Remember one more query."""
         self.queries.append(query)
-        self._made = None
-
-    @property
-    def tools(self) -> list[str]:
-        """Names of the tools that were used, sorted."""
-        return sorted(self._index.uses)
+        self.__dict__.pop("_index", None)
 
     @property
     def uses(self) -> int:
         """Number of past uses of all tools together."""
         return sum(len(flags) for past in self.queries for flags in past.uses.values())
-
-    def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
-        """Return a tool's expected value and frequency cap for a query."""
-        return self.estimates(query, [tool], settings)[0]
 
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
         """Return the expected value and the frequency cap of each of some tools for a query."""
@@ -144,14 +128,12 @@ class Experience:
         if index.uses.keys().isdisjoint(tools):
             return [unseen] * len(tools)
         records = [index.record(tool) for tool in tools]
-        embedded = index.embed(query)
+        embedded = index.embedding([query])[0]
         return [unseen if record is None else record.estimate(embedded, settings) for record in records]
 
-    @property
+    @cached_property
     def _index(self) -> _Index:
-        if self._made is None:
-            self._made = _Index(self.queries)
-        return self._made
+        return _Index(self.queries)
 
     # -- files -----------------------------------------------------------------------------------------------------------
 

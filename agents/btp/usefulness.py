@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -162,8 +162,9 @@ class WordModel:
     weights: npt.NDArray[np.float64]  # weights of the words and then of the numbers, shape (words + numbers,)
     threshold: float = 0.5  # least probability that counts as help
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", {word: place for place, word in enumerate(self.vocabulary)})
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.vocabulary)}
 
     @classmethod
     def unfitted(cls, observed: Sequence[Observed], least: int = 3, most: int = 4000) -> "WordModel":
@@ -178,12 +179,11 @@ class WordModel:
 
     def features(self, observed: Sequence[Observed]) -> npt.NDArray[np.float32]:
         """Return one row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers behind it."""
-        places: dict[str, int] = self._places  # type: ignore[attr-defined]
         found = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
         for row, each in zip(found, observed, strict=True):
             for word, count in Counter(words_of(each)).items():
-                if word in places:
-                    row[places[word]] = (1.0 + math.log(count)) * self.rarity[places[word]]
+                if (place := self._places.get(word)) is not None:
+                    row[place] = (1.0 + math.log(count)) * self.rarity[place]
             length = float(np.linalg.norm(row))
             row /= length or 1.0
             row[len(self.vocabulary) :] = numbers_of(each)

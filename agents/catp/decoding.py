@@ -44,12 +44,11 @@ def write_plans(
     policy.eval()
     while writing:
         chosen = _next_choices(policy, [records[i] for i in writing], chance)
-        for i, choice in zip(list(writing), chosen, strict=True):
+        for i, choice in zip(writing, chosen, strict=True):
             record, state = records[i], states[i]
             if not state.legal >> choice & 1:
                 record.choices.append(choice)
                 finished[i] = Written(None, record)
-                writing.remove(i)
                 continue
             state.push(choice)
             charge = charge_of(choice, prices[record.level], settings.alpha) if settings.intermediate_feedback else 0.0
@@ -59,7 +58,7 @@ def write_plans(
             extend(record, choice, state, left)
             if choice == END:
                 finished[i] = Written(state.plan(), record)
-                writing.remove(i)
+        writing = [i for i in writing if i not in finished]
     return [finished[i] for i in range(len(records))]
 
 
@@ -67,7 +66,7 @@ def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int
     """The log-probability of every action at one step of each record, (records, N_ACTIONS), within the policy's window."""
     settings = policy.settings
     windows = [(max(0, step - settings.window + 1), step) for step in steps]
-    batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+    batch = batch_of(records, windows, settings)
     with torch.no_grad():
         logs = policy.log_probabilities(batch)
     return logs[torch.arange(len(records)), torch.tensor([step - first for first, step in windows])]

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ...envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS
 from ...simulators.errors import require
 from ...simulators.opencatp.tools import LEVELS, TOOLS
-from ..networks import load_published, small_config, with_adapters
+from ..networks import load_published, padded, small_config, with_adapters
 from .sequences import (
     CHOICE,
     DEPENDENCY_CHOICES,
@@ -156,26 +156,22 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
 
     def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
         """Task, tools and tools with costs, and which of it is there.  # (B, P, width), (B, P)"""
-        tools = slice(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT)
         if self.tokenizer is None:
             words = torch.as_tensor(batch.words, device=level.device)
             task, seen = self.words(words), words > 0
         else:
             task, seen = self._read(batch.texts, level.device)
-        parts = [task, self.encoder.plain()[tools].expand(len(level), -1, -1)]
+        parts = [task, self.encoder.plain()[_TOOLS].expand(len(level), -1, -1)]
         if self.settings.context:
-            parts.append(table[level, tools])
+            parts.append(table[level, _TOOLS])
         more = torch.ones(len(level), len(TOOLS) * (len(parts) - 1), dtype=torch.bool, device=level.device)
         return torch.cat(parts, dim=1), torch.cat([seen, more], dim=1)
 
     def _read(self, texts: tuple[str, ...], device: Any) -> tuple[Tensor, Tensor]:
         """Return the prompt of a published model, in its own words, which are not trained."""
-        numbers = [self.tokenizer(text)["input_ids"] for text in texts]
-        length = max(len(each) for each in numbers)
-        padded = torch.tensor([each + [0] * (length - len(each)) for each in numbers], device=device)
-        seen = torch.tensor([[i < len(each) for i in range(length)] for each in numbers], device=device)
+        numbers, seen = padded([self.tokenizer(text)["input_ids"] for text in texts], 0)
         with torch.no_grad():
-            return self.model.get_input_embeddings()(padded), seen
+            return self.model.get_input_embeddings()(numbers.to(device)), seen.bool().to(device)
 
     def log_probabilities(self, batch: Batch) -> Tensor:
         """Return the log-probability of every choice among those allowed.  # (B, W, N_ACTIONS)"""
@@ -200,10 +196,3 @@ def _small_model(settings: CatpSettings) -> Any:
     model = require("transformers", "train").AutoModel.from_config(config)
     model.get_input_embeddings().weight.requires_grad_(False)
     return model
-
-
-def new_policy(settings: CatpSettings, prices: Any) -> CatpPolicy:
-    """Return a fresh policy whose weights depend on the settings alone, without touching the global random state."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        return CatpPolicy(settings, prices)

@@ -18,6 +18,7 @@ from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import LEVELS, TOOLS
 from ...simulators.quality import MAX_PRICE_USD, returns_to_go
+from .settings import CatpSettings
 
 RETURN, STATE, CHOICE, NOTHING = 0, 1, 2, 3
 SOP_TOKEN, SOD_TOKEN, FIRST_CHOICE_TOKEN = 0, 1, 2
@@ -103,13 +104,7 @@ def extend(record: Record, choice: int, state: TplState, wanted_return: float) -
 
 
 def rewards_of(
-    choices: Sequence[int],
-    prices: Sequence[float],
-    score: float,
-    alpha: float,
-    feedback: bool,
-    max_price: float = MAX_PRICE_USD,
-    cumulative: bool = False,
+    choices: Sequence[int], prices: Sequence[float], score: float, alpha: float, feedback: bool, cumulative: bool = False
 ) -> list[float]:
     """The reward of each choice of a finished plan, EOP the last.
 
@@ -120,16 +115,16 @@ def rewards_of(
     rewards = [0.0] * len(choices)
     so_far = 0.0
     for step, choice in enumerate(choices):
-        charge = charge_of(choice, prices, alpha, max_price)
+        charge = charge_of(choice, prices, alpha)
         so_far += charge
         rewards[step if feedback else -1] -= so_far if feedback and cumulative else charge
     rewards[-1] += alpha * score
     return rewards
 
 
-def charge_of(choice: int, prices: Sequence[float], alpha: float, max_price: float = MAX_PRICE_USD) -> float:
+def charge_of(choice: int, prices: Sequence[float], alpha: float) -> float:
     """Return the charge that a choice adds to a plan: a tool's weighted price, and 0 for other choices."""
-    return (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price if FIRST_TOOL <= choice < INPUT else 0.0
+    return (1.0 - alpha) * prices[choice - FIRST_TOOL] / MAX_PRICE_USD if FIRST_TOOL <= choice < INPUT else 0.0
 
 
 def returns_of(rewards: Sequence[float], baseline: float, gamma: float = 1.0) -> list[float]:
@@ -164,16 +159,10 @@ def allowed_bits(record: Record, step: int, mask: bool) -> int:
     return DEPENDENCY_BITS if record.naming[step] else TOOL_BITS
 
 
-def batch_of(
-    records: Sequence[Record],
-    windows: Sequence[tuple[int, int]],
-    mask: bool = True,
-    conditioned: bool = True,
-    size_words: bool = False,
-) -> Batch:
+def batch_of(records: Sequence[Record], windows: Sequence[tuple[int, int]], settings: CatpSettings) -> Batch:
     """Windows (first and last step) of episodes side by side; without `mask` all choices count as allowed."""
-    rows = [_row(record, first, last, conditioned) for record, (first, last) in zip(records, windows, strict=True)]
-    count, length = len(rows), max(len(row[0]) for row in rows)
+    rows = [_row(record, first, last, settings.conditioned) for record, (first, last) in zip(records, windows, strict=True)]
+    count, length = len(rows), max(len(positions) for positions, _ in rows)
     steps = max(last - first + 1 for first, last in windows)
     kind = np.full((count, length), NOTHING, np.int64)
     number, step = np.zeros((count, length), np.int64), np.zeros((count, length), np.int64)
@@ -181,44 +170,34 @@ def batch_of(
     place, choice = np.zeros((count, steps), np.int64), np.zeros((count, steps), np.int64)
     bits = np.full((count, steps), 1, np.int64)
     counts = np.zeros((count, steps), np.bool_)
-    for i, (record, (first, last), (kinds, numbers, values, at, places)) in enumerate(zip(records, windows, rows, strict=True)):
-        size, asked = len(kinds), last - first + 1
-        kind[i, :size], number[i, :size], value[i, :size], step[i, :size] = kinds, numbers, values, at
+    for i, (record, (first, last), (positions, places)) in enumerate(zip(records, windows, rows, strict=True)):
+        size, asked = len(positions), last - first + 1
+        kind[i, :size], number[i, :size], value[i, :size], step[i, :size] = zip(*positions, strict=True)
         place[i, :asked] = places
-        bits[i, :asked] = [allowed_bits(record, t, mask) for t in range(first, last + 1)]
+        bits[i, :asked] = [allowed_bits(record, t, settings.mask) for t in range(first, last + 1)]
         known = record.choices[first : last + 1]
         choice[i, : len(known)] = known
         counts[i, :asked] = True
     return Batch(
-        np.array([words_of(record.task, record.level, size_words) for record in records], dtype=np.int64),
-        tuple(text_of(record.task, record.level, size_words) for record in records),
+        np.array([words_of(record.task, record.level, settings.size_words) for record in records], dtype=np.int64),
+        tuple(text_of(record.task, record.level, settings.size_words) for record in records),
         np.array([record.level for record in records], dtype=np.int64),
         kind, number, value, step, place, choice, (bits[:, :, None] & _BIT) != 0, counts,
     )  # fmt: skip
 
 
-def _row(
-    record: Record, first: int, last: int, conditioned: bool
-) -> tuple[list[int], list[int], list[float], list[int], list[int]]:
-    kinds: list[int] = []
-    numbers: list[int] = []
-    values: list[float] = []
-    steps: list[int] = []
+def _row(record: Record, first: int, last: int, conditioned: bool) -> tuple[list[tuple[int, int, float, int]], list[int]]:
+    """Kind, number, value and step of each position of a window, and the positions at which its choices are predicted."""
+    positions: list[tuple[int, int, float, int]] = []
     places: list[int] = []
     for step in range(first, last + 1):
+        at = min(step, MAX_STEPS - 1)
         if conditioned:
-            kinds.append(RETURN)
-            numbers.append(0)
-            values.append(record.returns[step])
+            positions.append((RETURN, 0, record.returns[step], at))
         # the first state of a window in full, later ones only as far as they are new
         new = record.tokens[0 if step == first else record.lengths[step - 1] : record.lengths[step]]
-        kinds += [STATE] * len(new)
-        numbers += new
-        values += [0.0] * len(new)
-        places.append(len(kinds) - 1)
+        positions += [(STATE, token, 0.0, at) for token in new]
+        places.append(len(positions) - 1)
         if step < last:
-            kinds.append(CHOICE)
-            numbers.append(record.choices[step])
-            values.append(0.0)
-        steps += [min(step, MAX_STEPS - 1)] * (len(kinds) - len(steps))
-    return kinds, numbers, values, steps, places
+            positions.append((CHOICE, record.choices[step], 0.0, at))
+    return positions, places

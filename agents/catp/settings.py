@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ...simulators.bounds import Amount, Count, Number, Share, one_of, option
 from ...simulators.errors import UnknownName
-from ..opencatp.base import ENV_ID
+from ..base import PLANS
 from ..settings import LanguageModelSettings, PolicyConfig
 
 METHODS = ("catp", "ift", "rltf")
@@ -64,7 +64,6 @@ class CatpSettings(LanguageModelSettings):
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
     hidden_size: Count = Field(default=64, description="Width of a small model.")
     layers: Count = Field(default=2, description="Layers of a small model.")
-    heads: Count = Field(default=4, description="Attention heads of a small model.")
     lora_rank: Number = Field(default=64, description="Rank of a published model's adapters; 0 trains it in full.")
     bf16: bool = Field(
         default=True, description="Published model: multiply matrices in bfloat16; weights stay in float32.", exclude_if=bool
@@ -124,6 +123,6 @@ class CatpConfig(PolicyConfig):
     """The `config.json` of a run of `costgym train catp`, `ift` or `rltf`."""
 
     trainer: Literal["catp", "ift", "rltf"]
-    env: str = ENV_ID
+    env: str = PLANS
     settings: CatpSettings
     target_return: float = Field(default=0.0, description="The return that the policy is asked for.")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,9 @@ from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool, ToolText
 from ..base import DECISION, Agent
-from ..classic import DoNothingAgent, RandomAgent
+from ..classic import DoNothingAgent
 from ..seat import DecisionSeat
 from ..world_side import ModelHandle, model_of
-
-if TYPE_CHECKING:
-    from ...simulators.decision.samples import Example
 
 WORDS = 1024  # length of the vectors that queries and descriptions are compared in
 
@@ -74,6 +71,8 @@ class RuleDecider(Decider):
     Args:
         tools: Tools whose documentation it has read (the seen ones).
         searched, answered: Remembered queries that needed a tool, and that did not.
+
+    Attributes:
         search_at: Least difference in similarity that makes it search.
         call_at: Least similarity to a candidate that makes it call.
 
@@ -82,22 +81,15 @@ class RuleDecider(Decider):
     """
 
     name = "deer-rule"
+    search_at, call_at = 0.0, 0.2
 
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        searched: Sequence[str] = (),
-        answered: Sequence[str] = (),
-        search_at: float = 0.0,
-        call_at: float = 0.2,
-    ) -> None:
+    def __init__(self, tools: Sequence[Tool], searched: Sequence[str] = (), answered: Sequence[str] = ()) -> None:
         if not tools:
             raise ConfigError("RuleDecider", "expected at least one known tool")
         documents = list(dict.fromkeys(what_it_does(tool) for tool in tools))
         self._embed = TextEmbedding([*documents, *searched, *answered], WORDS)
         self._for = self._embed([*documents, *searched]).astype(np.float32)
         self._against = self._embed(list(answered)).astype(np.float32)
-        self.search_at, self.call_at = search_at, call_at
 
     def search(self, query: str) -> bool:
         return bool(self._leaning([query])[0] >= self.search_at)
@@ -119,7 +111,7 @@ class RuleDecider(Decider):
         return similarities
 
     @classmethod
-    def fit(cls, known: "Sequence[Example]") -> "RuleDecider":
+    def fit(cls, known: Sequence[Example]) -> "RuleDecider":
         """Remembers every other example, and takes the thresholds that decide most of the rest rightly.
 
         Args:
@@ -194,12 +186,11 @@ class SimulatedDecider(Decider):
         self._rates = rates or RATES[name]
         self.name, self.model = "deer", "simulated"
         self._task: Task | None = None
-        self._luck = (0.0, 0.0, 0.0, 0.0)
+        self._luck: list[float] = []
 
     def begin(self, task: Task, seed: int) -> None:
         self._task = task
-        first, second, third, fourth = stable_generator(seed, "deer").random(4).tolist()
-        self._luck = (first, second, third, fourth)
+        self._luck = stable_generator(seed, "deer").random(4).tolist()
 
     def search(self, query: str) -> bool:
         assert self._task is not None, "begin comes first"
@@ -264,16 +255,11 @@ class RuleAgent(DeerAgent):
         super().reset(seat, observation, info, seed)
 
 
-class RandomDecider(RandomAgent):
-    """Any decision that the mask allows, each as likely."""
-
-    env_id = DECISION
-
-
 class DirectAnswerer(DoNothingAgent):
     """Answers every query at once: the least that can be done."""
 
-    env_id = DECISION
+    def __init__(self) -> None:
+        super().__init__(DECISION)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return ANSWER

@@ -1,17 +1,17 @@
 """The language model behind a trained DEER policy: a small one from a config, or a published one with LoRA."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...simulators.errors import require
-from ..networks import adapters, load_published, with_adapters
+from ..networks import adapters, load_published, padded, with_adapters, without_adapters
 from .settings import DeerSettings
 
 IGNORED = -100  # the label of a token that is read but not learnt
 _SHARP, _QUIET = 1.5, 0.1
+_BATCH = 64  # sequences that are read together
 
 
 def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
@@ -75,18 +75,10 @@ def published_model(settings: DeerSettings) -> Any:
         return with_adapters(base, adapters(settings.lora_rank))
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
-    """Put rows of numbers into one tensor, padded at the end, with the mask of what is not padding.  # (rows, longest) each"""
-    torch = require("torch", "train")
-    fill = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    there = [torch.ones(len(row), dtype=torch.long) for row in rows]
-    return fill([torch.tensor(row) for row in rows], padding_value=pad), fill(there)
-
-
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
     """Mean cross-entropy of the labels (rows, tokens) that are not `IGNORED`, and the share that is found likeliest."""
     torch = require("torch", "train")
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = without_adapters(model)
     hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
     learnt = labels[:, 1:] != IGNORED
     scores = causal.get_output_embeddings()(hidden[:, :-1][learnt])  # (learnt tokens, vocabulary)
@@ -94,17 +86,17 @@ def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any
     return torch.nn.functional.cross_entropy(scores.float(), wanted), (scores.argmax(-1) == wanted).float().mean()
 
 
-def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int, batch: int = 64) -> np.ndarray[Any, Any]:
+def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.ndarray[Any, Any]:
     """Return the scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read
     together."""
     torch = require("torch", "train")
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = without_adapters(model)
     device = next(causal.parameters()).device
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     found: list[Any] = [None] * len(sequences)
     with torch.no_grad():
-        for start in range(0, len(order), batch):
-            places = order[start : start + batch]
+        for start in range(0, len(order), _BATCH):
+            places = order[start : start + _BATCH]
             ids, mask = padded([sequences[index] for index in places], pad)
             hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
             last = hidden[torch.arange(len(places)), torch.tensor([len(sequences[index]) - 1 for index in places])]

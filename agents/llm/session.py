@@ -58,13 +58,11 @@ class LlmSession:
         seat: TextSeat,
         model: LanguageModel,
         access: Sequence[ToolAccess],
-        functions: Sequence[Function],
         query: str,
         info: dict[str, Any],
-        text_is_answer: bool = True,
+        text_is_answer: bool,
     ) -> None:
-        self.seat = seat
-        self.model, self.access, self.candidates, self.query, self.info = model, access, functions, query, info
+        self.seat, self.model, self.access, self.query, self.info = seat, model, access, query, info
         self.text_is_answer = text_is_answer
         self.queries = 0
         self.replies: dict[str, int] = {}
@@ -75,6 +73,7 @@ class LlmSession:
         self._system = _PLAIN
         self.request = Message(USER, query)
         self.tools = seat.tools
+        self.candidates: Sequence[Function] = _functions(Same(seat.tools))
         self._more = _functions(Same(seat.more))
         for part in access:
             part.reset(self)
@@ -86,18 +85,15 @@ class LlmSession:
 
     def meet(self, info: dict[str, Any]) -> None:
         """Take tools that a search found among the candidates."""
-        found = info.get("found", ())
-        if found:
+        if found := info.get("found", ()):
             self.tools = (*self.tools, *found)
-            known = [Function(card.name, card.description, card.parameters) for card in found]
-            self.candidates = [*self.candidates, *known]
+            self.candidates = [*self.candidates, *map(Function.of, found)]
 
     # -- the model -------------------------------------------------------------------------------------------------------
 
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
         """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
-        if self._owed is not None:
-            yield from self.pay()
+        yield from self.pay()
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
         answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
@@ -109,8 +105,7 @@ class LlmSession:
     def pay(self) -> Play[None]:
         """Pay for the last reply, if that is still to be done."""
         if self._owed is not None:
-            outcome = yield encode_action("think", usage=self._take())
-            self.info = outcome.info
+            self.info = (yield encode_action("think", usage=self._take())).info
 
     def offered(self) -> list[Function]:
         """Return the functions that the model may call now."""
@@ -197,19 +192,12 @@ class LlmSession:
         self.meet(self.info)
 
     def _handle(self, call: FunctionCall) -> str | None:
-        for part in self.access:
-            answer = part.handle(call)
-            if answer is not None:
-                return answer
-        return None
+        return next((answer for part in self.access if (answer := part.handle(call)) is not None), None)
 
     def _document(self, call: FunctionCall) -> dict[str, Any]:
         document: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
-        for part in self.access:
-            refusal = part.refuse(call)
-            if refusal is not None:
-                document["refuse"], document["reason"] = refusal.status.label, refusal.reason
-                return document
+        if refusal := next(filter(None, (part.refuse(call) for part in self.access)), None):
+            return {**document, "refuse": refusal.status.label, "reason": refusal.reason}
         for part in self.access:
             part.admit(call)
         return document
@@ -250,12 +238,8 @@ def _answer_in(message: Message) -> str:
     """Return the answer that a message holds: its text, or what it would finish with."""
     if message.content.strip():
         return message.content
-    for call in message.calls:
-        if call.name == FINISH_NAME:
-            ending, _ = _read_finish(call)
-            if ending is not None and ending.answer:
-                return ending.answer
-    return ""
+    endings = [_read_finish(call)[0] for call in message.calls if call.name == FINISH_NAME]
+    return next((ending.answer for ending in endings if ending is not None and ending.answer), "")
 
 
 def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
@@ -300,10 +284,7 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
 
 def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
-    found = []
-    for result in info["results"]:
-        status = _STATUS[result["status"]]
-        found.append((result["text"], status, status.executed))
+    found = [(each["text"], status := _STATUS[each["status"]], status.executed) for each in info["results"]]
     return found + [("", Status.OK, False)] * (count - len(found))
 
 
@@ -342,10 +323,8 @@ class LlmAgent(Agent):
 
     def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._model.reset(seed)
-        functions = _functions(Same(seat.tools))
-        self.session = LlmSession(
-            seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
-        )
+        text_is_answer = self._strategy.text_is_answer
+        self.session = LlmSession(seat, self._model, self._access, str(observation), info, text_is_answer)
         self.replies = self.session.replies
         self._play = self.session.run(self._strategy)
         self._begun = False
@@ -370,4 +349,4 @@ def _functions(tools: Same) -> tuple[Function, ...]:
 
 @lru_cache(maxsize=16_384)
 def _function(card: Same) -> Function:
-    return Function(card.value.name, card.value.description, card.value.parameters)
+    return Function.of(card.value)

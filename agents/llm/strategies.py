@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 from ...simulators.errors import ConfigError
@@ -206,12 +207,11 @@ class TreeSearch:
     def _ranked(self, history: list[Message], turns: list[Turn]) -> Play[list[Turn]]:
         """Best first, by votes over each pair in both orders; equals keep their order."""
         wins = [0] * len(turns)
-        for first in range(len(turns)):
-            for second in range(first + 1, len(turns)):
-                for a, b in ((first, second), (second, first)):
-                    if self._over():
-                        break
-                    wins[(yield from self._vote(history, turns, a, b))] += 1
+        for first, second in combinations(range(len(turns)), 2):
+            for a, b in ((first, second), (second, first)):
+                if self._over():
+                    break
+                wins[(yield from self._vote(history, turns, a, b))] += 1
         return [turns[i] for i in sorted(range(len(turns)), key=lambda i: -wins[i])]
 
     def _vote(self, history: list[Message], turns: list[Turn], a: int, b: int) -> Play[int]:
@@ -295,12 +295,15 @@ class PlanThenAct(LimitedSearch):
 
 def read_plan(text: str) -> list[str] | None:
     """Return the function names in a plan, or None if the text has no plan."""
+    names = (read_object(text) or {}).get("plan")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else None
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that goes from a text's first brace to its last; None where that is none."""
     found = re.search(r"\{.*\}", text, re.DOTALL)
     try:
-        document = json.loads(found.group()) if found else None
+        document: dict[str, Any] | None = json.loads(found.group()) if found else None
     except (ValueError, RecursionError):
         return None
-    names = document.get("plan") if isinstance(document, dict) else None
-    if not isinstance(names, list):
-        return None
-    return [name for name in names if isinstance(name, str)]
+    return document

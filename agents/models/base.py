@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...envs.actions import count_tokens
 from ...simulators.calls import Usage
-from ...simulators.tools import Tool
+from ...simulators.tools import ToolText
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
@@ -108,7 +108,7 @@ class Function:
         }
 
     @classmethod
-    def of(cls, tool: Tool) -> "Function":
+    def of(cls, tool: ToolText) -> "Function":
         return cls(tool.name, tool.description, tool.parameters)
 
 

@@ -114,5 +114,4 @@ class Member:
         return self._batch.ask(self._number, (list(messages), list(functions)))
 
     def leave(self) -> None:
-        """Say that nothing more is asked for."""
         self._batch.leave(self._number)

@@ -25,7 +25,6 @@ class Cached:
 
     def __init__(self, model: LanguageModel, path: str | Path, identity: str = "", keeps_failures: bool = False) -> None:
         self.model, self.name, self.path = model, model.name, Path(path)
-        self.hits = self.misses = 0
         self._identity, self._seed, self._keeps_failures = identity, 0, keeps_failures
         self._asked: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
@@ -52,9 +51,7 @@ class Cached:
             self._failed[key] += 1
             raise InfrastructureError(problem)
         if (reply := self._find(key)) is not None:
-            self.hits += 1
             return _read(reply, self.path)
-        self.misses += 1
         try:
             said = self.model.complete(messages, functions, purpose)
         except InfrastructureError as error:

@@ -108,7 +108,6 @@ class _Rows(Cache):  # type: ignore[misc]
         self._open, self._positions, self._width = rows, positions, width
 
     def order(self, rows: list[int]) -> None:
-        """Put the rows into another order."""
         self._kept = [[part[rows] for part in parts] for parts in self._kept]
 
     def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:

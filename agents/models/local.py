@@ -48,8 +48,8 @@ class LocalModel:
         dtype: Dtype | None = None,
     ) -> None:
         self._torch = torch = require("torch", "llm")
-        settings = (adapter, device, max_tokens, temperature, sha256, dtype)
-        self._made_with = None if tokenizer is not None else (model, None, *settings)
+        arguments = (model, tokenizer, adapter, device, max_tokens, temperature, sha256, dtype)
+        self._made_with = arguments if tokenizer is None else None
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if Path(self.name).exists():
             self.name = Path(self.name).resolve().name  # results are published: they must not show a path of this machine
@@ -91,7 +91,9 @@ class LocalModel:
 
     def _prompt(self, messages: Sequence[Message], functions: Sequence[Function]) -> list[int] | None:
         """Return the tokens of a request; None where they are too many for the model."""
-        tokens: list[int] = self._tokenizer(self._render(messages, functions), add_special_tokens=False)["input_ids"]
+        written, tools = template_messages(messages), [function.document() for function in functions] or None
+        text = self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True)
+        tokens: list[int] = self._tokenizer(str(text), add_special_tokens=False)["input_ids"]
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
@@ -102,13 +104,7 @@ class LocalModel:
             calls = calls[:-1]  # cut off by the limit, which the outcome says; the model did not get it wrong
         return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
 
-    def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
-        written = template_messages(messages)
-        tools = [function.document() for function in functions] or None
-        return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
-
     def _generate(self, prompt: Sequence[int]) -> list[int]:
-        """Return the tokens that follow a prompt."""
         torch, end = self._torch, self._tokenizer.eos_token_id
         tokens = torch.tensor([prompt], device=self._device)
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
@@ -132,8 +128,7 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     written = chat_messages(messages)
     for entry in written:
         for call in entry.get("tool_calls", ()):
-            read = FunctionCall("", call["function"]["arguments"]).read()
-            call["function"]["arguments"] = {} if read is None else read
+            call["function"]["arguments"] = FunctionCall("", call["function"]["arguments"]).read() or {}
     return written
 
 
@@ -196,7 +191,6 @@ def _load(name: str, adapter: str | None, dtype: Dtype | None) -> tuple[Any, Any
 
 
 def _adapt(model: Any, adapter: str) -> Any:
-    """Return a model with a LoRA adapter on top."""
     if not (Path(adapter) / "adapter_config.json").is_file():
         raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
     return require("peft", "train").PeftModel.from_pretrained(model, adapter)

@@ -53,8 +53,6 @@ _FILTER = re.compile(
     r"\"(code|type)\":\s*\"(content_filter|content_policy_violation|data_inspection_failed|invalid_prompt)\"",
     re.IGNORECASE,
 )
-_FILTERED: dict[str, Any] = {}
-"""Stands for the refusal of a request by the server's content filter: an outcome of the episode, like a filtered reply."""
 _FINISHED: Mapping[str, str] = {
     **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive"), FILTERED),
     "refusal": REFUSED,
@@ -177,15 +175,10 @@ class OpenAIModel:
         if functions:
             request["tools"] = [function.document() for function in functions]
         answer = self._send(request)
-        if answer is _FILTERED:
-            return Reply(Message(ASSISTANT, ""), Usage(0, 0), FILTERED)
-        if answer is None:
-            # the context is too long, which is the agent's making: it gets no reply and pays nothing
-            return Reply(Message(ASSISTANT, ""), Usage(0, 0))
-        return read_reply(answer, messages, functions, settings.calls)
+        return answer if isinstance(answer, Reply) else read_reply(answer, messages, functions, settings.calls)
 
-    def _send(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the server's answer; None where the context is too long, `_FILTERED` where a filter refuses it."""
+    def _send(self, request: dict[str, Any]) -> dict[str, Any] | Reply:
+        """Return the server's answer; an unpaid, empty reply where the context is too long or a content filter refuses it."""
         sdk = self._sdk
         try:
             with TRAFFIC.request():
@@ -194,9 +187,9 @@ class OpenAIModel:
         except sdk.APIStatusError as error:
             status, text = error.status_code, error.response.text.strip()
             if context_is_too_long(status, (error.code, error.type), text):
-                return None
+                return Reply(Message(ASSISTANT, ""), Usage(0, 0))  # which is the agent's making
             if status in (400, 403, 422) and (error.code in _FILTER_CODES or _FILTER.search(text)):
-                return _FILTERED
+                return Reply(Message(ASSISTANT, ""), Usage(0, 0), FILTERED)  # an outcome, like a filtered reply
             problem = f"HTTP {status}: {self._hide(text)}"
             spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
             if spent or (status < 500 and status not in _BUSY):

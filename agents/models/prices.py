@@ -32,15 +32,11 @@ class PriceTable(BaseModel):
     # worth of one US dollar in each currency of a scenario
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
-    def of(self, model: str) -> TokenPrices:
-        """Return the prices of a model, USD per million tokens."""
+    def in_currency(self, model: str, currency: str) -> TokenPrices:
+        """A model's prices in a scenario's currency; raises ConfigError where the table has no rate for it, or UnknownName."""
         if model not in self.models:
             raise UnknownName("model in the price table", model, self.models)
-        return self.models[model]
-
-    def in_currency(self, model: str, currency: str) -> TokenPrices:
-        """A model's prices in a scenario's currency; raises ConfigError where the table has no rate for it."""
-        dollars = self.of(model)
+        dollars = self.models[model]
         if currency not in self.per_dollar:
             known = ", ".join(self.per_dollar)
             raise ConfigError("price table", f"per_dollar: expected an entry for the currency {currency!r}; it has {known}")

@@ -46,14 +46,9 @@ class Context:
     fruitless: int = 0  # searches that found no tool for what is missing
     doubt: str = ""  # the tool that writes whose call was the last and ended without telling whether it took effect; else ""
 
-    @property
-    def known_count(self) -> int:
-        return len(self.known)
-
     def ready(self, need: int) -> bool:
         """Return whether the facts that its arguments need are known."""
-        after = self.needs[need].after
-        return not after or all(before in self.known for before in after)
+        return all(before in self.known for before in self.needs[need].after)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,12 +99,10 @@ class Reader:
 
     def __init__(self, catalog: Catalog, task: Task) -> None:
         self._plain = task.needs
-        self._count = len(task.needs)
-        self._catalog = catalog
+        self.catalog = catalog
         self._known = known = _known(catalog, task)
-        self._facts, self._need_of = known.facts, known.need_of
-        self._tools, self._misnamed = known.tools.copy(), known.misnamed.copy()
-        self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
+        self.tools = known.tools.copy()  # those on offer by name, the task's candidates first
+        self.misnamed = known.misnamed.copy()  # what the names of tools promise and their documentation denies
         self._current: tuple[Need, ...] = task.needs
         self._functions: list[Function] = []
         self._offered: tuple[dict[str, None], Function | None, Function | None] = ({}, None, None)
@@ -120,30 +113,22 @@ class Reader:
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
         """Return the facts that results in a conversation show; the request itself shows none."""
-        found: set[int] = set()
-        requests = 0
-        for message in messages:
-            if message.role == USER:
-                requests += 1
-                if requests > 1:
-                    found |= _facts_in(self._known, message.content)
-            elif message.role == TOOL:
-                found |= _facts_in(self._known, message.content)
-        return frozenset(found)
+        told = [message for message in messages if message.role == USER][1:]
+        shown = [message for message in messages if message.role == TOOL]
+        return frozenset[int]().union(*(_facts_in(self._known, message.content) for message in (*told, *shown)))
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
-        """Read a context."""
         changed = self._changed(messages)
-        count = self._count
+        count = len(self._plain)
         self._current = needs = (
             tuple(n.alternative if i in changed and n.alternative is not None else n for i, n in enumerate(self._plain))
             if changed
             else self._plain
         )
-        names: dict[str, None] = {}
+        names: Mapping[str, None] = {}
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
-            names, costs = self._system(messages[0].content)
+            names, costs = read_system(messages[0].content)
         shown, register, search = self._offer(functions)
         context = Context(
             shown=shown,
@@ -154,9 +139,9 @@ class Reader:
             open=[],
             changed=changed,
             needs=needs,
+            described=bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content,
             search=search,
         )
-        context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
         found = self._attempts(messages, context)
         if messages and messages[-1].role == TOOL and messages[-1].name == context.last_failed:
             context.doubt = self._doubted(messages[-1])
@@ -173,7 +158,7 @@ class Reader:
         """Return the tools shown, the function that registers and the one that searches; they rarely change between replies."""
         if functions != self._functions:
             given = list(functions)
-            names, tools = [function.name for function in given], self._tools
+            names, tools = [function.name for function in given], self.tools
             shown = {name: None for name in names if name in tools or self._found(name)}
             register = given[names.index(REGISTER)] if REGISTER in names else None
             search = given[names.index(SEARCH)] if SEARCH in names else None
@@ -211,13 +196,13 @@ class Reader:
                 if requests > 1:  # the request itself shows nothing
                     found |= _facts_in(known, message.content)
                 if message.content.startswith(prompts.TRIED):
-                    failed.update([tool for tool in self._tools if f'"{tool}"' in message.content])
+                    failed.update([tool for tool in self.tools if f'"{tool}"' in message.content])
         context.last_failed, context.failures = last_failed, failures
         return found
 
     def _doubted(self, message: Message) -> str:
         """The tool of a result, if it writes and the result leaves open whether it took effect."""
-        tool = self._tools.get(message.name)
+        tool = self.tools.get(message.name)
         if tool is None or tool.effect is None or tool.effect.role != WRITE:
             return ""
         try:
@@ -240,60 +225,28 @@ class Reader:
     def _found(self, name: str) -> bool:
         """Take a tool that a search found among those on offer."""
         known: object = name
-        if known not in self._catalog:
+        if known not in self.catalog:
             return False
-        tool = self._tools[name] = self._catalog.get(name)
+        tool = self.tools[name] = self.catalog.get(name)
         if promised := false_promise(tool):
-            self._misnamed[name] = promised
+            self.misnamed[name] = promised
         return True
 
     def _changed(self, messages: Sequence[Message]) -> frozenset[int]:
-        if len(self._facts) == self._count:
+        if len(self._known.facts) == len(self._plain):
             return frozenset()
         news = [m.content for m in messages if m.role == USER and m.content.startswith(prompts.NEWS)]
-        if not news:
-            return frozenset()
         return frozenset(
             i
             for i, need in enumerate(self._plain)
             if need.alternative is not None and any(need.alternative.wish in text for text in news)
         )
 
-    def _system(self, text: str) -> tuple[dict[str, None], Mapping[str, float]]:
-        found = self._systems.get(text)
-        if found is None:
-            names: dict[str, None] = {}
-            costs: Mapping[str, float] = {}
-            described = False
-            told = prompts.NAMES in text or prompts.COSTS in text or prompts.DESCRIPTIONS in text
-            for line in text.splitlines() if told else ():
-                if line.startswith(prompts.NAMES):
-                    names = dict.fromkeys(line[len(prompts.NAMES) :].split(", "))
-                elif line.startswith(prompts.COSTS):
-                    costs = json.loads(line[len(prompts.COSTS) :])
-                elif line == prompts.DESCRIPTIONS:
-                    described = True
-                elif described and line.startswith("- "):
-                    names[line[2:].partition(":")[0]] = None
-            found = self._systems[text] = (names, costs)
-        return found
-
     # -- what a reader of the query and the documentation knows ----------------------------------------------------------
-
-    def tool(self, name: str) -> Tool | None:
-        return self._tools.get(name)
-
-    def catalogue(self) -> Catalog:
-        """Return all tools there are."""
-        return self._catalog
-
-    def tools(self) -> list[Tool]:
-        """Return the task's candidates, in order."""
-        return list(self._tools.values())
 
     def need_of(self, name: str) -> int:
         """Return the need that a tool serves, or -1."""
-        return self._need_of.get(name, -1)
+        return self._known.need_of.get(name, -1)
 
     def serving(self, need: int) -> tuple[str, ...]:
         return self._current[need].tools
@@ -301,17 +254,13 @@ class Reader:
     def checks(self, need: int) -> list[str]:
         """The tools on offer that tell whether what a need wants has happened."""
         wanted = self._current[need].capability
-        tools = [tool for tool in self._tools.values() if tool.effect is not None and tool.effect.role == CHECK]
-        return [tool.name for tool in tools if tool.effect is not None and tool.effect.of == wanted]
+        effects = [(name, tool.effect) for name, tool in self.tools.items() if tool.effect is not None]
+        return [name for name, effect in effects if effect.role == CHECK and effect.of == wanted]
 
     def promising(self, need: int) -> list[str]:
         """Return the tools that do not serve a need although their name says so."""
         wanted = self._current[need].capability
-        return [name for name, promised in self._misnamed.items() if promised == wanted]
-
-    def misnamed(self, name: str) -> bool:
-        """Return whether the name of a tool promises what its documentation denies."""
-        return name in self._misnamed
+        return [name for name, promised in self.misnamed.items() if promised == wanted]
 
     def wish(self, need: int) -> str:
         return self._current[need].wish or "what was asked for"
@@ -319,12 +268,27 @@ class Reader:
     def capability(self, need: int) -> str:
         return (self._current[need].capability or "data").split("/")[-1].replace(" ", "_")[:40]
 
-    def fact(self, need: int, context: Context) -> str:
-        return context.needs[need].fact
-
     def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
         wanted = context.needs[need].arguments
         return None if wanted is None else dict(wanted)
+
+
+@lru_cache(maxsize=1024)
+def read_system(text: str) -> tuple[Mapping[str, None], Mapping[str, float]]:
+    """Return the tools that a system message names for registration, in order, and the prices that it tells."""
+    names: dict[str, None] = {}
+    costs: Mapping[str, float] = {}
+    described = False
+    for line in text.splitlines():
+        if line.startswith(prompts.NAMES):
+            names = dict.fromkeys(line[len(prompts.NAMES) :].split(", "))
+        elif line.startswith(prompts.COSTS):
+            costs = json.loads(line[len(prompts.COSTS) :])
+        elif line == prompts.DESCRIPTIONS:
+            described = True
+        elif described and line.startswith("- "):
+            names[line[2:].partition(":")[0]] = None
+    return names, costs
 
 
 def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ figures (BTP, Table 1: ReAct, DFSDT and ToT-DFS pass 44, 64 and 62 % at a cost o
 judge; nothing in it knows of BTP or EcoAct.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -129,12 +130,9 @@ class Simulated:
         self._understand(world.world.catalog, world.task)
 
     def _understand(self, catalog: Catalog, task: Task) -> None:
-        """Begin with the task as it is understood."""
         self.task, self._reader = task, Reader(catalog, task)
-        self._number, self._blocks = task.number, 0
-        self._uniforms = []
+        self._blocks, self._uniforms = 0, []
         self._skimmed: dict[tuple[int, str], bool] = {}
-        self._candidates = task.candidates
         # Misreadings last for an episode. All are drawn before the first reply, so that the order of calls cannot change them:
         # for each need one draw for overlooking, one for misunderstanding, and one per candidate for its arguments.
         width = 2 + len(task.candidates)
@@ -208,7 +206,7 @@ class Simulated:
         known = [
             name
             for name in reader.serving(need)
-            if name in context.shown or (name in context.names and (context.described or not reader.misnamed(name)))
+            if name in context.shown or (name in context.names and (context.described or name not in reader.misnamed))
         ]
         for name in reader.promising(need):
             if name in context.names and not context.described:
@@ -239,7 +237,7 @@ class Simulated:
         thought = f"I still need this: {self._reader.wish(need)}. {name} may have it."
         if name not in context.shown and name in context.names:
             return thought, self._register(context, name)
-        tool = self._reader.tool(name)
+        tool = self._reader.tools.get(name)
         arguments: Any
         if tool is None:
             arguments = {}
@@ -260,11 +258,10 @@ class Simulated:
         return thought, FunctionCall(name, arguments)
 
     def _misreads(self, need: int, name: str) -> bool:
-        """Return whether it misunderstands a tool's arguments for a need."""
-        if self._misunderstood[need] or name not in self._candidates or (need, name) in self._corrected:
+        candidates = self.task.candidates
+        if self._misunderstood[need] or name not in candidates or (need, name) in self._corrected:
             return self._misunderstood[need]
-        place = need * (2 + len(self._candidates)) + 2 + self._candidates.index(name)
-        luck: float = self._lasting[place]
+        luck: float = self._lasting[need * (2 + len(candidates)) + 2 + candidates.index(name)]
         return luck < self.rates.misread
 
     def _register(self, context: Context, name: str) -> FunctionCall:
@@ -280,7 +277,7 @@ class Simulated:
         if "category" not in function.parameters["properties"]:
             return thought, FunctionCall(SEARCH, {"query": wish})
         known = {*context.shown, *context.names}
-        missing = [tool for tool in map(self._reader.catalogue().get, self._reader.serving(need)) if tool.name not in known]
+        missing = [tool for tool in map(self._reader.catalog.get, self._reader.serving(need)) if tool.name not in known]
         if not missing:
             return None
         category = missing[0].category
@@ -292,7 +289,7 @@ class Simulated:
     # -- the end ---------------------------------------------------------------------------------------------------------
 
     def _stop(self, context: Context) -> tuple[str, FunctionCall]:
-        rate = self.rates.give_up if context.known_count else self.rates.give_up_empty
+        rate = self.rates.give_up if context.known else self.rates.give_up_empty
         return self._finish(context, self._chance(rate))
 
     def _finish(self, context: Context, gave_up: bool) -> tuple[str, FunctionCall]:
@@ -309,7 +306,7 @@ class Simulated:
     def _written(self, need: int, context: Context) -> str:
         """A fact as this model writes it in this episode; a form of its own for each fact, by a stream of its own."""
         wanted = context.needs[need]
-        luck = stable_uniforms(1, need, self._seed, "simulated, written", self._number)[0]
+        luck = stable_uniforms(1, need, self._seed, "simulated, written", self.task.number)[0]
         return wanted.fact if wanted.fact_type == "words" else written(wanted.fact, wanted.fact_type, luck)
 
     # -- other purposes --------------------------------------------------------------------------------------------------
@@ -340,7 +337,7 @@ class Simulated:
 
     def _uniform(self) -> float:
         if not self._uniforms:
-            self._uniforms = stable_uniforms(BLOCK, BLOCK * self._blocks, self._seed, "simulated", self._number)
+            self._uniforms = stable_uniforms(BLOCK, BLOCK * self._blocks, self._seed, "simulated", self.task.number)
             self._blocks += 1
         return self._uniforms.pop()
 
@@ -374,19 +371,14 @@ def written(fact: str, fact_type: str, luck: float) -> str:
 
 def _forms(fact: str, fact_type: str) -> Sequence[str]:
     if fact_type == "number":
-        grouped = _grouped(fact)
+        # commas between its thousands; whatever stands behind it, such as a unit, stays
+        grouped = re.sub(r"\A[0-9]+", lambda digits: f"{int(digits[0]):,}", fact)
         return (grouped, f"**{fact}**", f"**{grouped}**")
     if fact_type == "identifier":
         return (f"`{fact}`", f"**{fact}**", fact)
     if fact_type in ("date", "moment"):
         return _days(fact, fact_type)
     return (f"**{fact}**", f'"{fact}"', f"“{fact}”")
-
-
-def _grouped(number: str) -> str:
-    """A number with commas between its thousands; whatever stands behind it, such as a unit, stays."""
-    digits = len(number) - len(number.lstrip("0123456789"))
-    return f"{int(number[:digits]):,}{number[digits:]}" if digits else number
 
 
 def _days(fact: str, fact_type: str) -> Sequence[str]:

@@ -17,10 +17,8 @@ from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, Plan, PlanStep
 from ..base import PLAN_CALLS, PLAN_CHAT, PLANS, Agent
-from ..classic import DoNothingAgent, RandomAgent
 from ..seat import PlanSeat, Seat, WorldSeat
 
-ENV_ID = PLANS
 NO_USAGE = Usage(0, 0)
 
 
@@ -123,10 +121,7 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
     """Return the choices that write a plan, up to the first that the masks forbid."""
     state = TplState(kind)
     chosen = []
-    for token in encode(plan)[1:]:
-        if token not in ACTION_TOKENS:
-            continue
-        action = ACTION_TOKENS.index(token)
+    for action in [ACTION_TOKENS.index(token) for token in encode(plan)[1:] if token in ACTION_TOKENS]:
         chosen.append(action)
         if not state.mask()[action]:
             break
@@ -165,15 +160,3 @@ class PlanCaller(PlanPlayer):
             if call in CALLS and there.issuperset(step.deps) and info["action_mask"][CALLS.index(call)]:
                 return CALLS.index(call)
         return self._finish if self._wait is None or not tools[:, _RUNNING].any() else self._wait
-
-
-class RandomCaller(RandomAgent):
-    """Any action that the mask allows, each as likely."""
-
-    env_id = PLAN_CALLS
-
-
-class IdleCaller(DoNothingAgent):
-    """Ends every episode at once."""
-
-    env_id = PLAN_CALLS

@@ -11,6 +11,7 @@ own.
 
 import json
 from collections.abc import Sequence
+from operator import add
 
 from ...envs.opencatp.chat import read_plan
 from ...simulators.calls import Usage
@@ -43,16 +44,15 @@ DOES = {
 
 def system_text(evaluator: Evaluator, level: int) -> str:
     """Return the tools, their prices and the form of a plan."""
-    lines = ["You plan which tools to run on an image. The tools:"]
-    for tool in TOOLS:
-        lines.append(f"- {tool}: {DOES[tool]} ({SIGNATURES[tool].takes} to {SIGNATURES[tool].gives})")
-    lines.append(PRICES_HEADING)
-    lines.append(json.dumps({tool: round(evaluator.profile.price(tool, level), 6) for tool in TOOLS}))
-    lines.append(
+    lines = (
+        "You plan which tools to run on an image. The tools:",
+        *(f"- {tool}: {DOES[tool]} ({SIGNATURES[tool].takes} to {SIGNATURES[tool].gives})" for tool in TOOLS),
+        PRICES_HEADING,
+        json.dumps({tool: round(evaluator.profile.price(tool, level), 6) for tool in TOOLS}),
         "Write a plan as a JSON list that alternates a tool and the list of what it depends on: earlier tools, or "
         f'"{TASK_INPUT}" for the given image. Use a tool at most once. Outputs that no tool reads are the answer. '
         f"A plan is worth {evaluator.alpha:g} times its score (0 to 1) less {1 - evaluator.alpha:g} times its price over "
-        f"{evaluator.max_price:.4f} USD; leave out what costs more than it brings."
+        f"{evaluator.max_price:.4f} USD; leave out what costs more than it brings.",
     )
     return "\n".join(lines)
 
@@ -60,19 +60,6 @@ def system_text(evaluator: Evaluator, level: int) -> str:
 def task_text(task: OpenCATPTask, level: int) -> str:
     """Return the task as the user says it."""
     return f"{task.description} The image is of size level {level} of 0 to 3."
-
-
-def example_text(task: OpenCATPTask, level: int, plan: Plan) -> str:
-    """Return a worked example."""
-    return f"{EXAMPLE_HEADING}: {task_text(task, level)}\nPlan: {json.dumps(plan.to_list())}"
-
-
-def candidates_text(plans: Sequence[Plan], prices: Sequence[float]) -> str:
-    """Return the plans to choose from, with what they cost."""
-    return "\n".join(
-        f"{CANDIDATE_HEADING} {number}: {json.dumps(plan.to_list())} costs {price:.4f} USD"
-        for number, (plan, price) in enumerate(zip(plans, prices, strict=True), 1)
-    )
 
 
 EXAMPLES = 3
@@ -105,12 +92,7 @@ class PromptPlanner:
 
     def _ask(self, messages: Sequence[Message], purpose: str) -> str:
         answer: Reply = self._model.complete(messages, (), purpose)
-        used = self._usage
-        self._usage = Usage(
-            used.input_tokens + answer.usage.input_tokens,
-            used.output_tokens + answer.usage.output_tokens,
-            used.cached_tokens + answer.usage.cached_tokens,
-        )
+        self._usage = Usage(*map(add, self._usage[:3], answer.usage[:3]))  # the tokens; a plan has no seconds
         answer.count_in(self._replies)
         return "" if answer.outcome else answer.message.content
 
@@ -124,22 +106,23 @@ class PromptPlanner:
                 plans.append(plan)
         if len(plans) < 2:
             return (plans[0], "") if plans else (None, problem)
-        prices = [situation.evaluator.profile.plan_price(plan, situation.level) for plan in plans]
-        shown = candidates_text(plans, prices)
+        profile, level = situation.evaluator.profile, situation.level
+        shown = "\n".join(
+            f"{CANDIDATE_HEADING} {number}: {json.dumps(plan.to_list())} costs {profile.plan_price(plan, level):.4f} USD"
+            for number, plan in enumerate(plans, 1)
+        )
         said = self._ask([*messages, Message(USER, f"{asked}\n{shown}\nAnswer with the number of the best.")], VOTE)
         number = int(said) if said.strip().isdecimal() and len(said) < 4 else 1
         return plans[min(max(number, 1), len(plans)) - 1], ""
 
     def _worked_examples(self, situation: Situation) -> str:
         """Tasks of the train split with the plan that proved best on the train samples; the same for all tasks of a kind."""
-        key = (situation.level, situation.task.kind)
+        level, kind = key = situation.level, situation.task.kind
         if key not in self._examples:
-            values = PlanValues(situation.evaluator)
-            samples = train_samples(situation.evaluator)
-            known = tasks(situation.task.kind, "train")
-            chosen = [known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)]
-            self._examples[key] = "\n".join(
-                example_text(task, situation.level, values.expected_optimum(task, situation.level, samples, complete=True))
-                for task in chosen
-            )
+            values, samples = PlanValues(situation.evaluator), train_samples(situation.evaluator)
+            known, shown = tasks(kind, "train"), []
+            for task in (known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)):
+                plan = values.expected_optimum(task, level, samples, complete=True)
+                shown.append(f"{EXAMPLE_HEADING}: {task_text(task, level)}\nPlan: {json.dumps(plan.to_list())}")
+            self._examples[key] = "\n".join(shown)
         return self._examples[key]

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...simulators.draws import stable_generator
 from ...simulators.opencatp.tools import READER_OF, TOOLS
 from ...simulators.plan import TASK_INPUT
@@ -47,11 +45,7 @@ class PlannerRates:
 class SimulatedPlanner:
     """Answers planning prompts."""
 
-    name = "simulated"
-
-    def __init__(self, rates: PlannerRates | None = None) -> None:
-        self.rates = rates or PlannerRates()
-        self._chance = np.random.Generator(np.random.Philox(key=0))
+    name, rates = "simulated", PlannerRates()
 
     def reset(self, seed: int) -> None:
         """A new situation; all chance comes from `seed`."""
@@ -113,20 +107,17 @@ class SimulatedPlanner:
             prices = _prices(context)
             restorers = [min(USUAL_ORDER, key=lambda tool: prices.get(tool, 0.0))]
         items = chain_items(restorers, readers, wants_image)
-        if self._slips(self.rates.malformed * errors):
-            return self._spoil(items)
-        return json.dumps(items)
+        return self._spoil(items) if self._slips(self.rates.malformed * errors) else json.dumps(items)
 
     def _spoil(self, items: list[Any]) -> str:
         """Return a plan with an error, of one of the kinds that models make."""
-        way = int(self._chance.integers(4))
-        if way == 0:
-            return "First I would clean the image, then read it."
-        if way == 1:
-            return json.dumps(items[:-1])
-        if way == 2:
-            return json.dumps([*items, "image_sharpening", [TASK_INPUT]])
-        return json.dumps(["machine_translation", [TASK_INPUT], *items])
+        ways = (
+            "First I would clean the image, then read it.",
+            json.dumps(items[:-1]),
+            json.dumps([*items, "image_sharpening", [TASK_INPUT]]),
+            json.dumps(["machine_translation", [TASK_INPUT], *items]),
+        )
+        return ways[int(self._chance.integers(4))]
 
     def _pick(self, text: str) -> int:
         """Return the candidate that it thinks is worth most: what its restorers bring, less their price."""

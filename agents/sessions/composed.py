@@ -67,7 +67,6 @@ class _QuerySearch(TreeSearch):
         return bool(self.session.info["query"] != self._query)
 
     def leave(self) -> Play[Turn]:
-        """Go to the next query."""
         return self._play(reply("", [FunctionCall(NEXT, "{}")], (), ()))
 
     def _play(self, said: Reply) -> Play[Turn]:

@@ -12,16 +12,13 @@ from torch import Tensor, nn
 from ...envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from ...simulators.sessions.rules import SessionRules
 from ...simulators.status import LIMITS
+from ..tool_network import layers, masked
 
 LEFT = ("budget_remaining_price", "budget_remaining_seconds")  # keys of `info` that the network reads beside the observation
 _PRICE, _SUCCESS, _SERVES = (STATIC.index(name) for name in ("price", "success", "serves"))
 _SITUATION = 10
 _MOST_LEFT = 1e6  # stands for no limit
 _BOUND = 6.0
-
-
-def _layers(width_in: int, hidden: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
 
 
 class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
@@ -41,8 +38,8 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         ]
         known, derived = (self.width, 2) if self.width else (1, 3)
         situation = _SITUATION + known
-        self.tool = _layers(len(self._own) + derived + self.width + situation, hidden)
-        self.all = _layers(2 * hidden + situation, hidden)
+        self.tool = layers(len(self._own) + derived + self.width + situation, hidden)
+        self.all = layers(2 * hidden + situation, hidden)
         self.call = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         self.others = nn.Linear(hidden, 2)
         self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
@@ -102,7 +99,7 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         # no action becomes so unlikely that it is never tried again
         logits = _BOUND * torch.tanh(logits / _BOUND)
         # what is still to be had is in proportion to the queries that are left
-        return logits.where(mask, torch.full_like(logits, -1e8)), self.value(context).squeeze(-1) * queries
+        return masked(logits, mask), self.value(context).squeeze(-1) * queries
 
 
 class Watching:
@@ -134,15 +131,10 @@ class Watching:
                 self.memory = self._network.updated(fresh, self._network.ended(seen, self.slots), self.slots, self.called)
         mask = torch.as_tensor(info["action_mask"]).clone()
         mask[:, :-2] &= ~self._shut
-        return left_of(info), mask
+        return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1), mask
 
     def did(self, actions: Tensor) -> None:
         """Note the actions (B,) that are taken now."""
         tools = self._shut.shape[1]
         self.called = actions < tools
         self.slots = actions.clamp_max(tools - 1)
-
-
-def left_of(info: dict[str, Any]) -> Tensor:
-    """Read from `info` the money and the time that are left, (..., 2)."""
-    return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1)

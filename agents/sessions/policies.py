@@ -135,7 +135,11 @@ class IndexPolicy(Agent):
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
         chances = np.where(mask[: len(tools)] & ~(self._shut | busy), self._chances(info), 0.0)
-        index, best = indices(self._offers, chances, self._costs(prices, info), self._asked)
+        costs = prices  # (I,) what a call costs, in the value's unit
+        if self.paced:
+            money, time = self._uses(prices, info)
+            costs = self._multiplier * (money + time)
+        index, best = indices(self._offers, chances, costs, self._asked)
         gain = value - float(index[kind])
         if mask[self._recall] and self.recalls:
             age_s = float(query[2 + self._kinds]) * 4.0 * self._rules.ttl_s
@@ -167,13 +171,6 @@ class IndexPolicy(Agent):
     def _bought_share(self) -> float:
         """Share of the queries that a call is needed for: those whose fact is not in memory."""
         return 1.0 - 0.5 * float(self._rules.repeat)
-
-    def _costs(self, prices: Floats, info: dict[str, Any]) -> Floats:
-        """(I,) what a call costs, in the value's unit."""
-        if not self.paced:
-            return prices
-        money, time = self._uses(prices, info)
-        return self._multiplier * (money + time)
 
     def _uses(self, prices: Floats, info: dict[str, Any]) -> tuple[Floats, Floats]:
         """(I,) shares of the money and of the time that are left that a call uses."""

@@ -14,6 +14,7 @@ from .. import prompts
 from ..base import SESSION_CHAT, Agent
 from ..llm.access import REGISTER
 from ..models.base import ACT, FINISH, Function, FunctionCall, Message, Reply, reply
+from ..models.reading import read_system
 from ..models.simulated import SIMULATED, SimulatedRates
 
 MOST_CALLS = 3  # calls for one query, after which `SpokenCheapest` leaves it
@@ -88,7 +89,8 @@ class SimulatedSessionModel:
             self._query, self._failed, self._meant = asked["number"], [], ""
         if self._meant not in shown:
             names = [name for name in shown if name not in _NO_TOOLS]
-            names += registrable(messages[0].content) if REGISTER in shown else []
+            if REGISTER in shown:
+                names += read_system(messages[0].content)[0]
             told = messages[-1].content.startswith(prompts.TRIED)
             self._meant = self._choose(bool(asked["known"]), asked["offers"], names, told)
         name = self._meant
@@ -117,14 +119,3 @@ class SimulatedSessionModel:
             fresh = [name for name in names if name not in prices] or fresh
         chosen = fresh[int(place * len(fresh))]
         return min(fresh, key=prices.__getitem__) if price < rates.attend_costs and chosen in prices else chosen
-
-
-def registrable(system: str) -> list[str]:
-    """The tools that a system message says may be registered."""
-    found: list[str] = []
-    for line in system.splitlines():
-        if line.startswith(prompts.NAMES):
-            found += line.removeprefix(prompts.NAMES).split(", ")
-        elif line.startswith("- "):
-            found.append(line[2:].partition(":")[0])
-    return found

@@ -7,18 +7,18 @@ Source: ToolPlanner (arXiv 2409.14826), Section 4.2 and Appendix A.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...simulators.errors import ConfigError
-from ...simulators.tools import ToolText
+from ...simulators.tools import Tool, ToolText
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.strategies import describe, read_plan
-from ..llm.types import Play, SearchResult, Turn
+from ..llm.types import Play, SearchResult
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
-from .tree import Round
+from .tree import Round, plain_name
 
 TAGS = "tags"  # purpose of a reply: the tags that the request names or implies
 ASK_TAGS = (
@@ -121,9 +121,10 @@ class _Tree:
             said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
             turn = yield from self.session.perform(said)
             tried.append(describe(turn))
-            step = _round(turn)
+            step = Round(tuple(result.call.name for result in turn.results), tuple(turn.messages))
             siblings.append(step)
             if turn.ending is not None:
+                step.end, step.answer = "give_up" if turn.ending.gave_up else "answer", turn.ending.answer or ""
                 if not turn.ending.gave_up:
                     self.ending = turn.ending if self.ending.gave_up else self.ending
                     if not self.settings.explore:
@@ -143,14 +144,6 @@ def _look_up(session: LlmSession, tags: Tags, most: int) -> Play[None]:
             yield from session.search(query=tag["api"], category=tag["category"], provider=tag["tool"])
 
 
-def _round(turn: Turn) -> Round:
-    step = Round(tools=tuple(result.call.name for result in turn.results), messages=tuple(turn.messages))
-    if turn.ending is not None:
-        step.end = "give_up" if turn.ending.gave_up else "answer"
-        step.answer = turn.ending.answer or ""
-    return step
-
-
 def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function]:
     """Return the tagged functions of those on offer; all of them where nothing tagged is left."""
     offered = session.offered()
@@ -163,6 +156,7 @@ def tag_lines(tools: Sequence[ToolText]) -> str:
     return "\n".join(f"- {tool.title or tool.name} of {tool.provider} ({tool.category})" for tool in tools)
 
 
-def read_tag_lines(text: str) -> list[tuple[str, str, str]]:
-    """API, tool and category of every line that `tag_lines` wrote."""
-    return [(match[1], match[2], match[3]) for match in _LINE.finditer(text)]
+def listed_tools(text: str, tools: Iterable[Tool]) -> list[Tool]:
+    """Return those of some tools that a text names in lines that `tag_lines` wrote."""
+    there = {(plain_name(line[1]), plain_name(line[2])) for line in _LINE.finditer(text)}
+    return [tool for tool in tools if (plain_name(tool.title or tool.name), plain_name(tool.provider)) in there]

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...simulators.draws import stable_integer
 from ...simulators.errors import DataError, require
-from ..networks import adapters, load_published, small_config, trained_weights, with_adapters
+from ..networks import adapters, load_published, small_config, trained_weights, with_adapters, without_adapters
 from .settings import LearntSettings
 from .words import END, MARKERS, Piece
 
@@ -90,24 +90,24 @@ class PlannerModel:
         counts = pad_sequence([torch.tensor(sequence.learnt) for sequence in sequences], batch_first=True)
         tokens, counts = tokens.to(self.device), counts.to(self.device)[:, 1:]
         # padding stands at the end, where causal attention never looks back to it
-        hidden = self._hidden(tokens)[:, :-1]
+        causal = without_adapters(self.network)
+        body = getattr(causal, causal.base_model_prefix)
+        hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
         found = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
-        logits = self._head(hidden[counts])  # (how many count, vocabulary)
+        logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
         return found.masked_scatter(counts, chosen.to(found.dtype)), counts
 
-    def option_scores(
-        self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext] | None = None
-    ) -> list[float]:
+    def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext]) -> list[float]:
         """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
         with torch.inference_mode():
             rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
             length = rows.shape[1]
-            read = self._read(list(context), [] if known is None else known)
+            read = self._read(list(context), known)
             scores = read.first[rows[:, 0]].clone()
             if length > 1:
                 # reading on changes the cache in place, and a context that is kept must stay as it was read
-                cache = read.cache if known is None else copy.deepcopy(read.cache)
+                cache = copy.deepcopy(read.cache)
                 cache.batch_repeat_interleave(len(options))
                 after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
                 each = after.gather(-1, rows[:, 1:, None])[..., 0]
@@ -127,22 +127,6 @@ class PlannerModel:
         found = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
         known.append(found)
         return found
-
-    def _hidden(self, tokens: Tensor) -> Tensor:
-        hidden: Tensor = self._body()(tokens, use_cache=False).last_hidden_state
-        return hidden
-
-    def _head(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self._causal().get_output_embeddings()(hidden)
-        return logits
-
-    def _causal(self) -> Any:
-        model = self.network
-        return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-    def _body(self) -> Any:
-        causal = self._causal()
-        return getattr(causal, causal.base_model_prefix)
 
 
 # -- losses --------------------------------------------------------------------------------------------------------------
@@ -176,14 +160,13 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     """Return a byte-level tokenizer trained on texts. Case and underscores do not matter to it, as they do not between
     names."""
     tokenizers, transformers = require("tokenizers", "train"), require("transformers", "train")
+    normal, split = tokenizers.normalizers, tokenizers.pre_tokenizers
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
-    model.normalizer = tokenizers.normalizers.Sequence(
-        [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace("_", " "), tokenizers.normalizers.Lowercase()]
-    )
-    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+    model.normalizer = normal.Sequence([normal.NFC(), normal.Replace("_", " "), normal.Lowercase()])
+    model.pre_tokenizer = split.Sequence(
         [
-            tokenizers.pre_tokenizers.Split(tokenizers.Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+"), "isolated"),
-            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            split.Split(tokenizers.Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+"), "isolated"),
+            split.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     model.decoder = tokenizers.decoders.ByteLevel()
@@ -191,7 +174,7 @@ def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=markers,
-        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(split.ByteLevel.alphabet()),
         show_progress=False,
     )
     model.train_from_iterator(texts, trainer)

@@ -21,11 +21,10 @@ from ..models.base import ACT, FINISH, PLAN, TOOL, USER, Function, FunctionCall,
 from ..models.reading import Reader, plausible
 from ..settings import read_config
 from .agent import TAGS as ASK_TAGS
-from .agent import ToolPlanner, read_tag_lines
+from .agent import ToolPlanner, listed_tools
 from .guessing import understood
 from .settings import PlannerConfig
 from .tags import tags_of, write_tags
-from .tree import plain_name
 from .words import FINISH as ANSWER
 from .words import (
     GIVE_UP,
@@ -90,10 +89,11 @@ class LearntPlanner:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == ASK_TAGS:
-            self.tags = self._extract(messages[-1].content)
+            known = listed_tools(messages[-1].content, self._reader.tools.values())
+            self.tags = tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
             return reply(write_tags(tags_of(self.tags)), (), messages, functions)
         if purpose == PLAN:
-            offered = [tool for function in functions if (tool := self._reader.tool(function.name))]
+            offered = [tool for function in functions if (tool := self._reader.tools.get(function.name))]
             self.path = self._guide = self._plan(offered)
             if self.guided:
                 self._others = self._plan(offered, self._choose)
@@ -105,16 +105,11 @@ class LearntPlanner:
 
     # -- before the tree -------------------------------------------------------------------------------------------------
 
-    def _extract(self, listed: str) -> tuple[Tool, ...]:
-        """Return the likeliest tags, one after the other, each tool once."""
-        there = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(listed)}
-        known = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in there]
-        return tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
-
     def _plan(self, offered: Sequence[Tool], choose: Chooser = _best) -> tuple[Tool, ...]:
         return tuple(self._list(list(offered), PATH, _LONGEST_PATH, True, choose))
 
     def _list(self, left: list[Tool], marker: str, most: int, may_stop: bool, choose: Chooser) -> list[Tool]:
+        """Return the tools that a list names, chosen one after the other, each once."""
         chosen: list[Tool] = []
         while left and len(chosen) < most:
             pieces = [*self._before(marker), *list_pieces(marker, [written_tool(tool) for tool in chosen], closed=False)]
@@ -137,7 +132,7 @@ class LearntPlanner:
 
     def _act(self, messages: Sequence[Message], functions: Sequence[Function]) -> FunctionCall:
         tried = messages[-1].content if messages[-1].role == USER and messages[-1].content.startswith(prompts.TRIED) else ""
-        tools = [tool for f in functions if (tool := self._reader.tool(f.name)) and f'"{tool.name}"' not in tried]
+        tools = [tool for f in functions if (tool := self._reader.tools.get(f.name)) and f'"{tool.name}"' not in tried]
         # a search goes on after an answer only where that is wanted, and then neither ending is to be repeated
         endings = [ANSWER, GIVE_UP] if f'"{FINISH.name}"' not in tried else []
         named = [written_tool(tool) for tool in tools]
@@ -175,7 +170,7 @@ class LearntPlanner:
         wanted = self._reader.arguments(need, context)
         if wanted is None:
             return plausible(tool, None, 0.5)
-        unknown = [self._reader.fact(i, context) for i in context.needs[need].after if i not in context.known]
+        unknown = [context.needs[i].fact for i in context.needs[need].after if i not in context.known]
         guessed = plausible(tool, None, 0.5)
         return {name: guessed.get(name, "unknown") if str(value) in unknown else value for name, value in wanted.items()}
 
@@ -183,7 +178,7 @@ class LearntPlanner:
         if ending == GIVE_UP:
             return FunctionCall(FINISH.name, {"answer": "", "give_up": True})
         context = self._reader.read(messages, functions)
-        facts = [f"{self._reader.wish(need)}: {self._reader.fact(need, context)}." for need in context.known]
+        facts = [f"{self._reader.wish(need)}: {context.needs[need].fact}." for need in context.known]
         return FunctionCall(FINISH.name, {"answer": " ".join(facts) or NOTHING_FOUND})
 
     # -- choosing --------------------------------------------------------------------------------------------------------
@@ -235,7 +230,7 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
     """Return a call as the model writes it."""
     if call.name == FINISH.name:
         return GIVE_UP if (call.read() or {}).get("give_up") is True else ANSWER
-    tool = reader.tool(call.name)
+    tool = reader.tools.get(call.name)
     return f" {call.name}" if tool is None else written_tool(tool)
 
 

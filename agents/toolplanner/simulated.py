@@ -14,7 +14,7 @@ from ...simulators.tools import Tool
 from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
-from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
+from .agent import ASK_OPEN, PATH_LINE, TAGS, listed_tools
 from .guessing import understood
 from .tags import tags_of, write_tags
 from .tree import plain_name
@@ -40,11 +40,7 @@ class SimulatedToolPlanner(Simulated):
         self._understand(world.world.catalog, understood(world))
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        request = ""
-        for message in messages:
-            if message.role == USER:
-                request = message.content
-                break
+        request = next((message.content for message in messages if message.role == USER), "")
         if request is not self._request:
             _, found, path = request.rpartition(f"\n{PATH_LINE}")
             self._request, self._path = request, tuple(path.split(", ")) if found else ()
@@ -57,14 +53,13 @@ class SimulatedToolPlanner(Simulated):
         text = messages[-1].content
         knows_all = text.startswith(ASK_OPEN)
         if knows_all and self.task is not self._view.task:
-            self._understand(self._reader.catalogue(), understood(self._view, everywhere=True))
+            self._understand(self._reader.catalog, understood(self._view, everywhere=True))
         context = self._reader.read(messages, functions)
         if knows_all:  # it errs as among as many tools as there are categories
-            tools = list(self._reader.catalogue())
+            tools = list(self._reader.catalog)
             context.shown = dict.fromkeys(text[len(ASK_OPEN) :].split(", "))
         else:
-            listed = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(text)}
-            tools = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in listed]
+            tools = listed_tools(text, self._reader.tools.values())
             context.shown = {tool.name: None for tool in tools}
         chosen: list[Tool] = []
         for need in context.open:
@@ -81,7 +76,7 @@ class SimulatedToolPlanner(Simulated):
         if planned:
             return planned[0]
         if len(names) > 1:
-            tools = [tool for name in names if (tool := self._reader.tool(name)) is not None]
+            tools = [tool for name in names if (tool := self._reader.tools.get(name)) is not None]
             wanted = [tool.name for tool in named(tools, self._request)]
             if wanted and len(wanted) < len(names) and self._chance(self.heed):
                 names = wanted

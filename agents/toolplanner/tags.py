@@ -6,7 +6,6 @@ Source: ToolPlanner (arXiv 2409.14826), Sections 3.1 and 4.2.1 and Table 27.
 """
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -16,8 +15,10 @@ import numpy as np
 
 from ...simulators.errors import ConfigError
 from ...simulators.retrieval.embedding import TextEmbedding
+from ...simulators.retrieval.ranking import document_of
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog, Tool, ToolText
+from ..llm.strategies import read_object
 from .tree import plain_name
 
 MOST_CANDIDATES = 5  # Tools that a tag list may bring into play. Source: the published settings (retrieved_api_nums).
@@ -47,7 +48,6 @@ class Tags:
 
 
 def tags_of(tools: Iterable[Tool]) -> Tags:
-    """Return the tags of some tools."""
     known = list(tools)
     return Tags(
         tuple(tool.category for tool in known),
@@ -64,20 +64,11 @@ def gold_tools(task: Task, catalog: Catalog) -> tuple[Tool, ...]:
 
 def read_tags(text: str) -> Tags | None:
     """Return the tags in a reply, a JSON object with the lists `categories`, `tools` and `apis`; None if there is none."""
-    found = re.search(r"\{.*\}", text[:_LONGEST], re.DOTALL)
-    try:
-        document = json.loads(found.group()) if found else None
-    except (ValueError, RecursionError):
+    document = read_object(text[:_LONGEST])
+    lists = [] if document is None else [document.get(key, []) for key in ("categories", "tools", "apis")]
+    if not lists or not all(isinstance(names, list) for names in lists):
         return None
-    if not isinstance(document, dict):
-        return None
-    lists = []
-    for key in ("categories", "tools", "apis"):
-        names = document.get(key, [])
-        if not isinstance(names, list):
-            return None
-        lists.append(tuple(name for name in names if isinstance(name, str)))
-    return Tags(*lists)
+    return Tags(*(tuple(name for name in names if isinstance(name, str)) for names in lists))
 
 
 def write_tags(tags: Tags) -> str:
@@ -91,14 +82,11 @@ def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES)
     Of several with a named API it is the named tool's. Names that mean nothing on offer are left out.
     """
     found: dict[str, ToolText] = {}
-    for index, name in enumerate(tags.apis):
-        api = plain_name(name)
-        tool = plain_name(tags.tools[index]) if index < len(tags.tools) else ""
-        category = plain_name(tags.categories[index]) if index < len(tags.categories) else ""
+    for tag in tags.mappings():
+        category, tool, api = map(plain_name, tag.values())
         same = [t for t in offered if api and api in (plain_name(t.title), plain_name(t.name))]
         same.sort(key=lambda t: (plain_name(t.provider) != tool, plain_name(t.category) != category))
-        fitting = [t for t in same if plain_name(t.provider) == tool] or same[:1]
-        for one in fitting[:1]:
+        for one in same[:1]:
             found.setdefault(one.name, one)
     return list(found.values())[:most]
 
@@ -118,11 +106,6 @@ class Retriever:
         """Return the `count` tools whose documents are closest to the query, the closest first."""
         scores = (self._vectors @ self._embed([query])[0].astype(np.float32)).round(5)
         return [self.tools[index] for index in np.argsort(-scores, kind="stable")[:count].tolist()]
-
-
-def document_of(tool: Tool) -> str:
-    """Return all that a retriever knows of a tool."""
-    return f"{tool.category} {tool.provider} {tool.title or tool.name} {tool.description}"
 
 
 class TagScore(NamedTuple):

@@ -207,13 +207,9 @@ def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
     return frozenset(_name(item, granularity) for item in items)
 
 
+@lru_cache(maxsize=16_384)
 def plain_name(name: str) -> str:
     """Return a name as it is compared: case, spaces and underscores do not matter."""
-    return _plain(str(name))
-
-
-@lru_cache(maxsize=16_384)
-def _plain(name: str) -> str:
     return normalise(name.replace("_", " "))
 
 

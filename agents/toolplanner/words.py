@@ -67,7 +67,6 @@ def list_pieces(marker: str, items: Iterable[str], closed: bool, learnt: int | N
 
 
 def round_pieces(steps: Sequence[Step]) -> list[Piece]:
-    """Rounds that were played."""
     pieces = []
     for step in steps:
         pieces += [Piece(ROUND), Piece(step.action, True), Piece(END, True)]

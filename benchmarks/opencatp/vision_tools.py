@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from costgym.agents.base import PLANS
 from costgym.agents.networks import torch_threads
-from costgym.agents.opencatp.base import ENV_ID
 from costgym.agents.settings import PolicyConfig, TrainerSettings
 from costgym.experiments.train.run import METRICS, Callback, TrainingRun, open_run, require_modules
 from costgym.simulators.bounds import Count
@@ -70,7 +70,7 @@ class VisionConfig(PolicyConfig):
     """The contents of `config.json` in a run."""
 
     trainer: Literal["vision_tools"] = "vision_tools"
-    env: str = ENV_ID
+    env: str = PLANS
     settings: VisionSettings
 
 

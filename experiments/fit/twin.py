@@ -173,7 +173,7 @@ def _read_end(found: Evidence, answer: str, gave_up: bool, context: Context, rea
         # what was never called for may have been overlooked: then the answer is all that it thinks is wanted
         uncalled = 0 if gave_up or any(need in called for need in context.open) else len(context.open)
         first = not context.used and not gave_up
-        found.stops.append(Stop(context.failures, gave_up, context.known_count > 0, uncalled, context.after_result, first))
+        found.stops.append(Stop(context.failures, gave_up, bool(context.known), uncalled, context.after_result, first))
 
 
 def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int]) -> tuple[bool, bool, int, float]:

@@ -67,7 +67,7 @@ class OfflineLearner(Learner):
             spare = max(0, len(record.choices) - settings.window)
             first = int(chance.integers(spare + 1)) if spare else 0
             windows.append((first, min(len(record.choices), first + settings.window) - 1))
-        return batch_of(chosen, windows, settings.mask, settings.conditioned, settings.size_words)
+        return batch_of(chosen, windows, settings)
 
     def check(self) -> dict[str, float]:
         """Return the mean quality of the policy's most likely plans on the train tasks, and the share of valid plans."""
@@ -107,7 +107,7 @@ class FeedbackLearner(OfflineLearner):
         self.policy.train()
         records = [each.record for each in written]
         windows = [(0, len(record.choices) - 1) for record in records]
-        batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+        batch = batch_of(records, windows, settings)
         logs = self.policy.log_probabilities(batch)
         return gradient_loss(logs, batch, gained), {"reward": float(rewards.mean())}
 

@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ....agents.deer.language_model import IGNORED, completion_loss, padded
+from ....agents.deer.language_model import IGNORED, completion_loss
 from ....agents.deer.settings import DeerSettings
-from ....agents.networks import trained_weights
+from ....agents.networks import padded, trained_weights
 from ..loop import Learner, Loss
 from .rows import LEARNT, RECENT, TokenRow, learning_order
 

@@ -169,7 +169,7 @@ def test_only_one_form_of_btp_at_a_time():
 def test_without_caps_the_best_tool_for_its_price_takes_the_whole_budget():
     settings = BtpSettings(caps=False)
     experience = past(map=[1, 1], chat=[0, 1])
-    estimates = [experience.estimate(QUERY, name, settings) for name in ("map", "chat")]
+    estimates = experience.estimates(QUERY, ["map", "chat"], settings)
     caps = [cap for _, cap in estimates]
     assert plan_tool_usage([2.0, 2.0], [value for value, _ in estimates], caps, 11.0) == [5, 0]
-    assert experience.estimate(QUERY, "map", BtpSettings(caps=False, threshold=0.99))[1] == 0
+    assert experience.estimates(QUERY, ["map"], BtpSettings(caps=False, threshold=0.99))[0][1] == 0

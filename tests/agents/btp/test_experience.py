@@ -15,14 +15,14 @@ from costgym.simulators.retrieval.embedding import TextEmbedding
 
 def test_a_helpful_tool_is_worth_more_than_a_useless_and_an_unknown_one():
     experience = Experience([PastQuery("the weather in Lille", {"good": (True, True), "bad": (False,)})])
-    values = [experience.estimate("the weather in Lyon", name, BtpSettings())[0] for name in ("good", "bad", "unknown")]
+    values = [value for value, _ in experience.estimates("the weather in Lyon", ["good", "bad", "unknown"], BtpSettings())]
     assert values[0] > 0.4 > values[2] > values[1]
 
 
 def test_test_queries_never_make_a_value():
     experience = Experience([PastQuery("weather", {"good": (True,)}, test=True)])
-    assert experience.estimate("weather", "good", BtpSettings()) == (0.1, 1)
-    assert experience.estimate("weather", "good", BtpSettings.published(threshold=0.05)) == (0.1, 1)
+    assert experience.estimates("weather", ["good"], BtpSettings()) == [(0.1, 1)]
+    assert experience.estimates("weather", ["good"], BtpSettings.published(threshold=0.05)) == [(0.1, 1)]
 
 
 def test_what_is_written_is_read_back():
@@ -89,6 +89,6 @@ def test_estimates_of_several_tools_are_the_published_formulas_tool_by_tool(choi
 
 def test_a_new_query_changes_the_estimates_at_once():
     experience = Experience([PastQuery("weather", {"good": (False,)})])
-    before = experience.estimate("weather", "good", BtpSettings())
+    before = experience.estimates("weather", ["good"], BtpSettings())[0]
     experience.add(PastQuery("weather", {"good": (True, True)}))
-    assert experience.estimate("weather", "good", BtpSettings())[0] > before[0]
+    assert experience.estimates("weather", ["good"], BtpSettings())[0][0] > before[0]

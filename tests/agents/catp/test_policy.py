@@ -69,7 +69,7 @@ def test_forbidden_choices_have_no_probability_and_no_gradient(evaluator):
     settings = CatpSettings(**TINY)
     policy = ready_policy(settings, "cpu")
     record = episodes(evaluator, settings, 24)[0]
-    batch = batch_of([record], [(0, 0)])
+    batch = batch_of([record], [(0, 0)], settings)
     logs = policy.log_probabilities(batch)
     assert torch.exp(logs)[0, 0][~torch.from_numpy(batch.allowed[0, 0])].abs().max() == 0
     choice_loss(logs, batch).backward()
@@ -91,11 +91,11 @@ def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
     for record in records:
         last = len(record.choices) - 1
         for first in range(max(1, last - settings.window + 2)):
-            forced = batch_of([record], [(first, min(last, first + settings.window - 1))], conditioned=settings.conditioned)
+            forced = batch_of([record], [(first, min(last, first + settings.window - 1))], settings)
             with torch.no_grad():
                 at_once = policy(forced)[0]
                 for step in range(at_once.shape[0]):
-                    alone = batch_of([record], [(first, first + step)], conditioned=settings.conditioned)
+                    alone = batch_of([record], [(first, first + step)], settings)
                     torch.testing.assert_close(policy(alone)[0, -1], at_once[step], rtol=1e-4, atol=1e-5)
 
 
@@ -183,7 +183,7 @@ def test_without_context_augmentation_size_and_prices_change_nothing(evaluator):
     settings = CatpSettings(**TINY, context=False)
     policy = ready_policy(settings, "cpu")
     record = episodes(evaluator, settings, 24)[0]
-    batch = batch_of([record], [(0, 2)])
+    batch = batch_of([record], [(0, 2)], settings)
     before = policy(batch)
     policy.prices.mul_(2.0)
     assert torch.equal(policy(batch._replace(level=np.array([3]))), before)
@@ -195,7 +195,7 @@ def test_sampling_follows_the_probabilities(evaluator):
     written = write_plans(policy, asked, price_table(evaluator), chance=np.random.default_rng(3))
     first = np.bincount([each.record.choices[0] for each in written], minlength=N_ACTIONS) / len(asked)
     with torch.no_grad():
-        expected = torch.exp(policy.log_probabilities(batch_of([written[0].record], [(0, 0)])))[0, 0].numpy()
+        expected = torch.exp(policy.log_probabilities(batch_of([written[0].record], [(0, 0)], policy.settings)))[0, 0].numpy()
     assert np.abs(first - expected).max() < 0.12
     assert not first[expected == 0].any()
 
@@ -268,7 +268,7 @@ def test_beside_a_published_model_only_adapters_encoder_and_heads_learn(evaluato
 def test_a_published_model_reads_the_task_in_words(evaluator, published):
     settings = CatpSettings(**{**TINY, "model": published, "lora_rank": 4})
     policy = ready_policy(settings, "cpu").eval()
-    batches = [batch_of(episodes(evaluator, settings, number)[:1], [(0, 0)]) for number in (16, 24)]
+    batches = [batch_of(episodes(evaluator, settings, number)[:1], [(0, 0)], settings) for number in (16, 24)]
     assert batches[0].texts != batches[1].texts
     with torch.no_grad():
         assert not torch.equal(policy(batches[0]), policy(batches[0]._replace(texts=batches[1].texts)))

@@ -110,7 +110,7 @@ def test_the_paper_asks_for_the_largest_return_of_its_data():
 
 def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
     record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
-    batch = batch_of([record, record], [(0, 2), (4, 5)])
+    batch = batch_of([record, record], [(0, 2), (4, 5)], CatpSettings())
     denoise, sod, after_input, eod, caption = DENOISE + 2, 1, INPUT + 2, END_DEPENDENCIES + 2, CAPTION + 2
     r, s, c = RETURN, STATE, CHOICE
     assert batch.kind[0].tolist() == [r, s, c, r, s, s, c, r, s, *[NOTHING] * 2]
@@ -126,14 +126,14 @@ def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
 
 def test_without_masks_each_head_may_choose_all_that_is_its_own():
     record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
-    allowed = batch_of([record], [(0, 6)], mask=False).allowed[0]
+    allowed = batch_of([record], [(0, 6)], CatpSettings(mask=False)).allowed[0]
     assert set(np.flatnonzero(allowed[0])) == set(np.flatnonzero(allowed[6])) == set(TOOL_CHOICES)
     assert set(np.flatnonzero(allowed[1])) == set(np.flatnonzero(allowed[5])) == set(DEPENDENCY_CHOICES)
 
 
 def test_without_conditioning_no_return_is_in_the_sequence():
     record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
-    assert RETURN not in batch_of([record], [(0, 6)], conditioned=False).kind
+    assert RETURN not in batch_of([record], [(0, 6)], CatpSettings(method="ift")).kind
 
 
 def test_the_prompt_says_what_happened_to_the_image_and_what_is_wanted():

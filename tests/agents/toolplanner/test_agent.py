@@ -13,7 +13,7 @@ from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt
 from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Reply, reply
 from costgym.agents.models.simulated import Simulated, SimulatedRates
-from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, read_tag_lines, tag_lines
+from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, listed_tools, tag_lines
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score, tags_of, write_tags
 from costgym.agents.toolplanner.tree import REQUIRES, called_tools, extract_pairs, final_solution, names, score
@@ -167,7 +167,7 @@ def test_pairs_come_out_of_what_was_played() -> None:
 def test_lists_of_names_are_read_as_they_were_written() -> None:
     env = chat()
     env.reset(seed=0)
-    assert read_tag_lines(tag_lines(env.candidates)) == [(t.title, t.provider, t.category) for t in env.candidates]
+    assert listed_tools(tag_lines(env.candidates[1:]), env.candidates) == list(env.candidates[1:])
 
 
 @pytest.mark.parametrize("settings", [{"depth": 0}, {"width": 2.5}, {"trees": True}, {"candidates": -1}])

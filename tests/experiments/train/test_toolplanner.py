@@ -120,7 +120,7 @@ def test_teacher_forcing_equals_step_by_step_decoding(model):
     model.network.eval()
     context = model.sequence(TEXT[:3]).tokens
     options = [model.option(text) for text in (" get_price of Kappa Shop", " finish", "", " get_stock of a Shop and more")]
-    together = model.option_scores(context, options)
+    together = model.option_scores(context, options, [])
     for option, score in zip(options, together, strict=True):
         forced, counts = model.log_probabilities([Tokens([*context, *option], [False] * len(context) + [True] * len(option))])
         steps = 0.0
@@ -137,7 +137,9 @@ def test_a_context_that_begins_with_one_that_was_read_has_the_scores_of_a_fresh_
     options = [model.option(text) for text in (" get_price of Kappa Shop", " finish")]
     for length in (2, 4, 3, 4, 1):
         context = model.sequence(TEXT[:length]).tokens
-        assert model.option_scores(context, options, known) == pytest.approx(model.option_scores(context, options), abs=1e-4)
+        assert model.option_scores(context, options, known) == pytest.approx(
+            model.option_scores(context, options, []), abs=1e-4
+        )
     assert [len(one.tokens) for one in known] == [len(model.sequence(TEXT[:length]).tokens) for length in (2, 4, 3, 1)]
 
 

@@ -37,7 +37,7 @@ def taken(rates: dict[str, float], shown: bool) -> set[tuple[int, str]]:
         context = model._reader.read([], [])
         names = dict.fromkeys(tool.name for tool in env.unwrapped.candidates)
         context.shown, context.names = (names, {}) if shown else ({}, names)
-        found |= {(number, name) for name in model._taken_for_serving(context, 0) if model._reader.misnamed(name)}
+        found |= {(number, name) for name in model._taken_for_serving(context, 0) if name in model._reader.misnamed}
     return found
 
 
