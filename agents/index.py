@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..envs.templates import MAX_NEEDS, TOOL_FEATURES
 from ..simulators.calls import latency_factors
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError, check_known
 from ..simulators.failures import PRESETS
 from ..simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, TIMEOUT_S
 from ..simulators.marketplace.tasks import SIZE_LEVELS
@@ -34,8 +34,7 @@ class BayesIndexAgent(Agent):
     name = "bayes-index"
 
     def __init__(self, failures: str = "rapidapi-2023", alpha: float = 0.5) -> None:
-        if failures not in PRESETS:
-            raise UnknownName("failure preset", failures, PRESETS)
+        check_known("failure preset", failures, PRESETS)
         if not 0.0 < alpha < 1.0:
             raise ConfigError("alpha", f"expected a weight between 0 and 1, got {alpha!r}")
         self._failures, self._alpha = failures, alpha

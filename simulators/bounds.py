@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 
-from .errors import ConfigError, UnknownName
+from .errors import ConfigError, check_known
 
 DAY_S = 86_400.0
 MAX_DEPTH = 40  # greatest depth of nested lists and mappings in a document
@@ -215,8 +215,7 @@ def one_of(kind: str, names: Collection[str]) -> Any:
     """A validator of registered names; others raise `UnknownName`, which offers the nearest."""
 
     def check(name: str) -> str:
-        if name not in names:
-            raise UnknownName(kind, name, names)
+        check_known(kind, name, names)
         return name
 
     return AfterValidator(check)

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from .bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
 from .draws import stable_integer
-from .errors import ConfigError, DataError, UnknownName
+from .errors import ConfigError, DataError, check_known
 from .failures import PRESETS, FailureModel
 from .files import read_yaml
 from .forge.folder import WorldFolder, document_of_folder, is_folder
@@ -258,8 +258,7 @@ class Timetable:
         known = categories.keys()
         for event in events:
             for name in event.tools or ():
-                if name not in known:
-                    raise UnknownName("tool", name, known)
+                check_known("tool", name, known)
         self._seed, self._events, self._categories = seed, events, categories
 
     def __call__(self, task: Task, slots: Sequence[Candidate]) -> list[WorldEvent]:
@@ -310,8 +309,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         return worlds[0].model_copy(update={**about, "source": WorldsSource(data=str(path.resolve()))})
     if path.suffix not in (".yaml", ".yml"):
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
-        if str(name_or_file) not in scenario_names():
-            raise UnknownName("scenario", str(name_or_file), scenario_names())
+        check_known("scenario", str(name_or_file), scenario_names())
     document = read_yaml(path)
     if not isinstance(document, dict):
         raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")

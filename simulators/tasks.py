@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .bounds import out_of_bounds
-from .errors import ConfigError, UnknownName
+from .errors import ConfigError, check_known
 from .tools import WRITE, Catalog, Tool, shown
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
@@ -100,8 +100,7 @@ class TaskSet(Sequence[Task]):
 
     def numbers(self, split: str) -> Sequence[int]:
         """Numbers of the tasks in a split."""
-        if split not in self._splits:
-            raise UnknownName("split", split, self._splits)
+        check_known("split", split, self._splits)
         return self._splits[split]
 
     def has(self, number: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...simulators.bounds import Amount, Count, Number, Share, one_of, option
-from ...simulators.errors import UnknownName
+from ...simulators.errors import check_known
 from ..base import PLANS
 from ..settings import LanguageModelSettings, PolicyConfig
 
@@ -98,8 +98,7 @@ class CatpSettings(LanguageModelSettings):
         Raises:
             UnknownName: there is no such preset.
         """
-        if name not in PRESETS:
-            raise UnknownName("preset", name, PRESETS)
+        check_known("preset", name, PRESETS)
         paper = {"cumulative": True, "centred": False, "return_scale": 1.0, "elite": 0.0}
         if name == "paper":
             return paper

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pydantic import TypeAdapter
 
 from ...simulators.bounds import Settings
-from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.errors import ConfigError, DataError, check_known
 from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
@@ -93,8 +93,7 @@ def read_model_name(name: str) -> ModelName | None:
     for part in written:
         key, _, value = part.partition("=")
         known = (*_SETTINGS[kind].model_fields, "thinking")
-        if key not in known:
-            raise UnknownName(f"setting of {kind}:{model}", key, known)
+        check_known(f"setting of {kind}:{model}", key, known)
         try:
             settings[key] = _read(kind, key, value)
         except ValueError:
@@ -112,8 +111,7 @@ def full_name(name: str) -> str:
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, dict):
         raise DataError(file, "expected `models:` with an entry for each name")
-    if entry not in models:
-        raise UnknownName(f"model in {file}", entry, models)
+    check_known(f"model in {file}", entry, models)
     settings = dict(models[entry]) if isinstance(models[entry], dict) else {}
     model = settings.pop("model", None)
     if not isinstance(model, str) or (model != SIMULATED and model.partition(":")[0] not in _SETTINGS):

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.errors import ConfigError, DataError, check_known
 from ...simulators.files import read_yaml
 from ...simulators.scenario import Scenario, TokenPrices
 
@@ -34,8 +34,7 @@ class PriceTable(BaseModel):
 
     def in_currency(self, model: str, currency: str) -> TokenPrices:
         """A model's prices in a scenario's currency; raises ConfigError where the table has no rate for it, or UnknownName."""
-        if model not in self.models:
-            raise UnknownName("model in the price table", model, self.models)
+        check_known("model in the price table", model, self.models)
         dollars = self.models[model]
         if currency not in self.per_dollar:
             known = ", ".join(self.per_dollar)
@@ -78,8 +77,7 @@ def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] |
     if not found:
         raise DataError(path, "has no prices of tokens; expected LiteLLM's or OpenRouter's table of models")
     for name in models or ():
-        if name not in found:
-            raise UnknownName(f"model with prices in {path}", name, found)
+        check_known(f"model with prices in {path}", name, found)
     return PriceTable(date=date, models=found if models is None else {name: found[name] for name in models})
 
 

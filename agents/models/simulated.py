@@ -19,7 +19,7 @@ from typing import Any
 
 from ...envs.actions import SEARCH
 from ...simulators.draws import stable_uniforms
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known
 from ...simulators.grading import type_of
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog
@@ -97,8 +97,7 @@ def read_rates(name: str) -> SimulatedRates:
     rates: dict[str, float] = {}
     for part in filter(None, name.partition(":")[2].split(",")):
         key, _, value = part.partition("=")
-        if key not in known:
-            raise UnknownName("rate of the simulated model", key, known)
+        check_known("rate of the simulated model", key, known)
         try:
             rates[key] = float(value)
         except ValueError:

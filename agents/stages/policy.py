@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.errors import ConfigError, check_known
 from ..base import NUMERIC, PLAN_CALLS, Agent
 from ..seat import Seat
 
@@ -27,8 +27,7 @@ Layers = tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
 
 @lru_cache(maxsize=len(WORLDS))
 def _read(world: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
-    if world not in WORLDS:
-        raise UnknownName("world of training stages", world, WORLDS)
+    check_known("world of training stages", world, WORLDS)
     with np.load(WEIGHTS / f"{world}.npz", allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(str(arrays.pop(ABOUT))), arrays

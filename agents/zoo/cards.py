@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...simulators.errors import DataError, UnknownName
+from ...simulators.errors import DataError, check_known
 
 ZOO = "zoo:"
 FOLDER = Path(__file__).parent
@@ -47,8 +47,7 @@ def is_zoo(name: str) -> bool:
 @lru_cache
 def read_card(name: str) -> Card:
     """Read the card of an agent by its name."""
-    if name not in zoo_names():
-        raise UnknownName("agent of the zoo", name, zoo_names())
+    check_known("agent of the zoo", name, zoo_names())
     path = FOLDER / name.removeprefix(ZOO) / CARD
     try:
         return Card.model_validate_json(path.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ...simulators.errors import UnknownName
+from ...simulators.errors import check_known
 from ...simulators.ledger import RESOURCES
 from ..play.metrics import GRADINGS
 from ..play.results import EpisodeResult
@@ -147,8 +147,7 @@ def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
 def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
     """The figure that ranks the rows of a leaderboard, or of one of its tracks."""
     chosen = grading or document.get("grading") or GRADINGS[0]
-    if chosen not in GRADINGS:
-        raise UnknownName("grading", chosen, GRADINGS)
+    check_known("grading", chosen, GRADINGS)
     metric = str(_of_track(document, track).get("ranked_by") or PASS_RATE)
     return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BeforeValidator, model_validator
 
 from ...simulators.bounds import Count, Settings, option
-from ...simulators.errors import UnknownName, require
+from ...simulators.errors import check_known, require
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario
 from ..play.options import EXPERIENCE, PRICES, SCENARIO, Documents, Model, Seed, Split
@@ -69,8 +69,7 @@ class RunOptions(Settings):
     def _check(self) -> Self:
         from ..play.metrics import GRADINGS
 
-        if self.grading not in GRADINGS:
-            raise UnknownName("grading", self.grading, GRADINGS)
+        check_known("grading", self.grading, GRADINGS)
         if self.play_zoo:
             require("torch", "train")
         return self

@@ -9,7 +9,7 @@ from ...agents.models.simulated import is_simulated
 from ...agents.registry import find_agent
 from ...agents.zoo.cards import is_zoo, zoo_names
 from ...envs.registration import class_of, parameters_of
-from ...simulators.errors import UnknownName
+from ...simulators.errors import check_known
 from .conditions import PASS_RATE
 from .tracks import TRACKS
 
@@ -251,8 +251,7 @@ SUITES = {suite.name: suite for suite in _ALL}
 
 def suite(name: str) -> Suite:
     """A suite by name; raises UnknownName with the nearest ones."""
-    if name not in SUITES:
-        raise UnknownName("suite", name, SUITES)
+    check_known("suite", name, SUITES)
     return SUITES[name]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ...agents.networks import torch_threads
-from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, check_known, require
 from ...simulators.opencatp.backends.base import TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
 from ...simulators.opencatp.backends.named import BACKENDS
@@ -263,8 +263,7 @@ def _hardware(device: str, threads: int) -> str:
 
 def _check(settings: ProfileSettings) -> None:
     backend, weights, levels = settings.backend, settings.weights, settings.levels
-    if backend not in BACKENDS:
-        raise UnknownName("back-end", backend, BACKENDS)
+    check_known("back-end", backend, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
         raise DataError(weights, "expected a folder of weights")
     if settings.download and backend != "published":

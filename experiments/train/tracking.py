@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.settings import CONFIG
-from ...simulators.errors import ConfigError, UnknownName, require
+from ...simulators.errors import ConfigError, check_known, require
 from .run import Callback, TrainingStep
 
 TRACKERS = ("wandb", "mlflow", "trackio")
@@ -21,8 +21,7 @@ class Tracked(Callback, AbstractContextManager["Tracked"]):
 
     def __init__(self, inner: Callback, trackers: Sequence[str], run: Path) -> None:
         for name in trackers:
-            if name not in TRACKERS:
-                raise UnknownName("tracker", name, TRACKERS)
+            check_known("tracker", name, TRACKERS)
             if find_spec(name) is None:
                 raise ConfigError("--report-to", f"{name} is not installed; run `pip install {name}`")
         self._inner, self._run, self._begun = inner, run, list[Any]()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import ConfigError, UnknownName
+from ..errors import ConfigError, UnknownName, check_known
 from ..marketplace.tasks import Luck
 from ..retrieval.embedding import TextEmbedding, centres_of, k_means, squared_distances
 from ..tools import Tool, ToolText
@@ -58,8 +58,7 @@ class CandidateSampler:
 
     def cluster(self, tool: str) -> int:
         """The cluster of a tool of the pool, by the tool's name; raises UnknownName where it is not in the pool."""
-        if tool not in self._index:
-            raise UnknownName("tool", tool, self._index)
+        check_known("tool", tool, self._index)
         return self.labels[self._index[tool]]
 
     def draw(self, strategy: str, gold: str, with_gold: bool, luck: Luck) -> tuple[Tool, ...]:
@@ -143,8 +142,7 @@ class CandidateSampler:
 def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
     """The strategies of one round of a mixture, each as often as its part says, so that every round has the exact shares."""
     for name, part in parts.items():
-        if name not in STRATEGIES:
-            raise UnknownName("sampling strategy", name, STRATEGIES)
+        check_known("sampling strategy", name, STRATEGIES)
         if isinstance(part, bool) or not isinstance(part, int) or part < 0:
             raise ConfigError("mixture", f"{name}: expected a whole number of at least 0, got {part!r}")
     cycle = tuple(name for name in STRATEGIES for _ in range(parts.get(name, 0)))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from ..bounds import StrictModel, is_none, within
-from ..errors import DataError, InvalidProfile, UnknownName
+from ..errors import DataError, InvalidProfile, UnknownName, check_known
 from ..failures import FailureModel
 from ..marketplace.catalogue import draw_profile
 from ..marketplace.market import Marketplace
@@ -225,8 +225,7 @@ class ForgedSource(StrictModel):
             if name not in offered:
                 raise DataError("source.capabilities", f"no tool reads {name!r:.100}")
         for name in sorted(offered):
-            if name not in names:
-                raise UnknownName("capability of source.tools", name, names)
+            check_known("capability of source.tools", name, names)
         for capability in self.capabilities:
             parts: tuple[ForgedArgument | ForgedFact, ...] = (*capability.arguments, *capability.facts)
             for part in parts:
@@ -247,8 +246,7 @@ class ForgedSource(StrictModel):
         if "reliability" in given:
             given.setdefault("advertised_success", given["reliability"])
         for name in given:
-            if name not in known:
-                raise UnknownName(f"setting of {place}.profile", name, known)
+            check_known(f"setting of {place}.profile", name, known)
         if limited:  # the documents say which tools have rate limits
             failures = failures.model_copy(update={"rate_limited_share": float(429 in tool.statuses)})
         drawn = draw_profile(seed, tool.name, failures)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from ..bounds import StrictModel, is_none, within
-from ..errors import DataError, InvalidProfile, UnknownName
+from ..errors import DataError, InvalidProfile, UnknownName, check_known
 from ..grading.facts import fact_of
 from ..tasks import Need, Task, TaskSet, arguments_match, normalise
 from ..tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
@@ -145,8 +145,7 @@ class CustomSource(StrictModel):
 def _tool(tool: CustomTool, place: str, written: Collection[str]) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
-        if name not in known:
-            raise UnknownName(f"setting of {place}.profile", name, known)
+        check_known(f"setting of {place}.profile", name, known)
     given: dict[str, Any] = dict(tool.profile)
     for name in ("concurrency", "rate_limit", "quota"):
         if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):

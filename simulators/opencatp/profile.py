@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, InvalidProfile, UnknownName
+from ..errors import DataError, InvalidProfile, UnknownName, check_known
 from ..files import read_yaml, write_atomically
 from ..plan import Plan, longest_path
 from ..pricing import FaasPricing
@@ -122,8 +122,7 @@ class Profile:
         return {tool: cost.cold_start_s for tool, cost in self.tools.items()}
 
     def _check(self, tool: str, level: int) -> None:
-        if tool not in self.tools:
-            raise UnknownName("tool", tool, self.tools)
+        check_known("tool", tool, self.tools)
         if not 0 <= level < LEVELS:
             raise InvalidProfile(f"size level: expected 0..{LEVELS - 1}, got {level}")
 

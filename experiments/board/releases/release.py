@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ....envs.base import base_env
 from ....envs.sessions.base import SessionBase
-from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.errors import ConfigError, check_known
 from ....simulators.sessions.episode import session_world
 from ....simulators.world import World
 from ..run_config import RunConfig, TrackConfig
@@ -74,8 +74,7 @@ def release_names() -> list[str]:
 
 def load_release(name: str) -> Release:
     """A release by name; raises UnknownName where there is none."""
-    if name not in release_names():
-        raise UnknownName("release", name, release_names())
+    check_known("release", name, release_names())
     return Release.model_validate_json((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.errors import ConfigError, check_known
 
 SANDBOXES = ("auto", "bubblewrap", "none")
 NONE, BUBBLEWRAP = "none", "bubblewrap"
@@ -56,8 +56,7 @@ class Place(NamedTuple):
 def choose(sandbox: str) -> str:
     """Return the sandbox to use: `bubblewrap` or `none`; `auto` takes bubblewrap where this machine has it. Raises ConfigError
     if bubblewrap is asked for, and this machine cannot run it."""
-    if sandbox not in SANDBOXES:
-        raise UnknownName("sandbox", sandbox, SANDBOXES)
+    check_known("sandbox", sandbox, SANDBOXES)
     if sandbox == NONE:
         return NONE
     reason = why_not()

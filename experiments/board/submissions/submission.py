@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from ....simulators.errors import ConfigError, DataError, UnknownName
+from ....simulators.errors import ConfigError, DataError, check_known
 from ...play.execution.engine import Engine
 from ...play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
 from ...play.trajectories.format import check_header, read_trajectories
@@ -69,8 +69,7 @@ def pack(
 def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | None, about: dict[str, str]) -> Path:
     config = read_run_config(source)
     for agent in agents or ():
-        if agent not in config.agents:
-            raise UnknownName("agent of the run", agent, config.agents)
+        check_known("agent of the run", agent, config.agents)
     document = read_ended(source)
     wanted = [row for row in config.rows() if agents is None or row.agent in agents]
     rows = [row for row in wanted if not is_privileged(row)]

@@ -10,7 +10,7 @@ from ....agents.base import NUMERIC, Agent
 from ....agents.registry import make_agent
 from ....envs.registration import class_of, parameters_of
 from ....simulators import __version__
-from ....simulators.errors import ConfigError, DataError, UnknownName
+from ....simulators.errors import ConfigError, DataError, check_known
 from ...play.execution.engine import Engine, Local
 from ...play.files import make_folder, write_atomically
 from ...train.run import require_modules
@@ -25,8 +25,7 @@ def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | N
     """List the runs of a table, cheap ones first, without those of `left_out`; by default each environment has its own
     scenario. Raises ConfigError if a name is given twice, there are no seeds, or an environment has no such method."""
     for name in methods:
-        if name not in METHODS:
-            raise UnknownName("method", name, METHODS)
+        check_known("method", name, METHODS)
     for option, names in (("--methods", methods), ("--envs", envs), ("--levels", levels)):
         if names is None:
             continue

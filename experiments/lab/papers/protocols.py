@@ -14,7 +14,7 @@ from typing import Any
 from ....agents.btp.plan import BtpSettings
 from ....agents.llm.strategies import SearchSettings
 from ....simulators.decision.toolsets import NEAREST
-from ....simulators.errors import UnknownName
+from ....simulators.errors import check_known
 from ....simulators.marketplace.sources import MarketplaceSource
 from ....simulators.scenario import Scenario, parse_scenario
 from ...play.experience import ExperienceSettings
@@ -138,6 +138,5 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
 
 def protocols(paper: str) -> tuple[Protocol, ...]:
     """Return the protocols of a paper, the published one first."""
-    if paper not in PROTOCOLS:
-        raise UnknownName("paper with protocols", paper, PROTOCOLS)
+    check_known("paper with protocols", paper, PROTOCOLS)
     return PROTOCOLS[paper]

@@ -7,7 +7,7 @@
 import json
 from pathlib import Path
 
-from ....simulators.errors import UnknownName
+from ....simulators.errors import check_known
 from .common import Row
 
 PUBLISHED: dict[str, list[Row]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -15,6 +15,5 @@ PUBLISHED: dict[str, list[Row]] = json.loads(Path(__file__).with_suffix(".json")
 
 def published(name: str) -> list[Row]:
     """Return copies of a paper's rows."""
-    if name not in PUBLISHED:
-        raise UnknownName("paper", name, PUBLISHED)
+    check_known("paper", name, PUBLISHED)
     return [{**row, "ci95": {}} for row in PUBLISHED[name]]

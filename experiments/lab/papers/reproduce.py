@@ -19,7 +19,7 @@ from ....agents.llm.session import LlmAgent, LlmSession
 from ....agents.llm.strategies import SearchSettings
 from ....agents.registry import make_agent
 from ....envs.base import base_env
-from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.errors import ConfigError, check_known
 from ....simulators.scenario import Scenario, load_scenario
 from ....simulators.world import Episode
 from ...board.run_config import make_run_config
@@ -104,8 +104,7 @@ def reproduce(
     format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect has
     `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`,
     `source`."""
-    if name not in PUBLISHED_ROWS:
-        raise UnknownName("paper", name, PUBLISHED_ROWS)
+    check_known("paper", name, PUBLISHED_ROWS)
     check_steps("--episodes", episodes)
     if data is not None and name != "deer":
         raise ConfigError("--data", "only deer takes a data folder")

@@ -17,7 +17,7 @@ from ....agents.checkpoints import OPTIMIZER, read_state, read_tensors
 from ....agents.sb3 import Sb3Config, load_network
 from ....agents.settings import NetworkSettings
 from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, TrainingFailed, UnknownName
+from ....simulators.errors import ConfigError, TrainingFailed, check_known
 from ....simulators.forge.folder import INDEX, WorldFolder, is_folder
 from ....simulators.ledger import Budget
 from ....simulators.marketplace.tasks import LEARNING_SPLITS
@@ -71,8 +71,7 @@ def train_ppo(
     if lagrangian is not None and algorithm == "dqn":
         raise ConfigError("lagrangian", "DQN has no constraints on costs; train PPO")
     constraints = _constraints(lagrangian)
-    if split not in LEARNING_SPLITS:
-        raise UnknownName("split to learn from", split, LEARNING_SPLITS)
+    check_known("split to learn from", split, LEARNING_SPLITS)
     worlds: tuple[str, ...] = ()
     world: Scenario | None = None
     if is_folder(scenario):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...draws import stable_generator, stable_integer
-from ...errors import DataError, UnknownName
+from ...errors import DataError, check_known
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
@@ -76,8 +76,7 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
         raise DataError(folder, f"holds no queries; {_LAYOUT}")
     found = {**trains, **tests}
     for name in subsets or ():
-        if name not in found:
-            raise UnknownName("subset", name, found)
+        check_known("subset", name, found)
     near = [root, folder, folder / "data"]
     return Layout(
         queries={name: found[name] for name in subsets or usual},

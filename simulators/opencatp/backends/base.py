@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError, UnknownName
+from ...errors import DataError, check_known
 from ..scenes.degrade import check_images
 
 RESTORERS = ("image_denoising", "image_super_resolution", "image_deblurring", "image_colorization")
@@ -34,8 +34,7 @@ class Backend(Protocol):
 
 def check_inputs(tool: str, inputs: Images | Sequence[str]) -> None:
     """Refuse a tool that is none and inputs that are not of its kind; see `Backend.run`."""
-    if tool not in ALL_TOOLS:
-        raise UnknownName("tool", tool, ALL_TOOLS)
+    check_known("tool", tool, ALL_TOOLS)
     if tool in TEXT_TOOLS:
         if isinstance(inputs, (np.ndarray, str)) or not all(isinstance(t, str) for t in inputs):
             got = type(inputs).__name__

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...errors import ConfigError, DataError, UnknownName
+from ...errors import ConfigError, DataError, check_known
 from .base import Backend
 
 BACKENDS = ("tiny", "published")
@@ -10,8 +10,7 @@ BACKENDS = ("tiny", "published")
 
 def make_backend(name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu") -> Backend:
     """The back-end ``tiny`` or ``published`` with the given, shipped or cached weights; ConfigError: `tiny` cannot download."""
-    if name not in BACKENDS:
-        raise UnknownName("back-end", name, BACKENDS)
+    check_known("back-end", name, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
         raise DataError(weights, "expected a folder of weights")
     if name == "published":

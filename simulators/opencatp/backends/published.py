@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...errors import ConfigError, DataError, UnknownName, require
+from ...errors import ConfigError, DataError, check_known, require
 from .base import ALL_TOOLS, RESTORERS, Images, as_tensor, check_inputs
 
 # Source: OpenCATP, the model registry of its configuration.
@@ -100,8 +100,7 @@ class PublishedBackend:
 
     def load(self, tool: str) -> Loaded:
         """Bring a tool's model into memory, on the device."""
-        if tool not in ALL_TOOLS:
-            raise UnknownName("tool", tool, ALL_TOOLS)
+        check_known("tool", tool, ALL_TOOLS)
         if tool not in self._loaded:
             loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
             loaded.model.eval().to(self.device)

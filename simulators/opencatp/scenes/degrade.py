@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError, UnknownName
+from ...errors import DataError, UnknownName, check_known
 
 LOW_RESOLUTION, NOISE, BLUR, GREY = "low-resolutioned", "noisy", "blurry", "grayscale"
 KINDS = (LOW_RESOLUTION, NOISE, BLUR, GREY)
@@ -46,8 +46,7 @@ _LUMA = np.array([299.0, 587.0, 114.0])
 def combination(name_or_index: str | int) -> tuple[str, ...]:
     """The degradations of D_0 .. D_14, by number or by the words of `NAMES`; raises UnknownName for anything else."""
     if isinstance(name_or_index, str):
-        if name_or_index not in NAMES:
-            raise UnknownName("degradation", name_or_index, NAMES)
+        check_known("degradation", name_or_index, NAMES)
         return COMBINATIONS[NAMES.index(name_or_index)]
     if not 0 <= name_or_index < len(COMBINATIONS):
         raise UnknownName("degradation", str(name_or_index), (str(i) for i in range(len(COMBINATIONS))))
@@ -144,8 +143,7 @@ def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.flo
     """Degrade a batch (n, height, width, 3) in a fixed order, whatever that of `kinds`; noise is taken from `field`."""
     images = check_images(images, "images to degrade")
     for kind in kinds:
-        if kind not in KINDS:
-            raise UnknownName("degradation", kind, KINDS)
+        check_known("degradation", kind, KINDS)
     if BLUR in kinds:
         images = blur(images)
     if LOW_RESOLUTION in kinds:

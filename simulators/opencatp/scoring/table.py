@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError, UnknownName
+from ...errors import DataError, UnknownName, check_known
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS
 from ..scenes import degrade
 from . import similarity
@@ -45,8 +45,7 @@ def chain_number(chain: Sequence[str]) -> int:
     if number is not None:
         return number
     for tool in chain:
-        if tool not in RESTORERS:
-            raise UnknownName("image tool", tool, RESTORERS)
+        check_known("image tool", tool, RESTORERS)
     raise DataError("image chain", f"expected every tool at most once, got {' > '.join(chain)}")
 
 
@@ -155,8 +154,7 @@ class OutcomeTable:
         return self.texts[self._truth(sample, wanted)]
 
     def _truth(self, sample: int, wanted: str) -> int:
-        if wanted not in WANTED:
-            raise UnknownName("wanted text", wanted, WANTED)
+        check_known("wanted text", wanted, WANTED)
         return int(self._wanted[WANTED.index(wanted), self._sample(sample)])
 
     def _degradation(self, degradation: int | str) -> int:
@@ -175,8 +173,7 @@ class OutcomeTable:
         place = self._degradation(degradation), self._sample(sample), chain_number(chain)
         number = int(self._reader[READERS.index(route[0])][place])
         for tool in route[1:]:
-            if tool not in TEXT_TOOLS:
-                raise UnknownName("text tool", tool, TEXT_TOOLS)
+            check_known("text tool", tool, TEXT_TOOLS)
             number = int(self._tool[TEXT_TOOLS.index(tool), number])
             if number < 0:
                 raise DataError("text route", f"expected every text tool at most once, got {' > '.join(route)}")

@@ -265,7 +265,8 @@ def test_it_is_measured_as_the_others_are(run):
 
 @pytest.mark.slow
 def test_ablations_leave_their_question_out(tmp_path):
-    train_toolplanner(tmp_path / "run", WORLD, **{**TINY, "tags": False, "path": False})
+    # without tags and paths the model needs longer until one of its trees solves a task
+    train_toolplanner(tmp_path / "run", WORLD, **{**TINY, "tags": False, "path": False, "steps": 80})
     found = follow(f"toolplanner:{tmp_path / 'run'}", "tool", 2, scenario=WORLD)
     assert all(each.tags is None for each in found)
 
