@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
-from ..simulators.errors import ConfigError
+from ..simulators.errors import check_positive
 from .base import NUMERIC, Agent
 from .seat import NumericSeat, Seat, expect_seat
 
@@ -61,8 +61,7 @@ class OrderedAgent(Agent):
     """Meets one need after the other by a fixed order of tools, each called `tries` times; stops when it can afford none."""
 
     def __init__(self, tries: int = 2) -> None:
-        if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-            raise ConfigError("tries", f"expected a positive whole number, got {tries!r}")
+        check_positive("tries", tries)
         self.tries = tries
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:

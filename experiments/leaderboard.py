@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..simulators.errors import ConfigError
+from ..simulators.errors import check_positive
 from .board.board import Leaderboard, Progress, check_owner, experience_text, finish_episodes, publish, summarise_run
 from .board.judged import VERDICTS, JudgeOptions, judge_run
 from .board.run_config import RunConfig, make_run_config
@@ -64,8 +64,7 @@ def run(
         InfrastructureError: workers were lost repeatedly; run again to continue.
         SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
+    check_positive("--jobs", jobs)
     folder, pages = Path(out), None if recorded else pages_of
     make_folder(folder)
     check_owner(config.to_json(), folder)

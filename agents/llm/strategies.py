@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, check_positive
 from .. import prompts
 from ..models.base import FINISH, PLAN, USER, VOTE, Message, Reply, to_json
 from .session import LlmSession
@@ -32,9 +32,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "queries", "give_up_levels", "depth_levels", "register_width"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"SearchSettings.{name}", f"expected a positive whole number, got {value!r}")
+            check_positive(f"SearchSettings.{name}", getattr(self, name))
         if self.unit not in ("steps", "nodes"):
             raise ConfigError("SearchSettings.unit", f"expected steps or nodes, got {self.unit!r}")
 

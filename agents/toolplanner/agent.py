@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...simulators.errors import ConfigError
+from ...simulators.errors import check_positive
 from ...simulators.tools import Tool, ToolText
 from .. import prompts
 from ..llm.session import LlmSession
@@ -50,9 +50,7 @@ class PlannerSettings:
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "trees", "candidates"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"PlannerSettings.{name}", f"expected a positive whole number, got {value!r}")
+            check_positive(f"PlannerSettings.{name}", getattr(self, name))
 
     @property
     def most_rounds(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from ...agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from ...agents.settings import CONFIG, PolicyConfig, differences, read_config
-from ...simulators.errors import ConfigError, DataError, require
+from ...simulators.errors import ConfigError, DataError, check_positive, require
 from ..play.files import cannot_write, iter_lines, keep_lines, make_folder, sole_writer, write_atomically, writing
 
 CURVE = "curve.jsonl"
@@ -170,8 +170,8 @@ def require_modules(*names: str, extra: str = "train") -> None:
 
 def check_steps(option: str, steps: int | None) -> None:
     """Raise ConfigError unless a number, such as one of steps, is None or a positive whole number."""
-    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise ConfigError(option, f"expected a positive whole number, got {steps!r}")
+    if steps is not None:
+        check_positive(option, steps)
 
 
 def read_curve(run: str | Path) -> list[Line]:

@@ -18,7 +18,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ....simulators.errors import ConfigError, InfrastructureError, check_known
+from ....simulators.errors import ConfigError, InfrastructureError, check_known, check_positive
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -135,8 +135,8 @@ def open_engine(
     has an address (`host:port`, "auto", "ray://...") or is started here, and its workers get the named environment variables.
     Raises ConfigError for options that do not fit, InfrastructureError if no cluster answers."""
     check_known("engine", name, ENGINES)
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
+    if jobs is not None:
+        check_positive("--jobs", jobs)
     if name == "local":
         if address is not None:
             raise ConfigError("--ray-address", "expected with --engine ray only")

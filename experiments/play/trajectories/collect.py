@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from ....agents.base import Agent
 from ....envs.base import base_env
-from ....simulators.errors import ConfigError
+from ....simulators.errors import ConfigError, check_positive
 from ..execution.engine import Engine, Local
 from ..files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
 from ..rollout import RolloutContext, chunks
@@ -30,8 +30,7 @@ def collect(
 ) -> Path:
     """Record episodes in `out/trajectories.jsonl`. A killed run can be continued; the finished file has the same bytes,
     whatever the engine. Workers return several episodes at a time, so killing this process loses the episodes in progress."""
-    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-        raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
+    check_positive("episodes", episodes)
     context = RolloutContext(env, agent)
     header = context.header
     with open_collection(Path(out), header, by=(agent.name, seed), most=episodes + 1) as (store, kept):
