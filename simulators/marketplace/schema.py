@@ -71,7 +71,7 @@ def _is(value: Any, name: object) -> bool:
         if isinstance(value, float):
             return value.is_integer() if name == "integer" else math.isfinite(value)
         return isinstance(value, int) and not isinstance(value, bool)
-    # a type that is no JSON type admits anything
+    # a type that JSON does not have admits anything
     return isinstance(value, _TYPES.get(name, object) if isinstance(name, str) else object)
 
 
