@@ -30,6 +30,7 @@ class Fact:
     pattern: re.Pattern[str] | None  # finds an identifier, a name or a text in a cleaned text
 
 
+@lru_cache(maxsize=8192)
 def type_of(text: str) -> str:
     """The type that a fact's writing shows.
 

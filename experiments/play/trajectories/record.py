@@ -71,13 +71,13 @@ def played(
     seat, told = seat_of(world, agent), world.visible_info(info)
     yield Played(observation)
     in_world = terminated = truncated = False
-    written = 0
+    written, space = 0, env.action_space
     try:
         agent.reset(seat, observation, told, own_seed)
         while not (terminated or truncated):
             action = agent.act(observation, told)
-            if isinstance(env.action_space, gym.spaces.Text):
-                written += _length(action, env.action_space.max_length)
+            if isinstance(space, gym.spaces.Text):
+                written += _length(action, space.max_length)
                 if written > MAX_EPISODE_CHARACTERS:
                     expected = f"expected at most {MAX_EPISODE_CHARACTERS:,} characters in an episode"
                     raise gym.error.InvalidAction(f"action: {expected}, got {written:,}")
