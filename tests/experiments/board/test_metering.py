@@ -100,7 +100,7 @@ def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_be
     monkeypatch.chdir(code)
     (code / "free.py").write_text(NO_USAGE)
     (tmp_path / "secret").write_text(SECRET)
-    terms = {"budgets": "price=30", "episodes": 8}
+    terms = {"budgets": "price=30", "episodes": 4}
     agents = ["react", "dfsdt", "free.py:Free", "free.py:Mute"]
     board = run(make_run_config("quick", agents=agents, **terms), tmp_path / "board").folder  # type: ignore[arg-type]
     rows = {row["agent"]: row for row in json.loads((board / "leaderboard.json").read_text())["rows"]}
@@ -120,7 +120,7 @@ def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_be
     start = next(number for number, line in enumerate(lines) if "unmetered" in line)
     assert lines[start + 1].split()[0] == "1" and "react" in "".join(lines[start - 2 : start])
     assert verify(board).verified
-    rerun(packed, tmp_path / "secret", tmp_path / "again", code=code)
+    rerun(packed, tmp_path / "secret", tmp_path / "again", code=code, worlds=1)
     added = {row["agent"]: row for row in add(board, packed, rerun=tmp_path / "again")}
     # in the rerun the model answered on the judge's side: dfsdt's tokens are dfsdt's, whatever is reported
     assert added["free.py:Free (A)"]["average_tokens"] == added["dfsdt (A)"]["average_tokens"]

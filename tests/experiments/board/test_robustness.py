@@ -17,7 +17,7 @@ from costgym.simulators.marketplace.stress import Stress
 @pytest.fixture(scope="module")
 def board(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("robustness") / "board"
-    run(make_run_config("robustness", agents=["greedy", "random"], episodes=12), out)
+    run(make_run_config("robustness", agents=["greedy", "random"], episodes=6), out)
     return out
 
 
