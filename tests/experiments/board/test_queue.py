@@ -34,7 +34,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def start(folder: Path, secret: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "costgym", "submit", "rerun", "--queue", str(folder / "queue"), "--quiet"]
+    command = [sys.executable, "-m", "costgym", "submit", "rerun", "--queue", str(folder / "queue"), "--quiet", "--worlds", "1"]
     command += ["--board", str(folder / "board"), "--secret-seed", str(secret), "--site", str(folder / "site")]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -186,7 +186,7 @@ def test_a_queue_with_nothing_in_it_is_judged_and_one_that_is_missing_is_an_erro
 def test_without_a_sandbox_code_of_an_entry_goes_on_waiting(secret: Path, tmp_path: Path) -> None:
     fill(tmp_path, 4)
     said: list[str] = []
-    judged = judge_queue(tmp_path / "queue", tmp_path / "board", secret, sandbox="none", say=said.append)
+    judged = judge_queue(tmp_path / "queue", tmp_path / "board", secret, sandbox="none", worlds=1, say=said.append)
     assert "03 honest" not in judged and "00 honest" in judged
     assert any("03 honest: waits for a machine with a sandbox" in line for line in said)
 

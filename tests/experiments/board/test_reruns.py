@@ -355,7 +355,7 @@ def test_without_a_sandbox_an_agent_that_looks_for_the_seed_finds_nothing_and_is
     packed = pack(board, tmp_path / "packed", "A", "a@example.org")
     (code / "found.txt").unlink()
     monkeypatch.setattr(sys, "stdin", io.StringIO(secret.read_text()))
-    [row] = rerun(packed, Path("-"), tmp_path / "again", code=code, sandbox="none")
+    [row] = rerun(packed, Path("-"), tmp_path / "again", code=code, sandbox="none", worlds=1)
     assert row.agrees and not row.sandboxed
     found = (code / "found.txt").read_text()
     assert str(seed_of_text(read_secret(secret))) not in found and secret.read_text().strip() not in found
