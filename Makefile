@@ -4,6 +4,8 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 OUT ?= leaderboard
 TORCH ?= torch==2.13.0
+# and what is imported is compiled once, not in each of a thousand processes
+unexport PYTHONDONTWRITEBYTECODE
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
@@ -16,7 +18,7 @@ leaderboard: .venv/.core
 # with the stacks of all threads, not the whole run
 TESTS = .venv/bin/python -m pytest -n auto --dist loadfile
 # some tests wait for a browser, a server or a command: by itself the quick suite took 230 s, not 246, with one process more than
-# there are processors; beside the types, which fill these waits too, it took 278 s, not 265
+# there are processors; beside the types, which fill these waits too, it was no quicker
 MORE = PYTEST_XDIST_AUTO_NUM_WORKERS=$$(.venv/bin/python -c "import os; print(1 + os.cpu_count())")
 LIMIT = --timeout 600 --timeout-method thread
 test: .venv/.dev lint
