@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 OUT ?= leaderboard
 TORCH ?= torch==2.13.0
-# and what is imported is compiled once, not in each of a thousand processes
+# and what is imported is compiled once, not in every process
 unexport PYTHONDONTWRITEBYTECODE
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
