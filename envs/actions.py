@@ -61,7 +61,7 @@ def encode_action(
 
 
 def json_or_text(text: str) -> Any:
-    """What a text holds as JSON, or the text where it is none."""
+    """The value that a text holds as JSON, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What the OpenCATP environments in numbers share: the features of tasks and tools, and the true ends of their spaces."""
+"""Base of the numeric OpenCATP environments: the features of tasks and tools, and the true ends of their spaces."""
 
 import math
 from collections.abc import Sequence

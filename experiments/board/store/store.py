@@ -262,7 +262,7 @@ def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult,
 
 def store_url(text: str) -> URL:
     """A URL of the store: as SQLAlchemy has them; a plain path is an SQLite file, `postgresql://` goes through psycopg. Raises
-    ConfigError if it is no URL, or of a database that the store does not speak."""
+    ConfigError if it is not a URL, or names a database that the store does not support."""
     try:
         url = make_url(text if "://" in text else f"sqlite:///{text}")
     except (ArgumentError, ValueError):  # the text is not shown: it may hold a password

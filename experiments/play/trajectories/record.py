@@ -36,7 +36,7 @@ class Played(NamedTuple):
 
 
 class Tape:
-    """What is recorded of an episode in progress, which begins with the observation of its reset."""
+    """The record of an episode in progress, which begins with the observation of its reset."""
 
     def __init__(self, observation: Any) -> None:
         self.actions: list[Any] = []

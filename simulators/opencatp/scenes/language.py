@@ -73,7 +73,7 @@ def sentiment(weather: str, german: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """What is true of a scene, in the words above, and the texts that say it."""
+    """The facts about a scene, in the words above, and the texts that state them."""
 
     kind: str
     texture: str
