@@ -277,7 +277,7 @@ class Episode:
         return delay + duration
 
     def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        chain = self._chains[spec.index] or self.start_chain(spec)
+        chain = self._chains[spec.index] or self.chain_of(spec)
         # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         # after the chain has moved: an outage uses the call's luck up
@@ -306,12 +306,13 @@ class Episode:
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
-    def start_chain(self, spec: Candidate) -> Chain:
-        """Draw the hidden state of a candidate, which decides how each of its calls ends."""
+    def chain_of(self, spec: Candidate) -> Chain:
+        """The hidden state of a candidate, which decides how each of its calls ends; it is drawn when it is first asked for."""
         slot, world = spec.index, self.world
-        chain = self._chains[slot] = start_chain(
-            self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
-        )
+        if (chain := self._chains[slot]) is None:
+            chain = self._chains[slot] = start_chain(
+                self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
+            )
         return chain
 
     def _complete(self, event: Any) -> None:

@@ -156,7 +156,7 @@ class _Solver:
 
     def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
         """Return whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
-        world, chain = self.world, self.scratch._chains[spec.index] or self.scratch.start_chain(spec)
+        world, chain = self.world, self.scratch.chain_of(spec)
         works = chain.ok(k)
         row = self.scratch.draws_of(spec.index).at(k, spec.index)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
