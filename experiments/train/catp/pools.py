@@ -18,11 +18,13 @@ from ....agents.catp.decoding import step_logs, write_plans
 from ....agents.catp.planner import price_table
 from ....agents.catp.policy import CatpPolicy
 from ....agents.catp.sequences import Record, allowed_bits
+from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import kind_of
 from ....simulators.draws import stable_generator
 from ....simulators.errors import DataError, UnknownName
 from ....simulators.opencatp.pools import PoolPlan, load_pool
 from ....simulators.opencatp.profile import Profile
+from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ....simulators.opencatp.tasks import task as find_task
 from ....simulators.opencatp.tools import LEVELS, TOOLS
 from .dataset import ExecutedPlan, choices_of
@@ -74,8 +76,16 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
 class PoolLearner(OfflineLearner):
     """Trains a policy on recorded plans and evaluates it on held-out ones; of the evaluator only the prices are used."""
 
-    def __init__(self, *offline: Any, held_out: Sequence[ExecutedPlan]) -> None:
-        super().__init__(*offline)
+    def __init__(
+        self,
+        policy: CatpPolicy,
+        records: Sequence[Record],
+        evaluator: Evaluator,
+        settings: CatpSettings,
+        target_return: float,
+        held_out: Sequence[ExecutedPlan],
+    ) -> None:
+        super().__init__(policy, records, evaluator, settings, target_return)
         self.held_out = held_out
 
     def check(self) -> dict[str, float]:
