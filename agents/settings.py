@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from .. import __version__
+from ..simulators import __version__, same_world
 from ..simulators.bounds import Amount, Count, Number, Settings, what_is_wrong
 from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.scenario import Scenario
@@ -102,7 +102,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
     version = str(document.get("version"))
-    if version.split(".")[:2] != __version__.split(".")[:2]:
+    if not same_world(version):
         raise DataError(path, f"was written by costgym {version}, not {__version__}; use the former or train again", "version")
     # format, version, trainer and environment first, so that the error names the cause and not one of its many symptoms
     if document.get("trainer") not in trainers:

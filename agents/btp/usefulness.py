@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators import __version__
+from ...simulators import __version__, same_world
 from ...simulators.errors import DataError
 from ...simulators.tasks import normalise
 
@@ -252,7 +252,7 @@ def load_usefulness(path: str | Path) -> LearntUsefulness:
     if found != FORMAT:
         raise DataError(place, f"expected format {FORMAT!r}, got {found!r}", "format")
     version = str(document.get("version"))
-    if version.split(".")[:2] != __version__.split(".")[:2]:
+    if not same_world(version):
         raise DataError(place, f"was written by costgym {version}, this is {__version__}; train again", "version")
     words, numbers, documents = document.get("words"), document.get("numbers"), document.get("documents")
     if not isinstance(words, dict) or not all(isinstance(pair, list) and len(pair) == 2 for pair in words.values()):

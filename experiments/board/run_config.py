@@ -162,7 +162,7 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str = FORMAT
-    version: str = __version__
+    version: str = Field(default_factory=lambda: __version__)
     suite: str  # its name
     tracks: tuple[TrackConfig, ...] = Field(min_length=1)  # what is played, each track with its own world
     grading: str

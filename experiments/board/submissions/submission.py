@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from ....simulators import same_world
 from ....simulators.errors import ConfigError, DataError, check_known
 from ...play.execution.engine import Engine
 from ...play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
@@ -242,8 +243,8 @@ def _copy(source: Path, manifest: Submission, place: Path) -> None:
 
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     """Fields in which another run was not played as this one is; it may have fewer tracks and conditions."""
-    names = ("version", "suite", "grading", "seed")
-    different = [name for name in names if getattr(ours, name) != getattr(theirs, name)]
+    different = [] if same_world(theirs.version) else ["version"]
+    different += [name for name in ("suite", "grading", "seed") if getattr(ours, name) != getattr(theirs, name)]
     tracks = {track.name: track for track in ours.tracks}
     for track in theirs.tracks:
         own = tracks.get(track.name)

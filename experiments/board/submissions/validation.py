@@ -14,7 +14,7 @@ from ....agents.custom import is_custom
 from ....agents.models.simulated import SIMULATED
 from ....envs.base import base_env
 from ....envs.registration import class_of
-from ....simulators import __version__
+from ....simulators import __version__, same_world
 from ....simulators.errors import ConfigError, CostGymError, UnknownName
 from ...play.execution.engine import Engine, Local
 from ...play.files import json_text, reading
@@ -312,7 +312,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     """List how a configuration contradicts itself, this version, or the suite that it names."""
     if run.format != FORMAT:
         return [f"format: expected {FORMAT!r}, got {run.format!r:.80}"]
-    if run.version != __version__:
+    if not same_world(run.version):
         return [f"version: played with costgym {run.version}, this is {__version__}"]
     suite = SUITES.get(run.suite)
     if suite is None:

@@ -18,7 +18,7 @@ import gymnasium as gym
 from ....agents.models.base import REPLIES
 from ....envs.base import WITHOUT_INFLUENCE, base_env
 from ....envs.registration import class_of
-from ....simulators import __version__
+from ....simulators import __version__, same_world
 from ....simulators.errors import CostGymError, DataError
 from ..files import iter_lines
 from ..metric_registry import plain
@@ -131,7 +131,7 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     """List what is wrong with a header, in words."""
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
-    if header.version != __version__:
+    if not same_world(header.version):
         return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
