@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from .simulators import __version__
-from .simulators.errors import (
+from costgym.simulators import __version__
+from costgym.simulators.errors import (
     BudgetExceeded,
     ConfigError,
     CostGymError,
@@ -24,9 +24,9 @@ from .simulators.errors import (
 )
 
 if TYPE_CHECKING:
-    from .envs.registration import make, make_vec
-    from .experiments.play.result_set import Results
-    from .experiments.play.rollout import rollout
+    from costgym.envs.registration import make, make_vec
+    from costgym.experiments.play.result_set import Results
+    from costgym.experiments.play.rollout import rollout
 
 __all__ = [
     "ENV_IDS",
@@ -69,10 +69,10 @@ for _id, _entry in _ENVS.items():
         gym.register(id=_id, entry_point=_entry, vector_entry_point=_VECTOR_ENVS.get(_id))
 
 _LAZY = {
-    "make": ".envs.registration",
-    "make_vec": ".envs.registration",
-    "Results": ".experiments.play.result_set",
-    "rollout": ".experiments.play.rollout",
+    "make": "costgym.envs.registration",
+    "make_vec": "costgym.envs.registration",
+    "Results": "costgym.experiments.play.result_set",
+    "rollout": "costgym.experiments.play.rollout",
 }
 
 
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         import importlib
 
-        return getattr(importlib.import_module(_LAZY[name], __name__), name)
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'costgym' has no attribute {name!r}")
 
 

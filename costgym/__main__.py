@@ -1,6 +1,6 @@
 """`python -m costgym` and the `costgym` command."""
 
-from .cli import main
+from costgym.cli import main
 
 if __name__ == "__main__":
     main()

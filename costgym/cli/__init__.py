@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command `costgym`; Ctrl-C while its modules are imported ends it as it does afterwards."""
     try:
-        from .app import main as run
+        from costgym.cli.app import main as run
     except KeyboardInterrupt:
         sys.exit(130)
     run()

@@ -7,34 +7,34 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..simulators import __version__
-from ..simulators.errors import CostGymError, SpendLimitReached
-from .bridge import Verbs
-from .data.calibrate import calibrate
-from .data.datasets import datasets
-from .data.experience import experience
-from .data.records import collect, export, verify
-from .data.twin import twin
-from .learn.baselines import baselines
-from .learn.models import models
-from .learn.reproduce import reproduce
-from .learn.train import app as train
-from .output import shown
-from .play.judge_agreement import judge_agreement
-from .play.leaderboard import leaderboard
-from .play.play import play
-from .play.run import run
-from .play.show import show
-from .share.proxy import proxy
-from .share.serve import serve
-from .share.site import site
-from .share.submit import submit
-from .tools.forge import forge
-from .tools.lists import agents, envs, scenarios
-from .tools.opencatp import opencatp
-from .tools.prices import prices
-from .tools.selftest import selftest
-from .tools.speed import bench, warm
+from costgym.cli.bridge import Verbs
+from costgym.cli.data.calibrate import calibrate
+from costgym.cli.data.datasets import datasets
+from costgym.cli.data.experience import experience
+from costgym.cli.data.records import collect, export, verify
+from costgym.cli.data.twin import twin
+from costgym.cli.learn.baselines import baselines
+from costgym.cli.learn.models import models
+from costgym.cli.learn.reproduce import reproduce
+from costgym.cli.learn.train import app as train
+from costgym.cli.output import shown
+from costgym.cli.play.judge_agreement import judge_agreement
+from costgym.cli.play.leaderboard import leaderboard
+from costgym.cli.play.play import play
+from costgym.cli.play.run import run
+from costgym.cli.play.show import show
+from costgym.cli.share.proxy import proxy
+from costgym.cli.share.serve import serve
+from costgym.cli.share.site import site
+from costgym.cli.share.submit import submit
+from costgym.cli.tools.forge import forge
+from costgym.cli.tools.lists import agents, envs, scenarios
+from costgym.cli.tools.opencatp import opencatp
+from costgym.cli.tools.prices import prices
+from costgym.cli.tools.selftest import selftest
+from costgym.cli.tools.speed import bench, warm
+from costgym.simulators import __version__
+from costgym.simulators.errors import CostGymError, SpendLimitReached
 
 
 class Reporting(TyperGroup):

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperCommand, TyperGroup
 
-from ..simulators.bounds import Settings, what_is_wrong
-from ..simulators.errors import ConfigError
+from costgym.simulators.bounds import Settings, what_is_wrong
+from costgym.simulators.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 LARGEST_SHOWN = 1e12  # upper bounds above this are of no interest to a reader

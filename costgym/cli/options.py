@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
-from ..experiments.play.options import (
+from costgym.experiments.play.options import (
     Batch,
     Cache,
     Concurrency,
@@ -24,20 +24,20 @@ from ..experiments.play.options import (
     SpendLimit,
     Split,
 )  # fmt: skip
-from ..simulators.bounds import Settings, option
-from ..simulators.errors import ConfigError
+from costgym.simulators.bounds import Settings, option
+from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ..experiments.play.execution.engine import Engine
-    from ..experiments.play.spending import Spending
+    from costgym.experiments.play.execution.engine import Engine
+    from costgym.experiments.play.spending import Spending
 
 
 def _with_its_folder(file: Path | None) -> Path | None:
     """Make a file's folder before anything is played, so that no result is lost for want of it."""
     if file is not None:
-        from ..experiments.play.files import make_folder
+        from costgym.experiments.play.files import make_folder
 
         make_folder(file.parent, "--json")
     return file
@@ -74,9 +74,9 @@ class WorldOptions(Settings):
 
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
         """The arguments of an environment; raises ConfigError if the environment does not have an option that was given."""
-        from ..agents.models.named import priced_for
-        from ..envs.registration import parameters_of
-        from ..simulators.scenario import load_scenario
+        from costgym.agents.models.named import priced_for
+        from costgym.envs.registration import parameters_of
+        from costgym.simulators.scenario import load_scenario
 
         known = parameters_of(env_id)
         made: dict[str, Any] = {"split": self.split, "budget": self.budget}
@@ -110,7 +110,7 @@ class ModelOptions(Settings):
 
     def keep_replies(self, judge: str | None = None) -> None:
         """Make every process of this run cache the replies of a real model, and of the judge, in the folder `cache`."""
-        from ..agents.models.named import CACHE_VARIABLE, read_model_name
+        from costgym.agents.models.named import CACHE_VARIABLE, read_model_name
 
         if self.cache is None:
             return
@@ -127,8 +127,8 @@ class SpendingOptions(ModelOptions):
     def spending(self, announce: Callable[[str], None], judge: str | None = None) -> "Spending | None":
         """Count the dollars that a real model, or the judge beside a simulated one, costs; None for a model that costs none and
         has no limit. Raises ConfigError if the limit is not above 0, or has no real model."""
-        from ..agents.models.named import read_model_name
-        from ..experiments.play.spending import Spending
+        from costgym.agents.models.named import read_model_name
+        from costgym.experiments.play.spending import Spending
 
         if (self.spend_limit is None or judge is not None) and read_model_name(self.model) is None:
             return None
@@ -144,8 +144,8 @@ class JudgedOptions(SpendingOptions):
 
 def requests_and_cost(spending: "Spending") -> str:
     """What a progress bar says of a real model: its requests in flight, and its cost so far."""
-    from ..agents.models.traffic import TRAFFIC
-    from ..experiments.play.spending import dollars
+    from costgym.agents.models.traffic import TRAFFIC
+    from costgym.experiments.play.spending import dollars
 
     requests = f"{TRAFFIC.in_flight} requests in flight, " if TRAFFIC.peak else ""
     return f"{requests}{dollars(spending.spent_usd)} so far"
@@ -165,9 +165,9 @@ class WorkerOptions(Settings):
         reply to several."""
         from contextlib import nullcontext
 
-        from ..agents.models.named import many_at_once, variables_of
-        from ..experiments.play.execution.concurrent import Batched, Concurrent, on_a_server
-        from ..experiments.play.execution.engine import open_engine
+        from costgym.agents.models.named import many_at_once, variables_of
+        from costgym.experiments.play.execution.concurrent import Batched, Concurrent, on_a_server
+        from costgym.experiments.play.execution.engine import open_engine
 
         if batch == 1 and on_a_server(model):
             if self.engine == "local":

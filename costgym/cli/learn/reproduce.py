@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import Data, Seed
-from ...simulators.bounds import argument, option
-from ..options import JsonFile, Quiet
-from ..output import Progress, console, save_json
+from costgym.cli.options import JsonFile, Quiet
+from costgym.cli.output import Progress, console, save_json
+from costgym.experiments.play.options import Data, Seed
+from costgym.simulators.bounds import argument, option
 
 
 def reproduce(
@@ -26,10 +26,10 @@ def reproduce(
 
     Example: `costgym reproduce deer --out deer`
     """
-    from ...experiments.lab.papers.page import write_page
-    from ...experiments.lab.papers.reproduce import reproduce as rerun
-    from ...experiments.lab.papers.tables import print_reproduction
-    from ...experiments.play.execution.engine import default_jobs
+    from costgym.experiments.lab.papers.page import write_page
+    from costgym.experiments.lab.papers.reproduce import reproduce as rerun
+    from costgym.experiments.lab.papers.tables import print_reproduction
+    from costgym.experiments.play.execution.engine import default_jobs
 
     with Progress(f"reproducing {name}", quiet) as progress:
         found = rerun(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps)

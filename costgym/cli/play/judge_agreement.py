@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.play.options import Data, JudgeModel, JudgePrices, Seed
-from ...simulators.bounds import Count, argument, option
-from ...simulators.errors import ConfigError
-from ..options import JsonFile, ModelOptions, Quiet
-from ..output import Progress, save_json, shown
+from costgym.cli.options import JsonFile, ModelOptions, Quiet
+from costgym.cli.output import Progress, save_json, shown
+from costgym.experiments.play.options import Data, JudgeModel, JudgePrices, Seed
+from costgym.simulators.bounds import Count, argument, option
+from costgym.simulators.errors import ConfigError
 
 CELLS = ("both_pass", "judge_alone", "strict_alone", "both_fail")
 MAX_SHOWN = 5  # disagreements in the terminal; --json has all
@@ -31,9 +31,9 @@ def judge_agreement(
 
     Example: `costgym judge-agreement my-board --judge openai:gpt-4o-2024-08-06 --json agreement.json`
     """
-    from ...experiments.play.execution.concurrent import engine_for
-    from ...experiments.play.judging.agreement import agreement_document
-    from ...experiments.play.judging.verdicts import ModelJudge, Verdicts, ask, recordings_in
+    from costgym.experiments.play.execution.concurrent import engine_for
+    from costgym.experiments.play.judging.agreement import agreement_document
+    from costgym.experiments.play.judging.verdicts import ModelJudge, Verdicts, ask, recordings_in
 
     if judge is None:
         raise ConfigError("--judge", "expected the model that judges, such as openai:NAME or local:FOLDER")

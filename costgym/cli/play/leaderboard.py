@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...experiments.board.run_options import RunOptions
-from ...simulators.bounds import option
-from ...simulators.errors import ConfigError, check_known
-from ..options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
-from ..output import Progress, console, print_list, save_json, save_run
+from costgym.cli.options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
+from costgym.cli.output import Progress, console, print_list, save_json, save_run
+from costgym.experiments.board.run_options import RunOptions
+from costgym.simulators.bounds import option
+from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
-    from ...experiments.leaderboard import RunConfig
+    from costgym.experiments.leaderboard import RunConfig
 
 FORMATS = ("table", "tsv", "json", "markdown")
 
@@ -39,7 +39,7 @@ def leaderboard(
 
     Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
     """
-    from ...experiments.board.suites import SUITES
+    from costgym.experiments.board.suites import SUITES
 
     check_known("format", format, FORMATS)
     if asked.suite == "list":
@@ -48,11 +48,11 @@ def leaderboard(
     if rerun is not None and add is None:
         raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
-        from ...experiments.board.store.store import Store
+        from costgym.experiments.board.store.store import Store
 
         Store(store).close()  # a wrong URL is reported before any episode is played
     if add is not None:
-        from ...experiments.leaderboard import add as add_submission
+        from costgym.experiments.leaderboard import add as add_submission
 
         with place.open() as engine:
             data = None if asked.data is None else str(asked.data)
@@ -61,7 +61,7 @@ def leaderboard(
         again = sum(row["verified"] == "rerun" for row in rows)
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
-    from ...experiments.leaderboard import JudgeOptions, make_run_config, run
+    from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
 
     judge = language.judge
     language.keep_replies(judge)
@@ -69,7 +69,7 @@ def leaderboard(
     if language.batch > 1:
         config = config.model_copy(update={"batch": language.batch})
     if release is not None:
-        from ...experiments.board.releases.release import load_release
+        from costgym.experiments.board.releases.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
@@ -98,9 +98,9 @@ def leaderboard(
 
 def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
     """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
-    from ...experiments.board.tracks import TRACKS
-    from ...experiments.leaderboard import first_track
-    from ...experiments.pages.table import print_table
+    from costgym.experiments.board.tracks import TRACKS
+    from costgym.experiments.leaderboard import first_track
+    from costgym.experiments.pages.table import print_table
 
     wanted = config.model_copy(update={"tracks": config.tracks[:1]}).episodes
     waiting = progress.screen is not None and wanted < config.episodes
@@ -118,9 +118,9 @@ def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: 
 
 
 def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
-    from ...experiments.pages.leaderboard_page import csv_of
-    from ...experiments.pages.table import markdown_of, print_table
-    from ...experiments.play.files import json_text
+    from costgym.experiments.pages.leaderboard_page import csv_of
+    from costgym.experiments.pages.table import markdown_of, print_table
+    from costgym.experiments.play.files import json_text
 
     if format == "table":
         print_table(document, console(), wide)

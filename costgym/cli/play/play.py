@@ -10,18 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ...agents.base import TEXT, Agent
-from ...agents.seat import TextSeat
-from ...envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
-from ...envs.rendering.chart import number
-from ...experiments.play.options import Seed
-from ...simulators.bounds import option
-from ...simulators.calls import Usage
-from ...simulators.errors import ConfigError
-from ...simulators.marketplace.schema import check_value
-from ...simulators.tools import ToolCard
-from ..options import WorldOptions
-from ..output import shown
+from costgym.agents.base import TEXT, Agent
+from costgym.agents.seat import TextSeat
+from costgym.cli.options import WorldOptions
+from costgym.cli.output import shown
+from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
+from costgym.envs.rendering.chart import number
+from costgym.experiments.play.options import Seed
+from costgym.simulators.bounds import option
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.marketplace.schema import check_value
+from costgym.simulators.tools import ToolCard
 
 WIDTH, MAX_LINE = 80, 8_000  # characters
 HELP = """\
@@ -225,12 +225,12 @@ def play(
 
     The episode is recorded like any agent's, under the name `human`. Example: `costgym play --budget price=15`
     """
-    from ...envs.base import base_env
-    from ...envs.registration import make
-    from ...envs.rendering.why import why
-    from ...experiments.play.trajectories.collect import open_collection
-    from ...experiments.play.trajectories.format import Header
-    from ...experiments.play.trajectories.record import record
+    from costgym.envs.base import base_env
+    from costgym.envs.registration import make
+    from costgym.envs.rendering.why import why
+    from costgym.experiments.play.trajectories.collect import open_collection
+    from costgym.experiments.play.trajectories.format import Header
+    from costgym.experiments.play.trajectories.record import record
 
     env = make(TEXT, disable_env_checker=True, **world.arguments(TEXT))
     view: Any = base_env(env)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import Seed
-from ...simulators.bounds import Count, option
-from ...simulators.errors import ConfigError
-from ..options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions, requests_and_cost
-from ..output import Progress, console, save_json
-from ..players import make_player
+from costgym.cli.options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions, requests_and_cost
+from costgym.cli.output import Progress, console, save_json
+from costgym.cli.players import make_player
+from costgym.experiments.play.options import Seed
+from costgym.simulators.bounds import Count, option
+from costgym.simulators.errors import ConfigError
 
 
 def run(
@@ -31,11 +31,11 @@ def run(
 
     Example: `costgym run --agent react --budget price=20`
     """
-    from ...envs.base import base_env
-    from ...experiments.pages.table import print_row
-    from ...experiments.play.execution.concurrent import batch_of
-    from ...experiments.play.metrics import summarise
-    from ...experiments.play.rollout import expect_spending, rollout
+    from costgym.envs.base import base_env
+    from costgym.experiments.pages.table import print_row
+    from costgym.experiments.play.execution.concurrent import batch_of
+    from costgym.experiments.play.metrics import summarise
+    from costgym.experiments.play.rollout import expect_spending, rollout
 
     if language.spend_limit is not None and language.cache is None:
         advice = "it keeps the replies that were paid for, and the same command with a higher limit continues from them"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...experiments.play.options import Model, Seed
-from ...simulators.bounds import argument, option
-from ...simulators.errors import ConfigError, check_known
-from ..options import EnvName, WorldOptions
-from ..players import make_player
+from costgym.cli.options import EnvName, WorldOptions
+from costgym.cli.players import make_player
+from costgym.experiments.play.options import Model, Seed
+from costgym.simulators.bounds import argument, option
+from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
-    from ...experiments.pages.episode_report import EpisodeReport
+    from costgym.experiments.pages.episode_report import EpisodeReport
 
 FORMATS = ("text", "png", "svg", "html")
 
@@ -41,8 +41,8 @@ def show(
     Example: `costgym show leaderboard --episode react/0 --format png`
     """
     check_known("format", format, FORMATS)
-    from ...experiments.pages.episode_report import report_recorded
-    from ...experiments.play.files import write_atomically
+    from costgym.experiments.pages.episode_report import report_recorded
+    from costgym.experiments.play.files import write_atomically
 
     if path is not None:
         shown = report_recorded(path, episode, world.data)
@@ -70,10 +70,10 @@ def show(
 
 
 def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> "EpisodeReport":
-    from ...envs.base import base_env
-    from ...experiments.pages.episode_report import EpisodeReport, episode_text
-    from ...experiments.play.trajectories.record import record
-    from ...experiments.play.trajectories.replay import replay_steps
+    from costgym.envs.base import base_env
+    from costgym.experiments.pages.episode_report import EpisodeReport, episode_text
+    from costgym.experiments.play.trajectories.record import record
+    from costgym.experiments.play.trajectories.replay import replay_steps
 
     player, world = make_player(agent, env, options, seed, model)
     view = base_env(world)

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.serve.proxy.session import Settings
-from ...simulators.bounds import argument, option
-from ...simulators.errors import ConfigError, require
-from ..bridge import Verbs, defaulting_to
-from ..options import JsonFile, Quiet
-from ..output import print_table, save_json
+from costgym.cli.bridge import Verbs, defaulting_to
+from costgym.cli.options import JsonFile, Quiet
+from costgym.cli.output import print_table, save_json
+from costgym.experiments.serve.proxy.session import Settings
+from costgym.simulators.bounds import argument, option
+from costgym.simulators.errors import ConfigError, require
 
 proxy = Verbs(
     cls=defaulting_to("run"),
@@ -37,7 +37,7 @@ def run_proxy(
     """
     for module in ("mcp_types", "mcp", "starlette", "uvicorn"):
         require(module, "serve")
-    from ...experiments.serve.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
+    from costgym.experiments.serve.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
 
     between = Proxy(tuple(command), settings, timeout, tell)
 
@@ -64,7 +64,7 @@ def report(
 
     Example: `costgym proxy report calls.jsonl --json reliability.json`
     """
-    from ...experiments.serve.proxy.call_log import read_runs, reliability
+    from costgym.experiments.serve.proxy.call_log import read_runs, reliability
 
     found = reliability(read_runs(logs))
     if not found["runs"]:
@@ -84,7 +84,7 @@ def verdict(
 
     Example: `costgym proxy verdict calls.jsonl --run monday --success`
     """
-    from ...experiments.serve.proxy.call_log import give_verdict
+    from costgym.experiments.serve.proxy.call_log import give_verdict
 
     give_verdict(log, run, success)
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.play.options import Seed
-from ...experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
-from ...simulators.bounds import Settings, option
-from ...simulators.errors import ConfigError, require
-from ..options import WorldOptions
+from costgym.cli.options import WorldOptions
+from costgym.experiments.play.options import Seed
+from costgym.experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
+from costgym.simulators.bounds import Settings, option
+from costgym.simulators.errors import ConfigError, require
 
 
 class RecordOptions(Settings):
@@ -36,7 +36,7 @@ def serve(
     """
     for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
-    from ...envs.registration import describe, make
+    from costgym.envs.registration import describe, make
 
     if limits.client_sessions is None and not stdio:
         limits = limits.model_copy(update={"client_sessions": sessions_of_a_client(host, limits.sessions)})
@@ -48,14 +48,14 @@ def serve(
     with ExitStack() as held:
         recorder: Any = None
         if recording.record is not None:
-            from ...experiments.serve.sessions import Recorder
+            from costgym.experiments.serve.sessions import Recorder
 
             recorder = held.enter_context(Recorder(recording.record, make_env(), env, recording.record_as))
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
-        from ...experiments.serve.server import Service
-        from ...experiments.serve.server import serve as run
+        from costgym.experiments.serve.server import Service
+        from costgym.experiments.serve.server import serve as run
 
         hosts = LOOPBACK if host in LOOPBACK else None
         service = Service(make_env, env, describe(env), limits, seed, hosts, recorder=recorder)
@@ -75,9 +75,9 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
     import asyncio
     import time
 
-    from ...envs.base import base_env
-    from ...experiments.serve.sessions import Sessions
-    from ...experiments.serve.tools import Tools, serve_stdio
+    from costgym.envs.base import base_env
+    from costgym.experiments.serve.sessions import Sessions
+    from costgym.experiments.serve.tools import Tools, serve_stdio
 
     sessions = Sessions(make_env, limits, seed, time.monotonic, recorder)
     if not base_env(sessions.example).calls_by_name:

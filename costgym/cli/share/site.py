@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...experiments.play.options import Data
-from ...simulators.bounds import option
-from ...simulators.errors import ConfigError, DataError
-from ..options import Quiet, StoreUrl
-from ..output import Progress
+from costgym.cli.options import Quiet, StoreUrl
+from costgym.cli.output import Progress
+from costgym.experiments.play.options import Data
+from costgym.simulators.bounds import option
+from costgym.simulators.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from ...experiments.board.store.runs import Run
+    from costgym.experiments.board.store.runs import Run
 
 
 def site(
@@ -30,9 +30,9 @@ def site(
 
     Example: `costgym site --run leaderboard --out site`
     """
-    from ...experiments.board.store.runs import read_run
-    from ...experiments.pages.site.build import build
-    from ...experiments.play.files import reading
+    from costgym.experiments.board.store.runs import read_run
+    from costgym.experiments.pages.site.build import build
+    from costgym.experiments.play.files import reading
 
     if store is None and not run:
         raise ConfigError("--store, --run", "expected a store or a run to build the site from")
@@ -40,7 +40,7 @@ def site(
         open_folders.enter_context(reading(*(run or ())))
         runs = [read_run(folder) for folder in run or ()]
         if store is not None:
-            from ...experiments.board.store.store import Store
+            from costgym.experiments.board.store.store import Store
 
             kept = open_folders.enter_context(Store(store, create=False))
             others = [each for each in kept.runs() if each.id not in {other.id for other in runs}]
@@ -60,7 +60,7 @@ def site(
 
 def _verified(run: "Run", data: str | None) -> "Run":
     """Replay a run and mark its own entries as verified; a run that differs from replay is refused."""
-    from ...experiments.board.verify import verify
+    from costgym.experiments.board.verify import verify
 
     if run.folder is None:
         return run

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.board.reruns.configuration import QueueOptions
-from ...experiments.board.submissions.manifest import About
-from ...experiments.play.options import Data
-from ...simulators.bounds import Count, argument, option
-from ...simulators.errors import ConfigError
-from ..bridge import Verbs
-from ..options import JsonFile, Quiet, WorkerOptions
-from ..output import Progress, save_json
+from costgym.cli.bridge import Verbs
+from costgym.cli.options import JsonFile, Quiet, WorkerOptions
+from costgym.cli.output import Progress, save_json
+from costgym.experiments.board.reruns.configuration import QueueOptions
+from costgym.experiments.board.submissions.manifest import About
+from costgym.experiments.play.options import Data
+from costgym.simulators.bounds import Count, argument, option
+from costgym.simulators.errors import ConfigError
 
 submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.", no_args_is_help=True)
 
@@ -29,8 +29,8 @@ def pack(
 
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
-    from ...experiments.board.submissions.submission import pack as make
-    from ...experiments.board.submissions.submission import unconfirmable
+    from costgym.experiments.board.submissions.submission import pack as make
+    from costgym.experiments.board.submissions.submission import unconfirmable
 
     typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
     for few in unconfirmable(run, out):
@@ -43,8 +43,8 @@ def validate(folder: Annotated[Path, argument("Folder of the submission.")], pla
 
     Example: `costgym submit validate mine`
     """
-    from ...experiments.board.submissions.submission import validate as check
-    from ...experiments.play.metric_registry import plain
+    from costgym.experiments.board.submissions.submission import validate as check
+    from costgym.experiments.play.metric_registry import plain
 
     with place.open() as engine:
         verdict = check(folder, data, engine=engine)
@@ -85,11 +85,11 @@ def rerun(
 
     Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
-    from ...experiments.board.reruns.rerun import new_secret as draw
-    from ...experiments.board.reruns.rerun import rerun as run_again
-    from ...experiments.board.reruns.sandbox import choose, why_not
-    from ...experiments.pages.leaderboard_page import pages_of
-    from ...experiments.play.metric_registry import plain
+    from costgym.experiments.board.reruns.rerun import new_secret as draw
+    from costgym.experiments.board.reruns.rerun import rerun as run_again
+    from costgym.experiments.board.reruns.sandbox import choose, why_not
+    from costgym.experiments.pages.leaderboard_page import pages_of
+    from costgym.experiments.play.metric_registry import plain
 
     if new_secret is not None:
         typer.echo(draw(new_secret))
@@ -113,10 +113,10 @@ def rerun(
 
 
 def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: Path | None, quiet: bool) -> None:
-    from ...experiments.board.reruns.queue import judge_queue
-    from ...experiments.board.reruns.sandbox import choose, why_not
-    from ...experiments.pages.leaderboard_page import pages_of
-    from .site import site
+    from costgym.cli.share.site import site
+    from costgym.experiments.board.reruns.queue import judge_queue
+    from costgym.experiments.board.reruns.sandbox import choose, why_not
+    from costgym.experiments.pages.leaderboard_page import pages_of
 
     if options.queue is None or options.board is None or secret is None:
         raise ConfigError("--queue", "expected --queue FOLDER, --board DIR and --secret-seed FILE")

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from ...experiments.play.options import Seed
-from ...simulators.bounds import argument, option
-from ...simulators.errors import ConfigError
-from ..options import JsonFile, Quiet, WorkerOptions
+from costgym.cli.options import JsonFile, Quiet, WorkerOptions
+from costgym.experiments.play.options import Seed
+from costgym.simulators.bounds import argument, option
+from costgym.simulators.errors import ConfigError
 
 MAX_SHOWN = 8
 SOURCES = (
@@ -38,8 +38,8 @@ def forge(
 
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
-    from ...experiments.fit.forge.forge import forge_folder, measured
-    from ...experiments.play.files import write_atomically
+    from costgym.experiments.fit.forge.forge import forge_folder, measured
+    from costgym.experiments.play.files import write_atomically
 
     single = out.suffix in (".yaml", ".yml")
     if single and worlds is not None:
@@ -66,15 +66,15 @@ def _one(
 ) -> dict[str, Any]:
     import yaml
 
-    from ...experiments.fit.forge.forge import forge as make
-    from ...experiments.play.files import make_folder, write_atomically
+    from costgym.experiments.fit.forge.forge import forge as make
+    from costgym.experiments.play.files import make_folder, write_atomically
 
     made, tally = make(sources, out.stem, seed, cache, profiles, settings)
     make_folder(out.parent)
     plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
     write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
     if page is not None:
-        from ...experiments.pages.world_pages import world_page
+        from costgym.experiments.pages.world_pages import world_page
 
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))

@@ -1,7 +1,7 @@
 """`costgym agents`, `envs` and `scenarios`: list what there is."""
 
-from ..options import JsonFile
-from ..output import console, print_list, save_json
+from costgym.cli.options import JsonFile
+from costgym.cli.output import console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
@@ -11,8 +11,8 @@ def agents(json_file: JsonFile = None) -> None:
     """
     from rich.table import Table
 
-    from ...agents.registry import agents as all_agents
-    from ...experiments.board.tracks import TRACKS, track_of
+    from costgym.agents.registry import agents as all_agents
+    from costgym.experiments.board.tracks import TRACKS, track_of
 
     screen = console()
     rows = []
@@ -42,8 +42,8 @@ def envs(json_file: JsonFile = None) -> None:
 
     Example: `costgym envs`
     """
-    from ... import ENV_IDS
-    from ...envs.registration import describe
+    from costgym import ENV_IDS
+    from costgym.envs.registration import describe
 
     print_list([{"id": name, "what": describe(name)} for name in ENV_IDS], json_file)
 
@@ -53,7 +53,7 @@ def scenarios(json_file: JsonFile = None) -> None:
 
     Example: `costgym scenarios`
     """
-    from ...simulators.scenario import load_scenario, scenario_names
+    from costgym.simulators.scenario import load_scenario, scenario_names
 
     found = [load_scenario(name) for name in scenario_names()]
     print_list([{"name": scenario.name, "description": scenario.description} for scenario in found], json_file)

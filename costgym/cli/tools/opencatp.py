@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.fit.profile_settings import Backend, Device, Download, ProfileSettings
-from ...simulators.bounds import Number, option
-from ..bridge import Verbs
-from ..options import Quiet
-from ..output import Progress
+from costgym.cli.bridge import Verbs
+from costgym.cli.options import Quiet
+from costgym.cli.output import Progress
+from costgym.experiments.fit.profile_settings import Backend, Device, Download, ProfileSettings
+from costgym.simulators.bounds import Number, option
 
 opencatp = Verbs(help="Execute and measure the vision tools of OpenCATP.", no_args_is_help=True)
 
@@ -29,9 +29,9 @@ def build_table(
 
     Example: `costgym opencatp build-table --backend published --weights models --samples 10 --out table.npz`
     """
-    from ...simulators.opencatp.backends.named import make_backend
-    from ...simulators.opencatp.scenes.scene import TABLE_SEED
-    from ...simulators.opencatp.scoring.table_build import build_table as execute
+    from costgym.simulators.opencatp.backends.named import make_backend
+    from costgym.simulators.opencatp.scenes.scene import TABLE_SEED
+    from costgym.simulators.opencatp.scoring.table_build import build_table as execute
 
     tools = make_backend(backend, weights, download, device)
     chosen = TABLE_SEED if seed is None else seed
@@ -51,7 +51,7 @@ def profile(
     """
     from datetime import date
 
-    from ...experiments.fit.profile import profile as measure
+    from costgym.experiments.fit.profile import profile as measure
 
     with Progress("measuring", quiet) as progress:
         measure(out, settings, date=date.today().isoformat(), progress=progress.say)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ...simulators.bounds import argument, option
-from ...simulators.errors import ConfigError
-from ..bridge import Verbs
+from costgym.cli.bridge import Verbs
+from costgym.simulators.bounds import argument, option
+from costgym.simulators.errors import ConfigError
 
 prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
 
@@ -24,8 +24,8 @@ def import_table(
 
     Example: `costgym prices import models.json --date 2026-11-22 --models openai/gpt-4o-mini`
     """
-    from ...agents.models.prices import import_prices, write_prices
-    from ...experiments.play.files import write_atomically
+    from costgym.agents.models.prices import import_prices, write_prices
+    from costgym.experiments.play.files import write_atomically
 
     try:
         day = datetime.date.fromisoformat(date)

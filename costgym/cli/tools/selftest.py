@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ...experiments.play.options import Seed
-from ...simulators.bounds import argument, option
-from ..options import Quiet
+from costgym.cli.options import Quiet
+from costgym.experiments.play.options import Seed
+from costgym.simulators.bounds import argument, option
 
 
 def selftest(
@@ -24,8 +24,8 @@ def selftest(
 
     Example: `costgym selftest desk.yaml --minutes 0.2`
     """
-    from ...experiments.lab.selftest.run import oracles, run_in_processes
-    from ...simulators.scenario import load_scenario
+    from costgym.experiments.lab.selftest.run import oracles, run_in_processes
+    from costgym.simulators.scenario import load_scenario
 
     begin = time.monotonic()
     report = run_in_processes(60 * minutes, seed, None if scenario is None else load_scenario(scenario), found)

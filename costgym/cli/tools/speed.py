@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...experiments.play.options import Seed
-from ...simulators.bounds import option
-from ..options import JsonFile, Quiet
-from ..output import console, save_json
+from costgym.cli.options import JsonFile, Quiet
+from costgym.cli.output import console, save_json
+from costgym.experiments.play.options import Seed
+from costgym.simulators.bounds import option
 
 FORMS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("costgym/Marketplace-v0", {}),
@@ -27,7 +27,7 @@ def warm(quiet: Quiet = False) -> None:
 
     Example: `costgym warm`
     """
-    from ...envs.registration import make, make_vec
+    from costgym.envs.registration import make, make_vec
 
     for env_id, settings in FORMS:
         began = time.perf_counter()
@@ -55,7 +55,7 @@ def bench(
 
     Example: `costgym bench`
     """
-    from ...experiments.lab.bench import measure, print_bench
+    from costgym.experiments.lab.bench import measure, print_bench
 
     report = measure(steps, seed)
     save_json(json_file, report)

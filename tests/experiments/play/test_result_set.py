@@ -20,8 +20,7 @@ from costgym.experiments.play.metrics import paired_difference, summarise
 from costgym.experiments.play.plots import _frontier
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError, MissingExtra, UnknownName
-
-from ...helpers.boards import HOSTILE
+from tests.helpers.boards import HOSTILE
 
 
 def record(episode=0, **changes):

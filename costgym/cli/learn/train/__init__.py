@@ -6,8 +6,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ....simulators.errors import check_known
-from ...bridge import Verbs
+from costgym.cli.bridge import Verbs
+from costgym.simulators.errors import check_known
 
 TRAINERS = ("ppo", "dqn", "sessions", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
 

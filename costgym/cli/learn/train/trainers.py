@@ -7,21 +7,21 @@ from typing import Annotated, Any
 import typer
 from pydantic import BeforeValidator
 
-from ....agents.catp.settings import CatpSettings
-from ....agents.deer.settings import DeerSettings
-from ....agents.toolplanner.settings import LearntSettings
-from ....experiments.play.options import Data, Documents, Limits, ScenarioName
-from ....experiments.train.grpo.settings import GrpoSettings
-from ....experiments.train.run import Callback, TrainingResult, TrainingStep
-from ....experiments.train.sb3.settings import DqnSettings, PpoSettings
-from ....experiments.train.sessions.settings import SessionSettings
-from ....experiments.train.sft.settings import SftSettings
-from ....experiments.train.usefulness.settings import UsefulnessSettings
-from ....simulators.bounds import Settings, option
-from ....simulators.errors import check_known
-from ....simulators.ledger import Budget
-from ...options import Quiet
-from ...output import Progress
+from costgym.agents.catp.settings import CatpSettings
+from costgym.agents.deer.settings import DeerSettings
+from costgym.agents.toolplanner.settings import LearntSettings
+from costgym.cli.options import Quiet
+from costgym.cli.output import Progress
+from costgym.experiments.play.options import Data, Documents, Limits, ScenarioName
+from costgym.experiments.train.grpo.settings import GrpoSettings
+from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
+from costgym.experiments.train.sb3.settings import DqnSettings, PpoSettings
+from costgym.experiments.train.sessions.settings import SessionSettings
+from costgym.experiments.train.sft.settings import SftSettings
+from costgym.experiments.train.usefulness.settings import UsefulnessSettings
+from costgym.simulators.bounds import Settings, option
+from costgym.simulators.errors import check_known
+from costgym.simulators.ledger import Budget
 
 
 class _Bar(Callback):
@@ -47,8 +47,8 @@ class Run(Settings):
 
     def train(self, name: str, trainer: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
         """Train with a progress bar on standard error, then plot the learning curves and print the metrics and the folder."""
-        from ....experiments.pages.learning_curves import publish
-        from ....experiments.train.tracking import Tracked
+        from costgym.experiments.pages.learning_curves import publish
+        from costgym.experiments.train.tracking import Tracked
 
         with Progress(f"training {name}", self.quiet) as progress, Tracked(_Bar(progress), self.report_to, self.out) as watch:
             result = trainer(self.out, *args, callback=watch, resume=self.resume, **options)
@@ -102,7 +102,7 @@ def ppo(
 
     Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
     """
-    from ....experiments.train.sb3.train import train_ppo
+    from costgym.experiments.train.sb3.train import train_ppo
 
     options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
     run.train("ppo", train_ppo, lagrangian=cost_limit, **options)
@@ -113,7 +113,7 @@ def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
 
     Example: `costgym train dqn --steps 100000 --out runs/dqn`
     """
-    from ....experiments.train.sb3.train import train_dqn
+    from costgym.experiments.train.sb3.train import train_dqn
 
     options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
     run.train("dqn", train_dqn, **options)
@@ -124,7 +124,7 @@ def sessions(run: Run, settings: SessionSettings) -> None:
 
     Example: `costgym train sessions --memory raw --steps 1500000 --out runs/recurrent`
     """
-    from ....experiments.train.sessions.train import train_sessions
+    from costgym.experiments.train.sessions.train import train_sessions
 
     run.train("sessions", train_sessions, **settings.given)
 
@@ -146,7 +146,7 @@ def catp(
 
     Example: `costgym train catp --tasks sequential --steps 1500 --out runs/catp`
     """
-    from ....experiments.train.catp.train import train_catp
+    from costgym.experiments.train.catp.train import train_catp
 
     usual = CatpSettings.preset(preset, settings.given.get("tasks", "all")) if preset else {}
     run.train("catp", train_catp, pool=pool or (), **{**usual, **settings.given})
@@ -160,7 +160,7 @@ def ift(
 
     Example: `costgym train ift --steps 1500 --out runs/ift`
     """
-    from ....experiments.train.catp.train import train_ift
+    from costgym.experiments.train.catp.train import train_ift
 
     run.train("ift", train_ift, **settings.given)
 
@@ -173,7 +173,7 @@ def rltf(
 
     Example: `costgym train rltf --steps 1500 --out runs/rltf`
     """
-    from ....experiments.train.catp.train import train_rltf
+    from costgym.experiments.train.catp.train import train_rltf
 
     run.train("rltf", train_rltf, **settings.given)
 
@@ -185,7 +185,7 @@ def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", 
 
     Example: `costgym train deer --sampling mixture --out runs/deer`
     """
-    from ....experiments.train.deer.train import train_deer
+    from costgym.experiments.train.deer.train import train_deer
 
     run.train("deer", train_deer, scenario, data=data, **settings.given)
 
@@ -207,7 +207,7 @@ def toolplanner(
 
     Example: `costgym train toolplanner --steps 500 --out runs/toolplanner`
     """
-    from ....experiments.train.toolplanner.train import train_toolplanner
+    from costgym.experiments.train.toolplanner.train import train_toolplanner
 
     for part in without:
         check_known("part to leave out", part, PARTS)
@@ -238,8 +238,8 @@ def btp(
 
     Example: `costgym train btp --episodes 1500 --out runs/btp`
     """
-    from ....experiments.train.usefulness.train import train_btp
-    from ....simulators.scenario import load_scenario
+    from costgym.experiments.train.usefulness.train import train_btp
+    from costgym.simulators.scenario import load_scenario
 
     run.train("btp", train_btp, load_scenario(scenario or "marketplace"), records=records, **settings.given)
 
@@ -254,7 +254,7 @@ def sft(
 
     Example: `costgym train sft --model models/smollm2 --split train-large --budget price=20 --out runs/sft`
     """
-    from ....experiments.train.sft.train import train_sft
+    from costgym.experiments.train.sft.train import train_sft
 
     options = {**dict(world), "scenario": world.scenario or "marketplace", **settings.given}
     run.train("sft", train_sft, minutes=minutes, **options)
@@ -274,8 +274,8 @@ def grpo(
 
     Example: `costgym train grpo --steps 20 --out runs/grpo`
     """
-    from ....experiments.train.grpo.train import train_grpo
-    from ....experiments.train.grpo.world import GrpoWorld
+    from costgym.experiments.train.grpo.train import train_grpo
+    from costgym.experiments.train.grpo.world import GrpoWorld
 
     if settings.model is None and scenario is None and documents is None:
         world = GrpoWorld.tiny(seed=settings.seed)  # a tiny model needs a tiny scenario

@@ -1,5 +1,0 @@
-"""BTP: budget-constrained tool learning with planning (ACL 2024 Findings)."""
-
-from .plan import BtpSettings, expected_value, frequency_cap, plan_tool_usage
-
-__all__ = ["BtpSettings", "expected_value", "frequency_cap", "plan_tool_usage"]

@@ -1,5 +1,0 @@
-"""Language-model agents: a model, a reasoning strategy and tool accesses, played in one session an episode."""
-
-from .session import LlmAgent
-
-__all__ = ["LlmAgent"]

@@ -1,0 +1,198 @@
+"""The policy: a decision transformer over a causal language model, which is given vectors instead of words.
+
+What the model reads: the task, the tools, the tools with their costs, then return, state and choice of each step in the window.
+Returns, states and choices go through a linear layer each, plus a vector for the step, through a shared layer norm. Two heads
+read the model at the end of a state: one for tools and EOP, one for dependencies and EOD.
+
+Source: CATP-LLM, section 3.2.2 and Eq. A.1.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from costgym.agents.catp.sequences import (
+    CHOICE,
+    DEPENDENCY_CHOICES,
+    FIRST_CHOICE_TOKEN,
+    MAX_STEPS,
+    N_TOKENS,
+    NOTHING,
+    RETURN,
+    SOP_TOKEN,
+    STATE,
+    TOOL_CHOICES,
+    WORDS,
+    Batch,
+    importance,
+)
+from costgym.agents.catp.settings import CatpSettings
+from costgym.agents.networks import load_published, padded, small_config, with_adapters
+from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS
+from costgym.simulators.errors import require
+from costgym.simulators.opencatp.tools import LEVELS, TOOLS
+
+_TOOL_SIDE = (SOP_TOKEN, FIRST_CHOICE_TOKEN + END, *range(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT))
+_DEPENDENCY_SIDE = tuple(token for token in range(N_TOKENS) if token not in _TOOL_SIDE)
+_PLACE = tuple((*_TOOL_SIDE, *_DEPENDENCY_SIDE).index(token) for token in range(N_TOKENS))
+_TOOLS = slice(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT)
+
+
+class TokenEncoder(nn.Module):  # type: ignore[misc]
+    """Tokens of the planning language as vectors of `width`, the tools among them with what they cost.
+
+    Tool tokens and dependency tokens have a table each. With `context` (augmentation) a tool's token becomes the fusion of its
+    own embedding with its prices at the four size levels: each price goes through a linear layer of its own, the importance of
+    its level for the input at hand is added, and one self-attention over the five vectors, read at the tool's own, joins them.
+
+    Source: CATP-LLM, section 3.2.1 and Eq. 2.
+    """
+
+    def __init__(self, width: int, heads: int, context: bool) -> None:
+        super().__init__()
+        self.context = context
+        self.tools = nn.Embedding(len(_TOOL_SIDE), width)
+        self.dependencies = nn.Embedding(len(_DEPENDENCY_SIDE), width)
+        if context:
+            self.costs = nn.ModuleList(nn.Linear(1, width) for _ in range(LEVELS))
+            self.fusion = nn.MultiheadAttention(width, heads, batch_first=True)
+        weights = torch.tensor([importance(level).tolist() for level in range(LEVELS)], dtype=torch.float32)
+        self.register_buffer("importance", weights, persistent=False)  # (levels of the input, levels)
+        self.register_buffer("place", torch.tensor(_PLACE), persistent=False)
+
+    def plain(self) -> Tensor:
+        """Return all tokens without costs.  # (N_TOKENS, width)"""
+        return torch.cat([self.tools.weight, self.dependencies.weight])[self.place]
+
+    def forward(self, prices: Tensor) -> Tensor:
+        """All tokens by size level, (LEVELS, N_TOKENS, width), of price features (10, LEVELS)."""
+        plain = self.plain()
+        table = plain.expand(LEVELS, -1, -1)
+        if not self.context:
+            return table
+        own = plain[_TOOLS]
+        costs = torch.stack([layer(prices[:, level : level + 1]) for level, layer in enumerate(self.costs)], dim=1)
+        items = costs[None] + self.importance[:, None, :, None]  # (levels, 10, LEVELS, width)
+        # the tool's own embedding comes last and is the one query, so the attention is computed for a single position
+        items = torch.cat([items, own.expand(LEVELS, -1, -1)[:, :, None]], dim=2).flatten(0, 1)
+        fused, _ = self.fusion(items[:, -1:], items, items, need_weights=False)
+        tools = own + fused.view(LEVELS, len(TOOLS), -1)
+        return torch.cat([table[:, : _TOOLS.start], tools, table[:, _TOOLS.stop :]], dim=1)
+
+
+_FORBIDDEN = -1e9
+_LORA_TARGETS = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"], "bloom": ["query_key_value"]}
+_MAX_POSITIONS = 320
+
+
+class CatpPolicy(nn.Module):  # type: ignore[misc]
+    """Return, state and choice in; logits of the next choice out. `prices` are `sequences.price_features`, (10, 4)."""
+
+    def __init__(self, settings: CatpSettings, prices: Any) -> None:
+        super().__init__()
+        self.settings = settings
+        self.tokenizer: Any = None
+        self.model = _small_model(settings) if settings.small else self._published_model()
+        width = int(self.model.config.hidden_size)
+        heads = settings.heads if settings.small else 8
+        self.encoder = TokenEncoder(width, heads, settings.context)
+        if settings.small:
+            self.words = nn.Embedding(len(WORDS), width)
+        self.return_in = nn.Linear(1, width)
+        self.state_in = nn.Linear(width, width)
+        self.choice_in = nn.Linear(N_ACTIONS, width)
+        self.steps = nn.Embedding(MAX_STEPS, width)
+        self.norm = nn.LayerNorm(width)
+        self.tool_head = nn.Linear(width, len(TOOL_CHOICES))
+        self.dependency_head = nn.Linear(width, len(DEPENDENCY_CHOICES))
+        order = (*TOOL_CHOICES, *DEPENDENCY_CHOICES)
+        self.register_buffer("order", torch.tensor([order.index(choice) for choice in range(N_ACTIONS)]), persistent=False)
+        self.register_buffer("prices", torch.as_tensor(prices), persistent=False)
+        if not settings.small:
+            # A published model expects vectors as large as its own words.
+            size = float(self.model.get_input_embeddings().weight.float().std())
+            nn.init.constant_(self.norm.weight, size)
+            for table in (self.encoder.tools, self.encoder.dependencies):
+                nn.init.normal_(table.weight, std=size)
+
+    def _published_model(self) -> Any:
+        transformers, settings = require("transformers", "train"), self.settings
+        self.tokenizer = load_published(transformers.AutoTokenizer, settings.model)
+        model = load_published(transformers.AutoModel, settings.model, dtype=torch.float32)
+        if settings.lora_rank == 0:
+            return model
+        targets = _LORA_TARGETS.get(model.config.model_type, ["q_proj", "v_proj"])
+        config = require("peft", "train").LoraConfig(
+            r=settings.lora_rank, lora_alpha=32, lora_dropout=0.05, bias="none", target_modules=targets
+        )
+        return with_adapters(model, config)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
+        device = self.prices.device
+        level, kind, number = (torch.as_tensor(each, device=device) for each in (batch.level, batch.kind, batch.number))
+        table = self.encoder(self.prices)  # (levels, tokens, width)
+        prompt, seen = self._prompt(batch, level, table)
+        value = torch.as_tensor(batch.value, device=device)[..., None] * self.settings.return_scale
+        states = self.state_in(table)[level[:, None], number.clamp(max=table.shape[1] - 1)]
+        choices = self.choice_in.weight.T[number.clamp(max=N_ACTIONS - 1)] + self.choice_in.bias
+        # All three readings are computed at every position and selected by its kind: cheaper than gathering each kind apart.
+        body = torch.zeros_like(states)
+        for which, vectors in ((RETURN, self.return_in(value)), (STATE, states), (CHOICE, choices)):
+            body = torch.where((kind == which)[..., None], vectors, body)
+        body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
+        there = torch.cat([seen, kind != NOTHING], dim=1).long()
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bf16 and not self.settings.small):
+            hidden = self.model(
+                inputs_embeds=torch.cat([prompt, body], dim=1),
+                attention_mask=there,
+                position_ids=(there.cumsum(1) - 1).clamp(min=0),
+            ).last_hidden_state.float()
+        place = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
+        asked = hidden.gather(1, place[..., None].expand(-1, -1, hidden.shape[-1]))
+        return torch.cat([self.tool_head(asked), self.dependency_head(asked)], dim=-1)[..., self.order]
+
+    def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        """Task, tools and tools with costs, and which of it is there.  # (B, P, width), (B, P)"""
+        if self.tokenizer is None:
+            words = torch.as_tensor(batch.words, device=level.device)
+            task, seen = self.words(words), words > 0
+        else:
+            task, seen = self._read(batch.texts, level.device)
+        parts = [task, self.encoder.plain()[_TOOLS].expand(len(level), -1, -1)]
+        if self.settings.context:
+            parts.append(table[level, _TOOLS])
+        more = torch.ones(len(level), len(TOOLS) * (len(parts) - 1), dtype=torch.bool, device=level.device)
+        return torch.cat(parts, dim=1), torch.cat([seen, more], dim=1)
+
+    def _read(self, texts: tuple[str, ...], device: Any) -> tuple[Tensor, Tensor]:
+        """Return the prompt of a published model, in its own words, which are not trained."""
+        numbers, seen = padded([self.tokenizer(text)["input_ids"] for text in texts], 0)
+        with torch.no_grad():
+            return self.model.get_input_embeddings()(numbers.to(device)), seen.bool().to(device)
+
+    def log_probabilities(self, batch: Batch) -> Tensor:
+        """Return the log-probability of every choice among those allowed.  # (B, W, N_ACTIONS)"""
+        logits = self(batch)
+        allowed = torch.as_tensor(batch.allowed, device=logits.device)
+        return F.log_softmax(logits.masked_fill(~allowed, _FORBIDDEN), dim=-1)
+
+
+def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy of the choices made, (B, W, N_ACTIONS), over the steps where there was more than one to choose from."""
+    device = log_probabilities.device
+    choice, allowed = torch.as_tensor(batch.choice, device=device), torch.as_tensor(batch.allowed, device=device)
+    counts = torch.as_tensor(batch.counts, device=device) & (allowed.sum(-1) > 1)
+    chosen = log_probabilities.gather(-1, choice[..., None])[..., 0]
+    return -(chosen * counts).sum() / counts.sum().clamp(min=1)
+
+
+def _small_model(settings: CatpSettings) -> Any:
+    """Return a model made from a config, trained in full; it has no words of its own."""
+    sizes = settings.hidden_size, settings.layers, settings.heads
+    config = small_config(settings.model, 1, *sizes, _MAX_POSITIONS, settings.hidden_size * 8 // 3)
+    model = require("transformers", "train").AutoModel.from_config(config)
+    model.get_input_embeddings().weight.requires_grad_(False)
+    return model

@@ -1,0 +1,105 @@
+"""The language model behind a trained DEER policy: a small one from a config, or a published one with LoRA."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from costgym.agents.deer.settings import DeerSettings
+from costgym.agents.networks import adapters, load_published, padded, with_adapters, without_adapters
+from costgym.simulators.errors import require
+
+IGNORED = -100  # the label of a token that is read but not learnt
+_SHARP, _QUIET = 1.5, 0.1
+_BATCH = 64  # sequences that are read together
+
+
+def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
+    """Return a small causal transformer with random weights, made so that it finds equal words.
+
+    To see that a word of the query stands in a tool's description is all it has to learn, and what gradients from one label per
+    sample hardly teach. Four choices make it learnable in minutes: the first layer looks only one token back, which binds each
+    word of a description to the tool's place; the second starts with equal projections of queries and keys, and a sharp look,
+    so that a token attends to its like from the start; embeddings are as large as what attention adds to them, so that neither
+    drowns the other; and what else the layers add starts small, so that equal words are still alike in the second.
+    """
+    torch = require("torch", "train")
+    transformers = require("transformers", "train")
+    config = transformers.Qwen3Config(
+        vocab_size=tokens,
+        hidden_size=settings.hidden_size,
+        intermediate_size=2 * settings.hidden_size,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.heads,
+        head_dim=settings.hidden_size // settings.heads,
+        max_position_embeddings=1024,
+        initializer_range=settings.hidden_size**-0.5,
+        use_sliding_window=True,
+        sliding_window=settings.window,
+        layer_types=["sliding_attention", *["full_attention"] * (settings.layers - 1)],
+        # a long wavelength: far apart, equal words still look alike
+        rope_parameters={"rope_type": "default", "rope_theta": 1e8},
+        tie_word_embeddings=False,
+        use_cache=False,
+        pad_token_id=pad,
+        eos_token_id=end,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = transformers.Qwen3ForCausalLM(config)
+        with torch.no_grad():
+            model.model.embed_tokens.weight.normal_(0.0, 1.0)
+            model.lm_head.weight.normal_(0.0, 0.02)
+            for layer in model.model.layers[1:2]:
+                layer.self_attn.q_proj.weight.copy_(layer.self_attn.k_proj.weight)
+                layer.self_attn.q_norm.weight.fill_(_SHARP)
+                layer.self_attn.k_norm.weight.fill_(_SHARP)
+            for number, layer in enumerate(model.model.layers):
+                layer.mlp.down_proj.weight.mul_(_QUIET)
+                if number > 1:
+                    layer.self_attn.o_proj.weight.mul_(_QUIET)
+    return model
+
+
+def published_model(settings: DeerSettings) -> Any:
+    """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
+    torch = require("torch", "train")
+    base = load_published(require("transformers", "train").AutoModelForCausalLM, settings.model or "")
+    base.config.use_cache = False
+    if settings.lora_rank == 0:
+        return base
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return with_adapters(base, adapters(settings.lora_rank))
+
+
+def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
+    """Mean cross-entropy of the labels (rows, tokens) that are not `IGNORED`, and the share that is found likeliest."""
+    torch = require("torch", "train")
+    causal = without_adapters(model)
+    hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    learnt = labels[:, 1:] != IGNORED
+    scores = causal.get_output_embeddings()(hidden[:, :-1][learnt])  # (learnt tokens, vocabulary)
+    wanted = labels[:, 1:][learnt]
+    return torch.nn.functional.cross_entropy(scores.float(), wanted), (scores.argmax(-1) == wanted).float().mean()
+
+
+def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.ndarray[Any, Any]:
+    """Return the scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read
+    together."""
+    torch = require("torch", "train")
+    causal = without_adapters(model)
+    device = next(causal.parameters()).device
+    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    found: list[Any] = [None] * len(sequences)
+    with torch.no_grad():
+        for start in range(0, len(order), _BATCH):
+            places = order[start : start + _BATCH]
+            ids, mask = padded([sequences[index] for index in places], pad)
+            hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
+            last = hidden[torch.arange(len(places)), torch.tensor([len(sequences[index]) - 1 for index in places])]
+            for index, row in zip(places, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
+                found[index] = row
+    return np.stack(found)

@@ -1,0 +1,150 @@
+"""A trained DEER policy: `deer:RUN` plays what `costgym train deer` left in a folder."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costgym.agents.checkpoints import load_weights, newest
+from costgym.agents.deer.deciders import Decider, DeerAgent
+from costgym.agents.deer.language_model import next_scores, published_model, small_model
+from costgym.agents.deer.settings import TOKENIZER, DeerConfig
+from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids
+from costgym.agents.networks import not_finite, trained_weights
+from costgym.agents.settings import read_config
+from costgym.simulators.errors import ConfigError, DataError, require
+from costgym.simulators.tools import ToolText
+
+
+class LearntDecider(Decider):
+    """Decides by a causal language model, decoded along the open answers alone."""
+
+    def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
+        self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
+        self.name, self.model = name, source
+
+    def search(self, query: str) -> bool:
+        return self.search_many([query])[0]
+
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
+        return self.choose_many([(query, candidates)])[0] if candidates else None
+
+    def search_many(self, queries: Sequence[str]) -> list[bool]:
+        """Return the first decision about each of some queries."""
+        prompts = [self._writing.search_prompt(query) for query in queries]
+        return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
+
+    def choose_many(self, asked: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
+        """Return the second decision about each of some queries with their candidates."""
+        prompts = [self._writing.call_prompt(query, candidates) for query, candidates in asked]
+        answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in asked])
+        return [None if answer == 0 else answer - 1 for answer in answers]
+
+    def _decode(self, prompts: Sequence[str], choices: Sequence[Sequence[str]]) -> list[int]:
+        pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._tokenizer.eos_token_id
+        options = [[completion_ids(self._tokenizer, text) for text in texts] for texts in choices]
+        read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
+        return decode(lambda sequences: next_scores(self._model, sequences, pad), read, options)
+
+
+def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
+    """The decider of a run, with its newest weights; raises DataError where they are missing, damaged or of another kind."""
+    torch = require("torch", "train")
+    require("transformers", "train")
+    require("safetensors", "train")
+    place = Path(folder)
+    run = read_config(place, DeerConfig)
+    kept = newest(place)
+    tokenizer = load_tokenizer(place)
+    model = build_model(run, tokenizer)
+    weights = trained_weights(model)
+    load_weights(kept, weights)
+    broken = not_finite(weights)
+    if broken is not None:
+        raise DataError(kept, "a weight is not a finite number; train the policy again", broken)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
+
+
+def writing_of(run: DeerConfig) -> Writing:
+    """Return the wording of decisions that a run was trained with."""
+    return Writing(run.settings.small, frozenset(run.common))
+
+
+def source_of(run: DeerConfig) -> str:
+    """Return the model behind a run, as results name it."""
+    return run.settings.model or "small"
+
+
+def build_model(run: DeerConfig, tokenizer: Any) -> Any:
+    """Return the model of a run before its training."""
+    if not run.settings.small:
+        return published_model(run.settings)
+    return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of a run; raises DataError where it is missing or damaged."""
+    transformers = require("transformers", "train")
+    place = folder / TOKENIZER
+    try:
+        return transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(place, f"cannot be read as a tokenizer ({error}); train the policy again") from error
+
+
+class LearntDeerAgent(DeerAgent):
+    """A trained policy at play, shown as `name` or ``deer:FOLDER``; raises as `load_decider` does."""
+
+    def __init__(self, folder: str | Path, name: str | None = None) -> None:
+        super().__init__(load_decider(folder, name))
+
+
+Scores = Callable[[list[list[int]]], "np.ndarray[Any, np.dtype[Any]]"]
+"""Scores of the next token behind each of some sequences, shape (sequences, tokens)."""
+
+
+def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[Sequence[int]]]) -> list[int]:
+    """For each prompt the index of the answer that is found by taking the best open token at each step.
+
+    Where one token alone is open the model is not asked. Of equal scores the smallest token is taken. Raises ConfigError where
+    a prompt has no answer, two alike, or one that is the beginning of another.
+    """
+    if len(prompts) != len(choices):
+        raise ConfigError("choices", f"expected answers for {len(prompts)} prompts, got them for {len(choices)}")
+    for answers in choices:
+        _check(answers)
+    written: list[list[int]] = [[] for _ in prompts]
+    left = [list(range(len(answers))) for answers in choices]
+    while True:
+        asked, options = [], []
+        for index, answers in enumerate(choices):
+            # tokens that all open answers share are written without asking the model
+            while len(left[index]) > 1:
+                done = len(written[index])
+                following = sorted({answers[answer][done] for answer in left[index]})
+                if len(following) > 1:
+                    asked.append(index)
+                    options.append(following)
+                    break
+                written[index].append(following[0])
+        if not asked:
+            return [answers[0] for answers in left]
+        found = scores([[*prompts[index], *written[index]] for index in asked])
+        for index, following, row in zip(asked, options, found, strict=True):
+            token = following[int(np.argmax(row[following]))]
+            done = len(written[index])
+            left[index] = [answer for answer in left[index] if choices[index][answer][done] == token]
+            written[index].append(token)
+
+
+def _check(answers: Sequence[Sequence[int]]) -> None:
+    if not answers:
+        raise ConfigError("choices", "expected at least one answer to choose from, got none")
+    ordered = sorted(tuple(answer) for answer in answers)
+    for first, second in pairwise(ordered):
+        if second[: len(first)] == first:
+            raise ConfigError("choices", f"the answer {list(first)} is a prefix of {list(second)}; end both with an end token")

@@ -1,0 +1,59 @@
+"""Settings of a trained DEER policy, and the `config.json` of its run."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from costgym.agents.base import DECISION
+from costgym.agents.settings import LanguageModelSettings, PolicyConfig
+from costgym.simulators.bounds import Count, Number, one_of
+from costgym.simulators.decision.toolsets import INTER, INTRA, MIXTURE, NEAREST, RANDOM
+
+TOKENIZER = "tokenizer"
+SAMPLINGS: dict[str, dict[str, int]] = {
+    "random": {RANDOM: 1},
+    "inter": {INTER: 1},
+    "intra": {INTRA: 1},
+    "nearest": {NEAREST: 1},
+    "mixture": dict(MIXTURE),
+}
+"""Strategies by which candidates of training samples are drawn, by the name of the option."""
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class DeerSettings(LanguageModelSettings):
+    """Settings of DEER's training. A small model is pre-trained on retrieval first, see `experiments.train.deer.rows`."""
+
+    sampling: Annotated[str, one_of("sampling strategy", SAMPLINGS)] = Field(
+        default="mixture", description="How candidates of training samples are drawn: random, inter, intra, nearest or mixture."
+    )
+    model: str | None = Field(
+        default=None, description="A published causal language model by id or folder, tuned with LoRA; by default a small one."
+    )
+    scale: Count = Field(default=1, description="Training samples about tools, as a multiple of the paper's number.")
+    steps: Count = Field(default=1000, description="Optimiser steps on decisions.")
+    batch_size: Count = Field(default=32, description="Rows of a step.")
+    retrieval_steps: Number = Field(
+        default=800, description="Maximum steps of retrieval pre-training, which ends once retrieval is learnt."
+    )
+    retrieval_share: _Share = Field(default=0.1, description="Share of the later steps that train retrieval.")
+    search_share: _Share = Field(default=0.25, description="Share of the rows about tools that ask whether to search.")
+    rename_share: _Share = Field(default=0.5, description="Share of the call decisions in which some words are replaced.")
+    heads: Count = Field(default=2, description="Attention heads of the small model.")
+    window: Count = Field(default=2, description="Tokens that the small model's first layer sees, its own included.")
+    vocabulary: Count = Field(default=4000, description="Maximum vocabulary size of the small model.")
+
+    def rate(self, step: int, falling: bool = True) -> float:
+        """Return the learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""
+        rising = self.peak(2e-4) * min(1.0, (step + 1) / max(1, self.warmup_steps))
+        return rising * max(0.02, 1.0 - step / self.steps) if falling else rising
+
+
+class DeerConfig(PolicyConfig):
+    """The `config.json` of a run of `costgym train deer`."""
+
+    trainer: Literal["deer"] = "deer"
+    env: str = DECISION
+    settings: DeerSettings
+    slots: int = Field(default=0, ge=0, le=100, description="Candidates of a sample.")
+    common: tuple[str, ...] = Field(default=(), description="Words in too many descriptions; a small model is not shown them.")

@@ -1,0 +1,352 @@
+"""The session of a language-model agent in one episode: it asks the model, makes its calls and pays for both.
+
+A strategy is a generator that yields environment actions and is sent what each brought. Everything it does goes through
+the session, so that every reply is paid for exactly once and no call passes by the tool access.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from costgym.agents.base import TEXT, Agent
+from costgym.agents.llm.types import CallResult, Outcome, Play, SearchResult, Strategy, ToolAccess, Turn
+from costgym.agents.models.base import (
+    ACT,
+    ASSISTANT,
+    FILTERED,
+    FINISH,
+    PLAN,
+    REFUSED,
+    SUMMARISE,
+    SYSTEM,
+    TOOL,
+    TRUNCATED,
+    USER,
+    Function,
+    FunctionCall,
+    LanguageModel,
+    Message,
+    Reply,
+    to_json,
+)
+from costgym.agents.prompts import CUT, INSTRUCTIONS, NEWS, NUDGE, SUMMARY
+from costgym.agents.seat import TextSeat
+from costgym.agents.world_side import wrap_model
+from costgym.envs.actions import FINISH as FINISH_NAME
+from costgym.envs.actions import SEARCH, count_tokens, encode_action
+from costgym.envs.chat import MAX_ACTION
+from costgym.simulators.calls import Usage
+from costgym.simulators.status import Status
+from costgym.simulators.tools import Same
+
+MAX_ANSWER = 16_000
+MAX_CALLS = 16
+_STATUS = {status.label: status for status in Status}
+_PLAIN, _SUMMARISE = Message(SYSTEM, INSTRUCTIONS), Message(SYSTEM, SUMMARY)
+
+
+class LlmSession:
+    """An episode under way: the seat, the accesses in their order, the candidates' documentation and cards so far.
+
+    `replies` counts a real model's replies by the names in `agents.models.base.REPLIES`; with `text_is_answer` a reply without
+    a call is the final answer.
+    """
+
+    def __init__(
+        self,
+        seat: TextSeat,
+        model: LanguageModel,
+        access: Sequence[ToolAccess],
+        query: str,
+        info: dict[str, Any],
+        text_is_answer: bool,
+    ) -> None:
+        self.seat, self.model, self.access, self.query, self.info = seat, model, access, query, info
+        self.text_is_answer = text_is_answer
+        self.queries = 0
+        self.replies: dict[str, int] = {}
+        self.executed: list[CallResult] = []
+        self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
+        self._owed: Usage | None = None
+        self._told: list[str] = []  # in the system message, beside the instructions
+        self._system = _PLAIN
+        self.request = Message(USER, query)
+        self.tools = seat.tools
+        self.candidates: Sequence[Function] = _functions(Same(seat.tools))
+        self._more = _functions(Same(seat.more))
+        for part in access:
+            part.reset(self)
+
+    def quotes(self) -> dict[str, float]:
+        """Return the price of a call of each tool now."""
+        found: dict[str, float] = self.info["quotes"]
+        return found
+
+    def meet(self, info: dict[str, Any]) -> None:
+        """Take tools that a search found among the candidates."""
+        if found := info.get("found", ()):
+            self.tools = (*self.tools, *found)
+            self.candidates = [*self.candidates, *map(Function.of, found)]
+
+    # -- the model -------------------------------------------------------------------------------------------------------
+
+    def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
+        """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
+        yield from self.pay()
+        if functions is None:
+            functions = self.offered() if purpose in (ACT, PLAN) else ()
+        answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
+        self.queries += 1
+        self._owed = answer.usage
+        answer.count_in(self.replies)
+        return answer
+
+    def pay(self) -> Play[None]:
+        """Pay for the last reply, if that is still to be done."""
+        if self._owed is not None:
+            self.info = (yield encode_action("think", usage=self._take())).info
+
+    def offered(self) -> list[Function]:
+        """Return the functions that the model may call now."""
+        functions: Sequence[Function] = self.candidates
+        for part in self.access:
+            functions = part.functions(functions)
+        return [*functions, *self._more, FINISH]
+
+    def exhausted(self) -> bool:
+        """Return whether no call is left."""
+        return any(part.exhausted() for part in self.access)
+
+    def _instructions(self, purpose: str) -> Message:
+        if purpose == SUMMARISE:
+            return _SUMMARISE
+        told = [text for part in self.access if (text := part.system())]
+        if told != self._told:
+            self._told, self._system = told, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *told]))
+        return self._system
+
+    def _take(self) -> Usage:
+        usage, self._owed = self._owed, None
+        return usage or Usage(0, 0)
+
+    # -- calls -----------------------------------------------------------------------------------------------------------
+
+    def perform(self, said: Reply) -> Play[Turn]:
+        """Make the calls of a reply, side by side where there are several, each past the tool access."""
+        message = said.message
+        turn = Turn([message], nodes=(1 if message.content else 0) + 2 * len(message.calls))
+        if said.outcome in (FILTERED, REFUSED):
+            turn.nodes, turn.ending = 1, SearchResult(None)
+            return turn
+        if not message.calls:
+            text = message.content.strip()
+            if text and self.text_is_answer and not said.outcome:
+                turn.ending = SearchResult(text[:MAX_ANSWER])
+            else:
+                turn.nodes = 1
+                turn.messages.append(Message(USER, CUT if said.outcome == TRUNCATED else NUDGE))
+            return turn
+        written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
+        for call in written:
+            if call.name == FINISH_NAME:
+                ending, problem = (None, CUT) if said.outcome == TRUNCATED else _read_finish(call)
+                if ending is None:
+                    turn.messages.append(_result_message(call, problem))
+                turn.ending = ending
+                return turn
+        documents: list[dict[str, Any]] = []
+        asked: list[FunctionCall] = []
+        for call in written[:MAX_CALLS]:
+            answer = self._handle(call)
+            if answer is not None:
+                turn.results.append(CallResult(call, answer, Status.OK, False))
+                turn.messages.append(_result_message(call, answer))
+            else:
+                asked.append(call)
+                documents.append(self._document(call))
+        if documents:
+            outcome = yield _write(documents, self._take())
+            self.info = outcome.info
+            self.meet(outcome.info)
+            news = outcome.info["news"]
+            for call, (text, status, executed) in zip(asked, _results(outcome.info, len(asked)), strict=True):
+                if call.name == SEARCH and self.seat.categories:
+                    text, executed = found_names(text), False
+                result = CallResult(call, text, status, executed)
+                shown = _result_message(call, text)
+                turn.results.append(result)
+                turn.messages.append(shown)
+                if executed:
+                    self.executed.append(result)
+                    self._shown.append((message, shown))
+                for part in self.access:
+                    part.result(result)
+            if news:
+                turn.messages.append(Message(USER, NEWS + "; ".join(news)))
+        return turn
+
+    def search(self, **arguments: str) -> Play[None]:
+        """Search the catalogue without asking the model; what is found is among the candidates from then on."""
+        self.info = (yield encode_action(SEARCH, arguments, usage=self._take())).info
+        self.meet(self.info)
+
+    def _handle(self, call: FunctionCall) -> str | None:
+        return next((answer for part in self.access if (answer := part.handle(call)) is not None), None)
+
+    def _document(self, call: FunctionCall) -> dict[str, Any]:
+        document: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
+        if refusal := next(filter(None, (part.refuse(call) for part in self.access)), None):
+            return {**document, "refuse": refusal.status.label, "reason": refusal.reason}
+        for part in self.access:
+            part.admit(call)
+        return document
+
+    @property
+    def summarises(self) -> bool:
+        """Whether a tool access wants the final answer written from all executed calls."""
+        return any(part.summarise for part in self.access)
+
+    def summarise(self, history: Sequence[Message]) -> Play[SearchResult]:
+        """Return the final answer, written from the results in a history; without one, a reply that says nothing."""
+        said = yield from self.ask(history, SUMMARISE)
+        text = "" if said.outcome else _answer_in(said.message)
+        return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
+
+    def results(self) -> list[Message]:
+        """Return the request and all executed calls with their results, whatever branch they were made on."""
+        history = [self.request]
+        for result, (said, shown) in zip(self.executed, self._shown, strict=True):
+            tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
+            history += [Message(ASSISTANT, "", (result.call,), extra=said.extra, tokens=tokens), shown]
+        return history
+
+    # -- the whole episode -----------------------------------------------------------------------------------------------
+
+    def run(self, strategy: Strategy) -> Play[None]:
+        """Search, summarise where the access wants that, finish."""
+        ending = yield from strategy.play(self)
+        if self.summarises:
+            summary = yield from self.summarise(self.results())
+            if not summary.gave_up:
+                ending = summary
+        arguments = {"answer": "", "give_up": True} if ending.answer is None else {"answer": ending.answer}
+        self.info = (yield encode_action(FINISH_NAME, arguments, usage=self._take())).info
+
+
+def _answer_in(message: Message) -> str:
+    """Return the answer that a message holds: its text, or what it would finish with."""
+    if message.content.strip():
+        return message.content
+    endings = [_read_finish(call)[0] for call in message.calls if call.name == FINISH_NAME]
+    return next((ending.answer for ending in endings if ending is not None and ending.answer), "")
+
+
+def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
+    arguments = call.read()
+    if arguments is None:
+        return None, json.dumps({"error": "invalid_arguments", "message": "finish takes a JSON object with answer or give_up"})
+    if arguments.get("give_up") is True:
+        return SearchResult(None), ""
+    answer = arguments.get("answer")
+    if answer is None:
+        return None, json.dumps({"error": "invalid_arguments", "message": "finish: answer is missing"})
+    return SearchResult((answer if isinstance(answer, str) else to_json(answer))[:MAX_ANSWER]), ""
+
+
+def found_names(text: str) -> str:
+    """Return the names of the tools that a search found; their documents are shown as functions from then on."""
+    try:
+        document = json.loads(text)
+        return json.dumps({"found": [tool["name"] for tool in document["found"]]}) if document.get("found") else text
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _result_message(call: FunctionCall, text: str) -> Message:
+    return Message(TOOL, text, name=str(call.name), call_id=call.id)
+
+
+def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
+    """Calls as an action; what JSON cannot hold, or is too long, is asked for and refused as malformed."""
+    action: dict[str, Any] = documents[0] if len(documents) == 1 else {"calls": documents}
+    try:
+        text = to_json({**action, "usage": usage.document()})
+    except (ValueError, TypeError, RecursionError):
+        text = ""
+    if not text or len(text) > MAX_ACTION:
+        why = {"refuse": Status.MALFORMED.label, "reason": "the call cannot be read or is too long"}
+        broken = [{"name": str(d["name"])[:80] or "?", **why} for d in documents]
+        action = broken[0] if len(broken) == 1 else {"calls": broken}
+        text = json.dumps({**action, "usage": usage.document()})
+    return text
+
+
+def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
+    """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
+    found = [(each["text"], status := _STATUS[each["status"]], status.executed) for each in info["results"]]
+    return found + [("", Status.OK, False)] * (count - len(found))
+
+
+class LlmAgent(Agent):
+    """Plays the text view by asking a language model.
+
+    Args:
+        model: Says what to do.
+        strategy: Makes a search of what it says.
+        access: Tool accesses; those that filter tools stand before those that present them.
+        name: Its name in results; by default the strategy's name and the accesses' suffixes.
+        env_id: The environment that it plays in, whose actions are words.
+
+    >>> from costgym.agents.btp.access import Btp
+    >>> agent = LlmAgent(Simulated(), ReAct(), access=[Btp(experience)])  # doctest: +SKIP
+    """
+
+    env_id = TEXT
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        strategy: Strategy,
+        access: Sequence[ToolAccess] = (),
+        name: str | None = None,
+        env_id: str = TEXT,
+    ) -> None:
+        self.env_id = env_id
+        self._model, self.handles = wrap_model(model)
+        self._strategy, self._access = strategy, tuple(access)
+        self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
+        self.model = model.name
+        self.session: LlmSession | None = None
+        self._play: Play[None] | None = None
+        self._begun = False
+
+    def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._model.reset(seed)
+        text_is_answer = self._strategy.text_is_answer
+        self.session = LlmSession(seat, self._model, self._access, str(observation), info, text_is_answer)
+        self.replies = self.session.replies
+        self._play = self.session.run(self._strategy)
+        self._begun = False
+
+    def act(self, observation: Any, info: dict[str, Any]) -> str:
+        assert self._play is not None, "reset comes first"
+        try:
+            if self._begun:
+                return self._play.send(Outcome(str(observation), info))
+            self._begun = True
+            return next(self._play)
+        except StopIteration:
+            return encode_action("finish", {"answer": "", "give_up": True})
+
+
+# tools are the same objects in every episode, so all agents share what counting their tokens took
+@lru_cache(maxsize=1024)
+def _functions(tools: Same) -> tuple[Function, ...]:
+    """Return the documents of the tools on offer."""
+    return tuple([_function(Same(card)) for card in tools.value])
+
+
+@lru_cache(maxsize=16_384)
+def _function(card: Same) -> Function:
+    return Function.of(card.value)

@@ -1,0 +1,192 @@
+"""The language model's interface: messages and functions in, one message and its token count out.
+
+Token counts are worked out once per message and per function, so that a context is priced by adding numbers up.
+"""
+
+import json
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
+
+from costgym.envs.actions import count_tokens
+from costgym.simulators.calls import Usage
+from costgym.simulators.tools import ToolText
+
+SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
+ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
+"""Purposes of a reply: the next step, a choice between A and B, a plan in words, the final answer."""
+FILTERED, TRUNCATED, REFUSED, MALFORMED = "filtered", "truncated", "refused", "malformed"
+"""Outcomes of a real model's reply: taken out by a content filter, cut off at the longest reply, the model's refusal, or
+neither a text nor a call that can be read."""
+OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
+FORMS = ("native", "json", "text")
+"""Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
+REQUESTS = "requests"
+"""Replies that a judge's own engine gave to an agent in another process, so that its tokens were counted there."""
+RETRIED = "retried"
+"""Times that an episode was broken off and played again because a back-end failed."""
+MISHAPS = (*OUTCOMES, RETRIED)
+REPLIES = (*MISHAPS, *FORMS, REQUESTS)
+"""Counts of an episode's replies in its record: what went wrong, the forms of calls, and requests."""
+
+
+to_json = json.JSONEncoder(default=str, check_circular=False).encode
+"""JSON text of what a model wrote; what JSON does not know is written as text. What holds itself is a RecursionError."""
+
+
+class FunctionCall(NamedTuple):
+    """A call as the model wrote it."""
+
+    name: str  #: name of the function, which may be anything that a model writes
+    arguments: Any = "{}"  #: JSON text or an object, unread
+    id: str = ""  #: pairs the call with its result in chat APIs
+    #: fields that a provider added, such as a thought's signature; they go back to it unchanged
+    extra: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        more = "" if self.extra is None else f", extra={self.extra!r}"
+        return f"FunctionCall(name={self.name!r}, arguments={self.arguments!r}, id={self.id!r}{more})"
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the arguments as an object, or None if they are not a JSON object."""
+        value = self.arguments
+        if isinstance(value, str):
+            try:
+                value = json.loads(value) if value.strip() else {}
+            except (ValueError, RecursionError):
+                return None
+        if value is None:
+            return {}
+        return value if isinstance(value, dict) else None
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """A message of a conversation; nothing changes it once it is written."""
+
+    role: str  #: system, user, assistant or tool
+    content: str  #: its text
+    calls: tuple[FunctionCall, ...] = ()  #: calls of an assistant
+    name: str = ""  #: name of the function, for a tool message
+    call_id: str = ""  #: id of the call that it answers, for a tool message
+    extra: Mapping[str, Any] | None = None  #: fields that a provider added, such as its reasoning; they go back to it unchanged
+    tokens: int = field(default=-1, repr=False)  #: tokens of content and calls together
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            tokens = MESSAGE_TOKENS + count_tokens(self.content)
+            for call in self.calls:
+                written = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
+                tokens += count_tokens(str(call.name)) + count_tokens(written)
+            self.tokens = tokens
+
+
+MESSAGE_TOKENS = 4
+"""Role and separators of a message, as chat templates spend them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function as a model sees it, with the tokens its documentation takes."""
+
+    #: name, description: name and description in the documentation
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  #: JSON schema of the arguments
+    tokens: int = field(default=-1, repr=False)  #: tokens of the whole document
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            object.__setattr__(self, "tokens", count_tokens(json.dumps(self.document())))
+
+    def document(self) -> dict[str, Any]:
+        """The function in the form that chat APIs take."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
+        }
+
+    @classmethod
+    def of(cls, tool: ToolText) -> "Function":
+        return cls(tool.name, tool.description, tool.parameters)
+
+
+FINISH = Function(
+    "finish",
+    "End the task. Give the complete answer to the user, or set give_up if the task cannot be solved.",
+    {
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string", "description": "the final answer, with every fact the user asked for"},
+            "give_up": {"type": "boolean", "description": "true to give up instead"},
+        },
+        "required": ["answer"],
+    },
+)
+
+
+class Reply(NamedTuple):
+    """A model's message, its tokens and its time."""
+
+    #: message, usage: the message, and what it took
+    message: Message
+    usage: Usage
+    outcome: str = ""  #: one of `OUTCOMES` where something went wrong; such a reply is never the final answer
+    form: str = ""  #: one of `FORMS` for the calls of a real model
+
+    def count_in(self, counts: MutableMapping[str, int]) -> None:
+        """Add the outcome and the form of the calls to the counts of an episode."""
+        if self.outcome:
+            counts[self.outcome] = counts.get(self.outcome, 0) + 1
+        if self.form and self.message.calls:
+            counts[self.form] = counts.get(self.form, 0) + len(self.message.calls)
+
+
+class LanguageModel(Protocol):
+    """Messages and functions in, one message out.
+
+    Attributes:
+        name: Its name in results.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode; all random draws of the model depend on `seed`."""
+        ...
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """Return the next message.
+
+        Args:
+            messages: The conversation, system message first.
+            functions: Functions that may be called.
+            purpose: `ACT`, `VOTE` (a text that ends in A or B), `PLAN` or `SUMMARISE`.
+
+        Raises:
+            InfrastructureError: The model's back-end is down for good.
+        """
+        ...
+
+
+_tokens: Callable[[Any], int] = attrgetter("tokens")
+
+
+def context_tokens(messages: Sequence[Message], functions: Sequence[Function]) -> int:
+    """Input tokens of a request."""
+    return sum(map(_tokens, messages)) + sum(map(_tokens, functions))
+
+
+def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
+    """Return a reply with its usage counted by rule of thumb: for models that report none."""
+    message = Message(ASSISTANT, content, tuple(calls))
+    return Reply(message, Usage(context_tokens(messages, functions), max(1, message.tokens - MESSAGE_TOKENS)))
+
+
+def _text(value: Any) -> str:
+    try:
+        return to_json(value)
+    except (ValueError, TypeError, RecursionError):
+        return str(value)

@@ -1,0 +1,393 @@
+"""A language model behind a server that speaks OpenAI's chat completions: OpenAI, a LiteLLM proxy, vLLM, Ollama.
+
+The OpenAI SDK sends the requests, with its retries and time-outs. The key comes from an environment variable and is sent to
+the configured server alone: redirects are not followed, and over plain http a key goes to this machine only.
+
+What stands wrongly in a reply is the model's own reply. A context that is longer than the model's is the agent's making and
+brings an empty reply. Every other refusal stops the run or voids the episode with the server's own words: nothing that the
+model did not play is scored as its play.
+"""
+
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+from pydantic import Field
+
+from costgym.agents.models.base import (
+    ACT,
+    ASSISTANT,
+    FILTERED,
+    MALFORMED,
+    REFUSED,
+    TOOL,
+    TRUNCATED,
+    Function,
+    FunctionCall,
+    Message,
+    Reply,
+    reply,
+)
+from costgym.agents.models.call_forms import Read, read_calls
+from costgym.agents.models.traffic import TRAFFIC, asked_wait_s
+from costgym.envs.actions import MAX_TOKENS_REPORTED
+from costgym.simulators.bounds import Count, Settings
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import ConfigError, InfrastructureError, require
+
+DEFAULT_URL = "https://api.openai.com/v1"
+KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+MAX_WORDS = 300  # characters of a server's refusal that are repeated
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_SECRET = re.compile(
+    r"authoriz|auth(?!or)|cookie|credential|password|secret|(^|[^a-z])(api|access|subscription)?[_-]?(key|token)$",
+    re.IGNORECASE,
+)
+"""Names of headers, fields and parameters that hold a key; a model's settings are written into every run, so none may."""
+_OWN_FIELDS = ("model", "messages", "tools", "stream", "n")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
+_TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
+_SPENT_CODES = ("insufficient_quota", "budget_exceeded")  # of 429: no waiting brings the money back
+_TOO_LONG = re.compile(
+    r"context[ _]?(length|window|size|limit)|maximum (prompt|input|sequence|model) length|prompt is too long"
+    r"|too many (input )?tokens|input tokens? (count )?(\(\d+\) )?exceeds?"
+    r"|must have less than \d+ tokens|tokens`? must be <= ?\d+",
+    re.IGNORECASE,
+)
+_FILTER_CODES = ("content_filter", "content_policy_violation", "data_inspection_failed", "invalid_prompt")
+_FILTER = re.compile(
+    r"content management policy|ResponsibleAIPolicyViolation|"
+    r"\"(code|type)\":\s*\"(content_filter|content_policy_violation|data_inspection_failed|invalid_prompt)\"",
+    re.IGNORECASE,
+)
+_FINISHED: Mapping[str, str] = {
+    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive"), FILTERED),
+    "refusal": REFUSED,
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), TRUNCATED),
+    **dict.fromkeys(("malformed_function_call", "error"), MALFORMED),
+}
+"""Outcomes by the `finish_reason` of OpenAI and other providers; all others are those of a whole reply."""
+_OF_A_CALL = ("id", "type", "function", "index")
+_READ = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio"})
+"""Fields of a message that are read here; what else a provider adds goes back to it."""
+_OUR_SETTING = re.compile(r"max_(completion_|new_)?tokens\W{0,3} is too large", re.IGNORECASE)
+
+
+def server_url() -> str:
+    """Return the server that the environment names, else OpenAI's own."""
+    return (os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+
+
+def on_this_machine(url: str) -> bool:
+    """Return whether a server is reached over loopback."""
+    return urllib.parse.urlsplit(url).hostname in _LOCAL
+
+
+class OpenAISettings(Settings):
+    """Settings of requests to a server that speaks OpenAI's chat completions."""
+
+    temperature: float | None = Field(
+        default=0.0, description="Sampling temperature; None sends none, for models that accept only their own."
+    )
+    max_tokens: int = Field(default=1024, description="Longest reply, in tokens.")
+    max_completion_tokens: int | None = Field(
+        default=None, description="Sent instead of `max_tokens`, for models that name it so, such as OpenAI's reasoning models."
+    )
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for the server, seconds.")
+    tries: Count = Field(
+        default=5,
+        description="Total requests if the server is busy, broken or out of reach. A wait that the server asks for is "
+        "respected, up to two minutes; if the server asks for more, the request is not repeated.",
+    )
+    reasoning_effort: str | None = Field(
+        default=None, description='How long a reasoning model thinks, such as "low"; None leaves it to the server.'
+    )
+    extra_body: dict[str, Any] = Field(default={}, description="Further fields of every request, which only some servers have.")
+    headers: dict[str, str] = Field(
+        default={}, description="Further headers of every request. Keys are not among them: they come from the environment."
+    )
+    calls: Literal["native", "json", "text"] = Field(
+        default="native",
+        description="Form of the calls: in the API's field alone; or, where that is empty, also as JSON anywhere in the text "
+        "(json), or tagged in the text.",
+    )
+    send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
+
+
+class OpenAIModel:
+    """Chat completions of a server at `url` (up to ``/v1``; by default ``OPENAI_BASE_URL``, else OpenAI's own).
+
+    `key_variable` holds the key, which a server on this machine does not need. Raises ConfigError where a setting or the URL is
+    wrong, or a key is missing or would travel unencrypted.
+    """
+
+    def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:
+        self._sdk = require("openai", "llm")
+        self.name = model
+        self.settings = chosen = OpenAISettings(**settings)
+        self.url = (url or server_url()).rstrip("/")
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:  # its text is not shown: a key may be in it
+            raise ConfigError("model server", "expected a URL such as https://host/v1")
+        if parts.username or parts.password or any(_SECRET.search(name) for name, _ in urllib.parse.parse_qsl(parts.query)):
+            raise ConfigError("model server", f"put no key into the URL; set the environment variable {key_variable}")
+        self._key = os.environ.get(key_variable, "")
+        local = on_this_machine(self.url)
+        if not self._key and not local:
+            raise ConfigError("model server", f"set the environment variable {key_variable} to the key of {parts.hostname}")
+        if self._key and parts.scheme == "http" and not local:
+            raise ConfigError("model server", f"a key must not travel unencrypted; use https for {parts.hostname}")
+        for kind, fields in (("header", chosen.headers), ("field of extra_body", chosen.extra_body)):
+            for name, value in _leaves(fields):
+                if _SECRET.search(name) or (self._key and self._key in str(value)):
+                    raise ConfigError(
+                        "model server", f"no {kind} {name!r}: set the environment variable {key_variable} to the key"
+                    )
+        for name in chosen.extra_body:
+            if name in _OWN_FIELDS:
+                raise ConfigError("model server", f"extra_body: {name!r} is set by the agent")
+        self._client = self._sdk.OpenAI(
+            api_key=self._key or "none",
+            base_url=self.url,
+            max_retries=chosen.tries - 1,
+            http_client=_http_client(self._sdk, chosen.timeout_s),
+        )
+        self._headers = {**chosen.headers, **({} if self._key else {"Authorization": self._sdk.omit})}
+        # a copy in another process leaves the key behind: it reads it from the environment there
+        self._remake = partial(OpenAIModel, model, self.url, key_variable, **chosen.model_dump())
+        self._seed = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._remake, ()
+
+    def reset(self, seed: int) -> None:
+        self._seed = seed & 0x7FFFFFFF
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """See `LanguageModel`; ConfigError: a key, model or setting is refused, InfrastructureError: the server is broken."""
+        settings = self.settings
+        longest = "max_tokens" if settings.max_completion_tokens is None else "max_completion_tokens"
+        optional = {
+            "temperature": settings.temperature,
+            "seed": self._seed if settings.send_seed else None,
+            "reasoning_effort": settings.reasoning_effort,
+            longest: getattr(settings, longest),
+        }
+        request: dict[str, Any] = {
+            "model": self.name,
+            "messages": chat_messages(messages),
+            "extra_body": settings.extra_body or None,
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+        if functions:
+            request["tools"] = [function.document() for function in functions]
+        answer = self._send(request)
+        return answer if isinstance(answer, Reply) else read_reply(answer, messages, functions, settings.calls)
+
+    def _send(self, request: dict[str, Any]) -> dict[str, Any] | Reply:
+        """Return the server's answer; an unpaid, empty reply where the context is too long or a content filter refuses it."""
+        sdk = self._sdk
+        try:
+            with TRAFFIC.request():
+                raw = self._client.chat.completions.with_raw_response.create(**request, extra_headers=self._headers)
+            body = raw.http_response.content
+        except sdk.APIStatusError as error:
+            status, text = error.status_code, error.response.text.strip()
+            if context_is_too_long(status, (error.code, error.type), text):
+                return Reply(Message(ASSISTANT, ""), Usage(0, 0))  # which is the agent's making
+            if status in (400, 403, 422) and (error.code in _FILTER_CODES or _FILTER.search(text)):
+                return Reply(Message(ASSISTANT, ""), Usage(0, 0), FILTERED)  # an outcome, like a filtered reply
+            problem = f"HTTP {status}: {self._hide(text)}"
+            spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
+            if spent or (status < 500 and status not in _BUSY):
+                raise ConfigError(f"model server {self.url}", problem) from None
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
+        except (sdk.OpenAIError, OSError) as error:
+            problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
+        try:
+            document = self._masked(json.loads(body))
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict) and isinstance(document.get("choices"), list):
+            return document
+        said = self._hide(body.decode("utf-8", "replace").strip())
+        raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {said!r}")
+
+    def _masked(self, value: Any) -> Any:
+        """Return a part of an answer, every text in it masked."""
+        if isinstance(value, str):
+            return self._mask(value)
+        if isinstance(value, list):
+            return [self._masked(each) for each in value]
+        return {self._mask(name): self._masked(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def _mask(self, text: str) -> str:
+        """Return a text without the key, should the server repeat it: what a model says is recorded and published."""
+        written = {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")} - {""}
+        for each in sorted(written, key=len, reverse=True):
+            text = text.replace(each, "***")
+        return text
+
+    def _hide(self, text: str) -> str:
+        return self._mask(text)[:MAX_WORDS]
+
+
+@lru_cache(maxsize=8)
+def _http_client(sdk: Any, timeout_s: float) -> Any:
+    """The connections of all models of this process; a wait that a busy server asks for holds for all of them."""
+
+    def sent(request: Any) -> None:
+        TRAFFIC.wait(request.url.netloc)
+
+    def answered(response: Any) -> None:
+        if response.status_code in (429, 503):
+            TRAFFIC.close(response.request.url.netloc, asked_wait_s(response.headers))
+
+    hooks = {"request": [sent], "response": [answered]}
+    return sdk.DefaultHttpxClient(timeout=timeout_s, follow_redirects=False, event_hooks=hooks)
+
+
+def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of settings and of the mappings in them, by their own names."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield str(name), value
+
+
+def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> bool:
+    """Return whether a server refused a request for its too long context, by its HTTP status and its own codes or words.
+
+    >>> context_is_too_long(400, (), "This model's maximum context length is 4096 tokens, however you requested 5000 tokens")
+    True
+    >>> context_is_too_long(413, (), "<h1>413 Request Entity Too Large</h1>")
+    False
+    """
+    if status not in (400, 413, 422):
+        return False
+    if any(code in _TOO_LONG_CODES for code in codes):
+        return True
+    return bool(_TOO_LONG.search(text)) and not _OUR_SETTING.search(text)
+
+
+# -- what goes over the wire -----------------------------------------------------------------------------------------------
+
+
+def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return a conversation as chat APIs take it: every call has an id and exactly one result."""
+    written: list[dict[str, Any]] = []
+    waiting: list[str] = []
+    for index, message in enumerate(messages):
+        if message.role == TOOL and waiting:
+            # results without a known id answer the calls in order, since servers refuse a call without a result
+            number = waiting.index(message.call_id) if message.call_id in waiting else 0
+            written.append({"role": "tool", "tool_call_id": waiting.pop(number), "content": message.content})
+            continue
+        written += [{"role": "tool", "tool_call_id": number, "content": "not executed"} for number in waiting]
+        waiting = []
+        if message.role == TOOL:
+            written.append({"role": "user", "content": f"{message.name}: {message.content}"})
+            continue
+        entry: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.calls:
+            waiting = [call.id or f"call_{index}_{place}" for place, call in enumerate(message.calls)]
+            entry["tool_calls"] = [
+                {
+                    "id": number,
+                    "type": "function",
+                    "function": {"name": _NAME.sub("_", str(call.name))[:64] or "unnamed", "arguments": _arguments(call)},
+                    **(call.extra or {}),
+                }
+                for number, call in zip(waiting, message.calls, strict=True)
+            ]
+        written.append(entry | dict(message.extra or {}))
+    written += [{"role": "tool", "tool_call_id": number, "content": "not executed"} for number in waiting]
+    return written
+
+
+def _arguments(call: FunctionCall) -> str:
+    if isinstance(call.arguments, str):
+        return call.arguments
+    try:
+        return json.dumps(call.arguments, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return "{}"
+
+
+def read_reply(
+    document: dict[str, Any], messages: Sequence[Message], functions: Sequence[Function], form: str = "native"
+) -> Reply:
+    """Return a reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
+    choices = document.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = first.get("message")
+    said = message if isinstance(message, dict) else {}
+    wire = said.get("tool_calls")
+    calls = [_read_call(entry) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
+    legacy = said.get("function_call")
+    if not calls and isinstance(legacy, dict):
+        calls = [_read_call({"function": legacy})]
+    content = _content(said.get("content"))
+    found = Read(content, tuple(calls), "native" if calls else "")
+    if not calls and form != "native":
+        written = read_calls(content, lenient=form == "json")
+        found = written if written.form in ("text", form) else found
+    outcome = _outcome(first, said, found)
+    if outcome in (FILTERED, REFUSED):  # what is left of it is not what the model would have said
+        found = Read("")
+    counted = reply(found.content, found.calls, messages, functions)
+    extra: dict[str, Any] = {name: value for name, value in said.items() if name not in _READ and value is not None}
+    if isinstance(said.get("content"), list) and found.content == content:
+        extra["content"] = said["content"]  # parts, of which thoughts may be some
+    said_so = replace(counted.message, extra=extra or None)
+    usage = document.get("usage")
+    if isinstance(usage, dict):
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        if prompt is not None and completion is not None:
+            return Reply(said_so, Usage(prompt, completion, _count(cached) or 0), outcome, found.form)
+    return Reply(said_so, counted.usage, outcome, found.form)
+
+
+def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) -> str:
+    """One of `OUTCOMES` where the reply was filtered, refused, cut off, or cannot be read."""
+    outcome = _FINISHED.get(str(choice.get("finish_reason")).lower(), "")
+    if not outcome and isinstance(message.get("refusal"), str) and message["refusal"].strip():
+        return REFUSED
+    wire = message.get("tool_calls")
+    stray = wire and not (isinstance(wire, list) and all(isinstance(entry, dict) for entry in wire))
+    broken = any(not call.name or call.read() is None for call in read.calls)
+    if not outcome and (stray or broken or not (read.calls or read.content.strip())):
+        return MALFORMED
+    return outcome
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= MAX_TOKENS_REPORTED else None
+
+
+def _read_call(entry: dict[str, Any]) -> FunctionCall:
+    function, number = entry.get("function"), str(entry.get("id") or "")
+    if not isinstance(function, dict):
+        return FunctionCall("", "{}", number)
+    extra = {name: value for name, value in entry.items() if name not in _OF_A_CALL and value is not None}
+    return FunctionCall(str(function.get("name") or ""), function.get("arguments", "{}"), number, extra or None)
+
+
+def _content(value: Any) -> str:
+    """Text, or the texts among several parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return ""

@@ -1,0 +1,101 @@
+"""Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from costgym.simulators.errors import ConfigError, InfrastructureError, require
+
+SMALL_MODELS = ("llama", "gpt2")
+"""Architectures that are made from a config and trained in full; any other model name is a published one's identifier."""
+
+
+def small_config(
+    kind: str, vocabulary: int, hidden_size: int, layers: int, heads: int, positions: int, mlp_size: int, **llama: Any
+) -> Any:
+    """The config of a small model; `llama` holds further fields of a llama's config."""
+    transformers = require("transformers", "train")
+    if kind == "gpt2":
+        return transformers.GPT2Config(
+            vocab_size=vocabulary,
+            n_positions=positions,
+            n_embd=hidden_size,
+            n_layer=layers,
+            n_head=heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    return transformers.LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden_size,
+        intermediate_size=mlp_size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        max_position_embeddings=positions,
+        **{"bos_token_id": None, "eos_token_id": None, **llama},
+    )
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use a number of threads inside the block; another number adds up in another order, and gives other weights."""
+    torch = require("torch", "train")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def load_published(kind: Any, model: str, **options: Any) -> Any:
+    """Load a published model or its tokenizer by `kind.from_pretrained`; raises InfrastructureError where that fails."""
+    try:
+        return kind.from_pretrained(model, **options)
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"the model {model!r} cannot be loaded ({error}); name an available causal language model, or omit it for "
+            "a small one"
+        ) from error
+
+
+def with_adapters(model: Any, config: Any) -> Any:
+    """Put LoRA adapters on a model."""
+    try:
+        return require("peft", "train").get_peft_model(model, config)
+    except ValueError as error:
+        raise ConfigError("model", f"{model.name_or_path!r} has no layers for which adapters are known: {error}") from error
+
+
+def without_adapters(model: Any) -> Any:
+    """Return the causal language model under LoRA adapters; the model itself where it has none."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
+    """Put rows of numbers into one tensor, padded at the end, with the mask of what is not padding.  # (rows, longest) each"""
+    torch = require("torch", "train")
+    fill = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    there = [torch.ones(len(row), dtype=torch.long) for row in rows]
+    return fill([torch.tensor(row) for row in rows], padding_value=pad), fill(there)
+
+
+def adapters(rank: int, vectors: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """Make the config of LoRA adapters on all linear layers of a causal language model, and on vectors of tokens by layer."""
+    peft = require("peft", "train")
+    taught = {"trainable_token_indices": {name: list(tokens) for name, tokens in vectors.items()}} if vectors else {}
+    return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM", **taught)
+
+
+def not_finite(weights: Mapping[str, Any]) -> str | None:
+    """Return the name of the first weight that is not finite; None if all are."""
+    return next((name for name, weight in weights.items() if not bool(weight.isfinite().all())), None)
+
+
+def trained_weights(model: Any) -> dict[str, Any]:
+    """Collect the weights that training changes, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

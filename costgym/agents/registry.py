@@ -1,0 +1,490 @@
+"""The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent
+from costgym.agents.btp.access import Btp
+from costgym.agents.btp.experience import Experience
+from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.btp.usefulness import Usefulness, load_usefulness
+from costgym.agents.classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
+from costgym.agents.custom import custom_agent, is_custom
+from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
+from costgym.agents.index import BayesIndexAgent
+from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
+from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
+from costgym.agents.llm.types import Strategy, ToolAccess
+from costgym.agents.models.base import LanguageModel
+from costgym.agents.models.named import make_real_model, read_model_name
+from costgym.agents.models.simulated import is_simulated, read_rates
+from costgym.agents.opencatp.base import PlanAgent, PlanCaller, Planner, PlanSpeaker
+from costgym.agents.opencatp.planners import PromptPlanner
+from costgym.agents.opencatp.rules import (
+    CheapestPlanner,
+    ClairvoyantPlanner,
+    ExpectedOptimumPlanner,
+    FixedPlanner,
+    GreedyPlanner,
+    RandomPlanner,
+)
+from costgym.agents.opencatp.simulated import SimulatedPlanner
+from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
+from costgym.agents.sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
+from costgym.agents.sessions.policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
+from costgym.agents.sessions.speaking import SimulatedSessionModel, SpokenCheapest
+from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
+from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
+from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
+from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
+from costgym.simulators.errors import ConfigError, UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """The arguments of `make_agent`, as the makers in the table read them."""
+
+    name: str
+    env_id: str
+    model: str | LanguageModel = "simulated"
+    experience: Experience | str | Path | None = None
+    search: SearchSettings | None = None
+    btp: BtpSettings | None = None
+    usefulness: Usefulness | str | Path | None = None
+
+
+Maker = Callable[[AgentRequest], Agent]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """The description of an agent before it is made."""
+
+    name: str  # the name that `make_agent` takes
+    summary: str  # one line for lists
+    env_ids: tuple[str, ...]  # the environments that it plays in, the usual one first
+    make: Maker = field(repr=False, compare=False)
+    needs_experience: bool = False  # it plans from past uses of tools: `make_agent` needs `experience`
+    privileged: bool = False  # it reads what no competitor can know, such as the luck of the episode: a bound, never ranked
+    modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
+    simulated: bool = False  # only the simulated model can be behind it
+    composes: bool = False  # a strategy, to which tool accesses can be added
+
+    @property
+    def playable(self) -> bool:
+        """Return whether the extras that it plays with are installed."""
+        return all(find_spec(module) is not None for module in self.modules)
+
+    @property
+    def env_id(self) -> str:
+        """The environment that it plays in unless told otherwise."""
+        return self.env_ids[0]
+
+
+# -- kinds of agents -------------------------------------------------------------------------------------------------------
+
+
+def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NUMERIC, privileged: bool = False) -> AgentEntry:
+    """Return an agent that is made without arguments."""
+    return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
+
+
+def _index(name: str, summary: str, memory: bool, paced: bool, **more: Any) -> AgentEntry:
+    return _policy(name, summary, partial(IndexPolicy, name, memory, paced, **more), SESSION)
+
+
+def _strategy(
+    name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy], env_id: str = TEXT
+) -> AgentEntry:
+    """Return a strategy, to be composed with a language model and the tool accesses that its name adds."""
+
+    def make(request: AgentRequest) -> Agent:
+        _, suffixes = read_agent_name(request.name)
+        access = [_ACCESS[suffix][1](request) for suffix in sorted(suffixes, key=list(_ACCESS).index)]
+        return LlmAgent(_model(request), make_strategy(request.search), access, request.name, env_id)
+
+    return AgentEntry(name, summary, (env_id,), make, composes=True)
+
+
+def _planner(
+    name: str, summary: str, make_planner: Callable[[AgentRequest], Planner], privileged: bool = False, calls: bool = True
+) -> AgentEntry:
+    """Return a planner for OpenCATP, whose plans are played token by token, given whole, or played call by call."""
+
+    def make(request: AgentRequest) -> Agent:
+        return players.get(request.env_id, PlanAgent)(make_planner(request))
+
+    players: dict[str, Callable[[Planner], Agent]] = {PLANS: PlanAgent, PLAN_CHAT: PlanSpeaker, PLAN_CALLS: PlanCaller}
+    views = tuple(players) if calls else (PLANS, PLAN_CHAT)
+    return AgentEntry(name, summary, views, make, privileged=privileged)
+
+
+def _model(request: AgentRequest) -> LanguageModel:
+    if not isinstance(request.model, str):
+        return request.model
+    if request.env_id == SESSION_CHAT and is_simulated(request.model):
+        return SimulatedSessionModel(read_rates(request.model))
+    return make_model(request.model)
+
+
+def _prompted(request: AgentRequest) -> Planner:
+    if is_simulated(request.model):
+        return PromptPlanner(request.name, SimulatedPlanner())
+    return PromptPlanner(request.name, _model(request))
+
+
+def _simulated_deer(request: AgentRequest) -> Agent:
+    if not is_simulated(request.model):
+        name = request.model if isinstance(request.model, str) else request.model.name
+        raise UnknownName("model for deer", name, ["simulated"])
+    return DeerAgent(SimulatedDecider())
+
+
+def _trained_by(module: str, maker: str, takes_model: bool = False) -> Callable[[AgentRequest], Any]:
+    """Return a maker of trained agents or planners from a run's folder and a name; its module is imported when it is used."""
+
+    def make(request: AgentRequest) -> Any:
+        given = {"model": request.model} if takes_model and not isinstance(request.model, str) else {}
+        return getattr(import_module(module, __package__), maker)(run_folder(request.name), request.name, **given)
+
+    return make
+
+
+def _btp(request: AgentRequest, **without: Any) -> Btp:
+    if request.env_id == SESSION_CHAT:
+        return SessionBtp(replace(request.btp or BtpSettings(), **without))
+    past, judge = request.experience, request.usefulness
+    if isinstance(past, str | Path):
+        # the stamp keeps a file that was written again from being taken for the one that was read
+        past = _load(str(past), Path(past).stat().st_mtime_ns if Path(past).exists() else 0)
+    if isinstance(judge, str | Path):
+        judge = load_usefulness(judge)
+    return Btp(past, replace(request.btp or BtpSettings(), **without), judge)
+
+
+@lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
+def _load(path: str, stamp: int) -> Experience:
+    return Experience.load(path)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------------
+
+# Where a name stands for two agents, the earlier one is meant unless the environment says otherwise.
+_AGENTS = (
+    _policy("random", "calls allowed tools at random", RandomAgent),
+    _policy("retry", "repeats a failed call blindly, the cheapest tool first; for worlds with writes", RetryAgent),
+    _policy(
+        "check-then-retry",
+        "after an ambiguous end looks whether the call took effect, and takes back what was done twice",
+        CheckThenRetryAgent,
+    ),
+    _policy("idempotent", "prefers tools with an idempotency key, and repeats on the same tool", IdempotentAgent),
+    _policy("cheapest", "for each missing fact the cheapest tool that serves it", CheapestAgent),
+    _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
+    _policy(
+        "bayes-index", "the lowest price over the chance of success, inferred from adverts and its own calls", BayesIndexAgent
+    ),
+    _policy("do-nothing", "ends the episode at once", DoNothingAgent),
+    _policy("oracle", "the optimum: knows the tools' luck", OracleAgent, privileged=True),
+    _policy(
+        "oracle-informed",
+        "knows each tool's true reliability, speed and limits, not its luck",
+        ExpectedOptimumAgent,
+        privileged=True,
+    ),
+    _policy("do-nothing", "leaves every query", SessionDoNothing, SESSION),
+    _policy("random", "any allowed action", partial(RandomAgent, SESSION), SESSION),
+    _policy(
+        "greedy", "the best advertised success for its price, for every query until the money is gone", SessionGreedy, SESSION
+    ),
+    _index("bayes-index", "the lowest price over the inferred chance, by a belief for each query", False, False),
+    _index("bayes-memory", "the same with beliefs that are kept over the session", True, False),
+    _index("paced", "an index by a belief for each query, under a shadow price that follows spending", False, True),
+    _index("thompson", "paced, with chances drawn from beliefs that are kept over the session", True, True, samples=True),
+    _index("optimistic", "paced, with memory and an upper confidence bound", True, True, optimism=OPTIMISM),
+    _policy(
+        "hedged",
+        "optimistic, which calls another tool beside one that takes long, where calls may run side by side",
+        Hedged,
+        SESSION,
+    ),
+    _policy("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
+    _policy(
+        "cheapest",
+        "answers from memory, else by the cheapest tools that serve the query, three at most",
+        SpokenCheapest,
+        SESSION_CHAT,
+    ),
+    AgentEntry(
+        "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
+    ),
+    _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
+    _policy("random", "decides at random", partial(RandomAgent, DECISION), DECISION),
+    _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
+    _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
+    _strategy("react", "reason and act, one chain", ReAct),
+    _strategy("react", "reason and act, one chain to the session's end", SessionReact, SESSION_CHAT),
+    _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
+    _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),
+    _strategy("dfsdt", "a depth-first search for each query, of which nothing can be undone", SessionDfsdt, SESSION_CHAT),
+    _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
+    _strategy("plan-act", "one plan, then its steps", PlanThenAct),
+    _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
+    _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
+    _strategy(
+        "toolplanner-answers",
+        "the same, answering from what it found where it would give up",
+        lambda _: ToolPlanner(PlannerSettings(answer=True)),
+    ),
+    _strategy("toolplanner-no-path", "the same without path planning", lambda _: ToolPlanner(PlannerSettings(path=False))),
+    _planner("oracle", "the best plan for each sample, known after execution", lambda _: ClairvoyantPlanner(), privileged=True),
+    _planner(
+        "oracle-informed",
+        "the best fixed plan for each task and size level on the train samples",
+        lambda _: ExpectedOptimumPlanner(),
+        privileged=True,
+    ),
+    _planner("greedy", "adds the restorer that gains most on the train samples, until none gains", lambda _: GreedyPlanner()),
+    _planner("fixed-all", "every restorer that the description suggests", lambda _: FixedPlanner("fixed-all")),
+    _planner("fixed-none", "no restorer", lambda _: FixedPlanner("fixed-none", restore=False)),
+    _planner("random", "a random walk through the planning language", lambda _: RandomPlanner(), calls=False),
+    _policy("random", "calls allowed tools at random", partial(RandomAgent, PLAN_CALLS), PLAN_CALLS),
+    _policy("do-nothing", "ends the episode at once", partial(DoNothingAgent, PLAN_CALLS), PLAN_CALLS),
+    _planner("do-nothing", "the cheapest plan that the language allows", lambda _: CheapestPlanner(), calls=False),
+    _planner("zero-shot", "a language model asked for the plan", _prompted),
+    _planner("few-shot", "the same after worked examples", _prompted),
+    _planner("hugginggpt", "the same after finding the steps", _prompted),
+    _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
+)
+_LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
+
+
+def _run_of(by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """An agent that plays what a training run left in its folder; `_trained` names it."""
+    return AgentEntry("", f"trained by {by}", (env_id,), make, modules=modules)
+
+
+_NETWORK = ("torch", "safetensors")
+_CATP = _trained_by(".catp.planner", "CatpPlanner")
+_TRAINED = {
+    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
+    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
+    "toolplanner": _run_of(
+        "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
+    ),
+    **{
+        method: replace(_planner("", f"trained by `costgym train {method}`", _CATP), modules=_LANGUAGE_MODEL)
+        for method in ("catp", "ift", "rltf")
+    },
+}
+
+# Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
+_ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
+    "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
+    "btp": ("holds a knapsack plan made from past uses", _btp),
+    "btp-no-summary": ("the same without the final summary (an ablation)", partial(_btp, summarise=False)),
+    "btp-no-blacklist": ("the same without a blacklist (an ablation)", partial(_btp, blacklist=False)),
+    "btp-no-caps": ("the same, each tool as often as the budget allows (an ablation)", partial(_btp, caps=False)),
+    "summary": ("writes the final answer again from all results, as BTP does (a control)", lambda _: Summary()),
+    "ecoact": ("registers tools by name as needed", lambda _: EcoAct()),
+    "ecoact-several": ("the same, several at once (an ablation)", lambda _: EcoAct(several=True)),
+    "ecoact-described": ("the same, names told with descriptions (an ablation)", lambda _: EcoAct(descriptions=True)),
+    "search": ("searches the catalogue for more tools by words, where tools are retrieved", lambda _: Search()),
+    "browse": ("opens categories and providers of the catalogue instead, as AnyTool does", lambda _: Search(hierarchical=True)),
+}
+_BTP = frozenset(suffix for suffix in _ACCESS if suffix.startswith("btp"))
+_USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
+
+
+# -- names -----------------------------------------------------------------------------------------------------------------
+
+
+def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
+    if is_custom(name) or _trained(name) is not None:
+        return name, ()
+    # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
+    base, *suffixes = name.split("+")
+    found = [entry for entry in _AGENTS if entry.name == base]
+    composes = any(entry.composes for entry in found)
+    known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
+    twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
+    if not found or (suffixes and not composes) or not known or twice:
+        raise _unknown(name, env_id)
+    return base, tuple(suffixes)
+
+
+def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
+    """The entry of an agent: of the table, of a training run, a composition, or a user's own class, whose code is run.
+
+    Raises UnknownName where `env_id` (None: any environment) has no such agent, and DataError for an unreadable file.
+    """
+    base, suffixes = read_agent_name(name, env_id)
+    if is_custom(name):
+        made = custom_agent(name)
+        if env_id not in (None, made.env_id):
+            raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
+        return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
+    trained = _trained(name)
+    known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
+    for entry in known:
+        fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
+        if fits and (env_id is None or env_id in entry.env_ids):
+            return _with_access(entry, suffixes) if suffixes else entry
+    raise _unknown(name, env_id)
+
+
+def run_folder(name: str) -> Path:
+    """The folder of a trained agent, after the colon or shipped; raises DataError where a shipped file is not its card's."""
+    return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
+
+
+def agents(env_id: str | None = None) -> list[AgentEntry]:
+    """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
+    found = []
+    for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
+        if env_id is None or env_id in entry.env_ids:
+            found.append(entry)
+            if entry.composes:
+                found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
+    return found
+
+
+def agent_names(env_id: str | None = None) -> list[str]:
+    """Return the names of the agents of an environment, or of all, each once."""
+    return list(dict.fromkeys(entry.name for entry in agents(env_id)))
+
+
+def make_agent(
+    name: str,
+    env_id: str | None = None,
+    *,
+    model: str | LanguageModel = "simulated",
+    experience: Experience | str | Path | None = None,
+    search: SearchSettings | None = None,
+    btp: BtpSettings | None = None,
+    usefulness: Usefulness | str | Path | None = None,
+) -> Agent:
+    """Make an agent by its name.
+
+    Args:
+        name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN``, ``rltf:RUN`` or ``sessions:RUN``, trained in that folder;
+            ``zoo:ppo`` and the like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
+        env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
+            oracles also plan for OpenCATP); by default the tool world's.
+        model: A language model, or its name: "simulated", also with rates of its own ("simulated:notice=0.9"), "openai:MODEL"
+            for a server that speaks OpenAI's protocol, "local:MODEL" for a folder or a hub name that transformers loads here;
+            see `costgym.agents.models.named`.
+        experience: Past uses for BTP, or the file that holds them.
+        search: Limits of the search; None for the strategy's own.
+        btp: Settings of BTP.
+        usefulness: Judges results for BTP, or the folder of a `costgym train btp` run; None for the rules.
+
+    Raises:
+        UnknownName: There is no such agent in this environment, or no such model; names the nearest.
+        ConfigError: A user's own agent plays in another environment.
+        DataError: The experience, the judge or the training run cannot be read.
+    """
+    entry = find_agent(name, env_id)
+    return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
+
+
+def make_model(name: str) -> LanguageModel:
+    """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
+    if is_simulated(name):
+        return SimulatedToolPlanner(read_rates(name))
+    real = read_model_name(name)
+    if real is None:
+        raise UnknownName("model", name, ("simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"))
+    return make_real_model(real)
+
+
+def make_planner(name: str) -> Planner:
+    """Make an OpenCATP planner by its name, without the agent that plays its plans; raises as `make_agent` does."""
+    agent = make_agent(name, PLANS)
+    if not isinstance(agent, PlanAgent):
+        raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")
+    return agent.planner
+
+
+def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
+    parts = ["toolplanner" if part.startswith("toolplanner") else part for part in name.split("+")]
+    if env_id == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, parts), None)):
+        known = ", ".join(entry.name for entry in agents(env_id))
+        return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
+    return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
+
+
+def _trained(name: str) -> AgentEntry | None:
+    """Return the entry of a trained agent, by its folder or of the zoo; None for any other name."""
+    if is_zoo(name):
+        if name not in zoo_names():
+            return None
+        card = read_card(name)
+        return replace(_TRAINED[card.kind], name=name, summary=card.summary)
+    kind, colon, folder = name.partition(":")
+    return replace(_TRAINED[kind], name=name) if colon and folder and kind in _TRAINED else None
+
+
+def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
+    words = "; ".join(_ACCESS[suffix][0] for suffix in suffixes)
+    name = "+".join([entry.name, *suffixes])
+    plans = TEXT in entry.env_ids and not _BTP.isdisjoint(suffixes)  # in a session its own calls are the experience
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=plans)
+
+
+Policy = Callable[[Any, dict[str, Any]], Any]  # takes an observation and its info, and returns an action
+
+
+class FunctionAgent(Agent):
+    """A function ``(observation, info) -> action``, which should depend on its arguments alone, as an agent."""
+
+    def __init__(self, function: Policy, env_id: str) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.env_id, self._function = env_id, function
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Nothing to do: a function has no memory."""
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        return self._function(observation, info)
+
+
+def _takes_two(function: object) -> bool:
+    """Return whether something can be called with an observation and its info."""
+    if not callable(function):
+        return False
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # some functions of C have no signature
+        return True
+    return True
+
+
+def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
+    """The agent that an `Agent`, a name for `make_agent` or a function ``(observation, info) -> action`` stands for."""
+    if not isinstance(env, gym.Env):
+        raise ConfigError("env", f"expected an environment of costgym.make, got {env!r:.60}")
+    env_id = "" if env.spec is None else env.spec.id
+    if isinstance(agent, str):
+        return make_agent(agent, env_id or None)
+    if not isinstance(agent, Agent):
+        if isinstance(agent, type) or not _takes_two(agent):
+            raise ConfigError("agent", f"expected an agent, its name or a function (observation, info), got {agent!r:.60}")
+        return FunctionAgent(agent, env_id)
+    if env_id.startswith("costgym/") and agent.env_id != env_id:
+        raise ConfigError("agent", f"{agent.name or type(agent).__name__} plays in {agent.env_id}, not in {env_id}")
+    return agent

@@ -1,0 +1,72 @@
+"""A policy of sessions that `costgym train sessions` left in a folder, as an agent: ``sessions:RUN``."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from costgym.agents.base import SESSION, Agent
+from costgym.agents.checkpoints import load_weights, newest
+from costgym.agents.settings import CONFIG, PolicyConfig, read_config
+from costgym.envs.sessions.features import COUNTED, without_counts
+from costgym.envs.sessions.session import SessionSeat
+from costgym.simulators.errors import ConfigError, DataError, require
+
+READ = ("query", "at_s", "status", "action_mask", "budget_remaining_price", "budget_remaining_seconds")
+"""Keys of `info` that a learnt policy reads."""
+
+
+class SessionConfig(PolicyConfig):
+    """The `config.json` of a learnt policy of sessions."""
+
+    trainer: Literal["sessions"] = "sessions"
+    env: str = SESSION
+    settings: dict[str, Any] = Field(description="Settings of the algorithm.")
+    network: dict[str, Any] = Field(description="Shape of the network, and the meaning of its inputs.")
+
+
+class SessionAgent(Agent):
+    """Takes the best allowed action of the network in folder `path`; raises DataError if there is no such checkpoint. A tool
+    that has refused a call is not called again for the same query, see `network.Watching`. A recurrent policy does not look at
+    the counts, where observations have them."""
+
+    env_id = SESSION
+
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        self._torch = require("torch", "train")
+        self.name = name or f"sessions:{path}"
+        from costgym.agents.sessions.network import SessionNetwork
+
+        config = read_config(path, SessionConfig)
+        memory = "counts" if COUNTED[0] in config.network.get("tools", ()) else "raw"
+        self._network = SessionNetwork(memory).eval().requires_grad_(False)
+        if config.network != self._network.describe():
+            raise DataError(Path(path) / CONFIG, "the policy's network or inputs differ from this version's")
+        load_weights(newest(Path(path)), self._network.state_dict())
+
+    def reset(self, seat: SessionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        from costgym.agents.sessions.network import Watching
+
+        kinds, most, tools, memory = self._network.kinds, self._network.most, seat.rules.tools, self._network.memory
+        if memory not in ("raw", seat.memory) or seat.rules.capabilities != kinds or not most <= tools <= kinds * most:
+            raise ConfigError(
+                f"agent {self.name}",
+                f'expected memory="{memory}", {kinds} capabilities and {most} to {kinds * most} tools, as in training, got '
+                f'memory="{seat.memory}", {seat.rules.capabilities} capabilities and {tools} tools',
+            )
+        if seat.wait_action is not None:
+            raise ConfigError(f"agent {self.name}", "expected calls one at a time, as in training, got concurrent=True")
+        self._watching = Watching(self._network, 1, tools)
+        self._hidden = seat.rules if memory != seat.memory else None  # the rules, where the network must not see the counts
+
+    def act(self, observation: dict[str, Any], info: dict[str, Any]) -> int:
+        torch = self._torch
+        if self._hidden is not None:
+            observation = {**observation, "tools": without_counts(self._hidden, observation["tools"], int(info["tool"]))}
+        with torch.inference_mode():
+            seen = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
+            left, mask = self._watching.see(seen, {name: np.array(info[name])[None] for name in READ})
+            action = self._network(seen, left, mask, self._watching.memory)[0].argmax(-1)
+            self._watching.did(action)
+            return int(action)

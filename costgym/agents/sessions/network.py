@@ -1,0 +1,140 @@
+"""The network of learnt session policies: one small network read over the tools that serve the present query.
+
+Exchanging two of those tools exchanges their logits and changes nothing else, so what is learnt of one slot holds for all.
+Where observations are raw, a recurrent cell keeps a memory of each tool, which is updated when a call of the tool has ended.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from costgym.agents.tool_network import layers, masked
+from costgym.envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
+from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.status import LIMITS
+
+LEFT = ("budget_remaining_price", "budget_remaining_seconds")  # keys of `info` that the network reads beside the observation
+_PRICE, _SUCCESS, _SERVES = (STATIC.index(name) for name in ("price", "success", "serves"))
+_SITUATION = 10
+_MOST_LEFT = 1e6  # stands for no limit
+_BOUND = 6.0
+
+
+class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
+    """The observation of a session, over `kinds` with at most `most` tools each, to one logit per action and a value.
+
+    `memory` is the environment's: ``counts``, or ``raw`` for a network with a memory of its own.
+    """
+
+    def __init__(self, memory: str = "counts", kinds: int = 4, most: int = 6, hidden: int = 64) -> None:
+        super().__init__()
+        self.memory, self.kinds, self.most, self.hidden = memory, kinds, most, hidden
+        self.width = hidden // 2 if memory == "raw" else 0  # of what is remembered of a tool
+        columns = len(STATIC) + kinds + (len(COUNTED) if memory == "counts" else 0) + len(LAST)
+        # neither the provider's number nor kinds, which the choice of rows has used
+        self._own = [
+            i for i in range(columns) if i not in (STATIC.index("provider"), _SERVES) and not 0 <= i - len(STATIC) < kinds
+        ]
+        known, derived = (self.width, 2) if self.width else (1, 3)
+        situation = _SITUATION + known
+        self.tool = layers(len(self._own) + derived + self.width + situation, hidden)
+        self.all = layers(2 * hidden + situation, hidden)
+        self.call = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.others = nn.Linear(hidden, 2)
+        self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        if self.width:
+            self.remember = nn.GRUCell(len(self._own) + _SITUATION - 2, self.width)
+        for last in (self.call[-1], self.others):
+            nn.init.orthogonal_(last.weight, 0.01)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
+        names = column_names(SessionRules(capabilities=self.kinds, tools=self.kinds * self.most), self.memory)
+        shape = {"kinds": self.kinds, "most": self.most, "hidden": self.hidden}
+        return {**shape, "left": list(LEFT), **{part: list(columns) for part, columns in names.items()}}
+
+    def ended(self, seen: dict[str, Tensor], slots: Tensor) -> Tensor:
+        """What is to be remembered of calls that have ended, (..., inputs of `remember`), by the tool (...) called last."""
+        tools = seen["tools"]
+        row = tools.gather(-2, slots[..., None, None].expand(*slots.shape, 1, tools.shape[-1])).squeeze(-2)
+        query, resources = seen["query"], seen["resources"]
+        return torch.cat([row[..., self._own], query[..., :1], query[..., 1 + self.kinds :], resources[..., 2:]], -1)
+
+    def updated(self, memory: Tensor, ended: Tensor, slots: Tensor, called: Tensor) -> Tensor:
+        """Return the memory (B, tools, width) after calls; `called` (B,) says where the last action was one."""
+        index = slots[:, None, None].expand(-1, 1, self.width)
+        old = memory.gather(1, index).squeeze(1)
+        new = torch.where(called[:, None], self.remember(ended, old), old)
+        return memory.scatter(1, index, new[:, None])
+
+    def forward(
+        self, seen: dict[str, Tensor], left: Tensor, mask: Tensor, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits (B, actions), far below all others where the mask (B, actions) forbids, and state values (B,);
+        `left` (B, 2) is what `LEFT` names, and `memory` (B, tools, width) that of the tools, where observations are raw."""
+        tools, query, resources = seen["tools"], seen["query"], seen["resources"]
+        rows = tools[..., _SERVES].topk(self.most).indices  # (B, k)
+        own = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))
+        serves = own[..., _SERVES].unsqueeze(-1)
+        queries = query[:, -1]
+        each = (left.clamp(1e-3, _MOST_LEFT) / (100.0 * queries.clamp_min(0.01)).unsqueeze(-1)).log()  # for one query
+        cost = (PRICE_UNIT * own[..., _PRICE]).clamp_min(1e-3).log()
+        advertised = own[..., _SUCCESS].clamp_min(1e-3).log() - cost
+        if memory is None:
+            chance = own[..., len(STATIC) + self.kinds + 1].clamp_min(1e-3).log()
+            known = tools[..., len(STATIC) + self.kinds + 1].mean(1, keepdim=True)
+            derived = torch.stack([cost - each[:, :1], cost - chance, advertised], -1)
+        else:
+            known = memory.mean(1)
+            kept = memory.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.width))
+            derived = torch.cat([torch.stack([cost - each[:, :1], advertised], -1), kept], -1)
+        situation = torch.cat([query[:, :1], query[:, 1 + self.kinds :], resources[:, :2], each, known, resources[:, 4:]], -1)
+        wide = situation.unsqueeze(1).expand(-1, self.most, -1)
+        h = self.tool(torch.cat([own[..., self._own], derived, wide], -1)) * serves  # (B, k, H)
+        context = self.all(torch.cat([h.sum(1) / serves.sum(1).clamp_min(1.0), h.amax(1), situation], -1))
+        calls = self.call(torch.cat([h, context.unsqueeze(1).expand_as(h)], -1)).squeeze(-1)
+        logits = torch.zeros_like(mask, dtype=calls.dtype).scatter(1, rows, calls)
+        logits = torch.cat([logits[:, :-2], self.others(context)], -1)
+        # no action becomes so unlikely that it is never tried again
+        logits = _BOUND * torch.tanh(logits / _BOUND)
+        # what is still to be had is in proportion to the queries that are left
+        return masked(logits, mask), self.value(context).squeeze(-1) * queries
+
+
+class Watching:
+    """What a policy keeps from step to step in B = `count` sessions of so many tools that are played side by side: the memory
+    of a network that reads raw observations, and what is closed. A tool that has refused a call, at its rate limit or quota, is
+    masked for the rest of the query: asking again is in vain."""
+
+    def __init__(self, network: SessionNetwork, count: int, tools: int) -> None:
+        self._network = network
+        self._shut = torch.zeros(count, tools, dtype=torch.bool)
+        self._query, self._at_s = torch.full((count,), -1), torch.zeros(count, dtype=torch.float64)
+        # (B,) the tool that was called last, whether the last action was a call, and whether a session has begun since
+        self.slots, self.called = torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.bool)
+        self.began = torch.ones(count, dtype=torch.bool)
+        self.memory = torch.zeros(count, tools, network.width) if network.width else None
+
+    def see(self, seen: dict[str, Tensor], info: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Take in what the last actions brought; returns what is left (B, 2), and the mask (B, actions)."""
+        query, at_s, status = (torch.as_tensor(info[name]) for name in ("query", "at_s", "status"))
+        self.began = (query < self._query) | (at_s < self._at_s)
+        self.called &= ~self.began
+        self._shut &= ~(self.began | (query != self._query))[:, None]
+        refused = self.called & torch.isin(status, torch.tensor(LIMITS))
+        self._shut[refused, self.slots[refused]] = True
+        self._query, self._at_s = query.clone(), at_s.clone()
+        if self.memory is not None:
+            fresh = self.memory * ~self.began[:, None, None]
+            with torch.no_grad():
+                self.memory = self._network.updated(fresh, self._network.ended(seen, self.slots), self.slots, self.called)
+        mask = torch.as_tensor(info["action_mask"]).clone()
+        mask[:, :-2] &= ~self._shut
+        return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1), mask
+
+    def did(self, actions: Tensor) -> None:
+        """Note the actions (B,) that are taken now."""
+        tools = self._shut.shape[1]
+        self.called = actions < tools
+        self.slots = actions.clamp_max(tools - 1)

@@ -1,0 +1,433 @@
+"""The marketplace as text: `costgym/MarketplaceChat-v0`."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
+from costgym.envs.base import BaseEnv
+from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
+from costgym.envs.spaces import UnicodeText
+from costgym.envs.tool_world import ToolEnv
+from costgym.simulators.errors import check_known
+from costgym.simulators.failures.silent import unsupported
+from costgym.simulators.marketplace.schema import check_arguments
+from costgym.simulators.retrieval import Retriever
+from costgym.simulators.scenario import Scenario
+from costgym.simulators.status import Status
+from costgym.simulators.tools import Tool, ToolCard
+from costgym.simulators.world import Call, Candidate, Episode, Usage, World, WorldEvent
+
+MAX_ACTION = 100_000  # characters
+MAX_NAME = 80  # characters of an unknown function's name that are repeated
+MAX_ESCAPE = 12  # characters that JSON makes of one
+DOCUMENTS = ("full", "short")
+MAX_OFFERS = 1024  # tasks whose offer is kept
+FLOOR_CHARACTERS = 8  # of a token, at most
+
+
+class TalkEnv(BaseEnv[str, str]):
+    """Part of an environment in which an agent calls tools by JSON text and reads what they answer.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `max_observation` | The number of characters at which the text of a result is cut. |
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `results` | list | For each call of this action a dict of its `tool`, `status` label and `text`. |
+    | `news` | list | What the world told in this step, in words: prices, bans, changed minds. |
+    | `status` | int | How the last call of this action ended, as in `Status`; 0 is a success, or no call. |
+    | `statuses` | str | How each call of this action ended: labels such as `ok` or `rate_limited`, joined by commas. |
+    """
+
+    calls_by_name = True
+    more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
+    _short: list[ToolCard] | None = None
+    max_observation: int
+
+    if TYPE_CHECKING:
+        world: World
+        _steps: int
+
+        @property
+        def query(self) -> str: ...
+        @property
+        def currency(self) -> str: ...
+        def _playing(self) -> Episode: ...
+        def _outcome(self, episode: Episode) -> tuple[float, bool, bool]: ...
+        def _info(self) -> dict[str, Any]: ...
+
+    def _listen(self, max_observation: int) -> None:
+        """Set how long texts may be."""
+        self.max_observation = max_observation
+        self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
+        self.action_space = UnicodeText(MAX_ACTION)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the offers and documents of another world."""
+        self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
+        self._documents: dict[int, int] = {}  # tokens of each task's documentation
+
+    def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
+        """Begin the conversation of an episode that has begun."""
+        self._look_at_offer(episode)
+        self._found: list[ToolCard] = []  # in the last step
+        self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
+        self._news: list[str] = []
+        text = self.query
+        self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
+        self._unread, self._unsaid = _fewest_tokens(text), 0
+        return text, self._chat_info(episode)
+
+    # -- what an agent may read ------------------------------------------------------------------------------------------
+
+    @property
+    def candidates(self) -> list[Tool]:
+        """The task's candidate tools, in order."""
+        return [self.world.catalog[slot.number] for slot in self._playing().candidates]
+
+    def opening(self) -> dict[str, Any]:
+        return {"functions": self.documentation(), "prices": self.quotes()}
+
+    def documentation(self) -> list[dict[str, Any]]:
+        """The candidates' function schemas, in the format of OpenAI's API."""
+        return [tool.documentation() for tool in (*(self._short or self.candidates), *self.more_functions)]
+
+    def _card(self, candidate: Candidate) -> ToolCard:
+        """What the agent is told of a tool on offer; short documents hold the present price."""
+        card = cards_of(self.world.catalog, [self.world.catalog[candidate.number]])[0]
+        if self._short is None:
+            return card
+        return shorten(card, self._playing().quote(candidate.index), self.currency)
+
+    def seat(self, env_id: str, examples: int = 0) -> TextSeat:
+        return TextSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            query=self.query,
+            tools=self._cards if self._short is None else tuple(self._short),
+            token_pricing=self.world.tokens,
+            categories=() if self.world.retriever is None else self.world.retriever.categories,
+            more=self.more_functions,
+        )
+
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**without_verdicts(super().visible_info(info)), "quotes": self.quotes(), "found": tuple(self._found)}
+
+    def quotes(self) -> dict[str, float]:
+        """The present price of a call of each candidate."""
+        episode = self._playing()
+        # as `Episode.quote` says: an agent reads all of them at every step, and a call for each takes three times as long
+        return {slot.name: slot.quote * factor for slot, factor in zip(episode.candidates, episode.factors, strict=True)}
+
+    def _look_at_offer(self, episode: Episode) -> None:
+        """Note slots and cards of the tools on offer; a search adds to them."""
+        offered, catalog = episode.candidates, self.world.catalog
+        found = self._offers.get(episode.number)
+        if found is None or found[0] is not offered:
+            # made once a task, since a reset would else take a third longer
+            cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in offered]))
+            found = self._offers[episode.number] = offered, {slot.name: slot.index for slot in offered}, cards
+            if len(self._offers) > MAX_OFFERS:
+                self._offers.popitem()
+        _, self._slots, self._cards = found
+
+    def _document_tokens(self, number: int) -> int:
+        found = self._documents.get(number)
+        if found is None:
+            tools = [self.world.catalog[slot.number].documentation() for slot in self.world.candidates(number)]
+            found = self._documents[number] = count_tokens(json.dumps(tools))
+        return found
+
+    # -- playing ---------------------------------------------------------------------------------------------------------
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        episode = self._playing()
+        self._results, self._news, self._found = [], [], []
+        over = episode.over
+        if over:
+            return "", 0.0, True, False, self._chat_info(episode)
+        self._steps += 1
+        parsed = read_action(action)
+        usage = parsed.usage
+        if usage is None:
+            spoken = count_tokens(action) if isinstance(action, str) else 0
+            usage = Usage(self._document_tokens(episode.number) + self._context, spoken)
+            self._context += spoken
+        usage = self._at_least(usage, parsed)
+        episode.think(usage)
+        observation = "" if episode.over else self._act(episode, parsed)
+        self._context += count_tokens(observation)
+        self._unread += _fewest_tokens(observation)
+        reward, over, truncated = self._outcome(episode)
+        return observation, reward, over, truncated, self._chat_info(episode)
+
+    def _at_least(self, usage: Usage, action: Action) -> Usage:
+        """Raise the tokens that an agent reports to what it must have read and written, over the episode so far.
+
+        An agent may report more: what it read again, or thought. It cannot report less than each text that it was shown, once,
+        and each call and answer that it gave.
+        """
+        said = action.answer or "".join(call.name + json.dumps(dict(call.arguments)) for call in action.calls)
+        # what was reported above the floor stands for later: a plan is written once and then followed call by call
+        read, written = usage.input_tokens, usage.output_tokens
+        self._unread, self._unsaid = self._unread - read, self._unsaid + _fewest_tokens(said) - written
+        if self._unread > 0 or self._unsaid > 0:
+            read, written = read + max(0, self._unread), written + max(0, self._unsaid)
+            self._unread, self._unsaid = min(0, self._unread), min(0, self._unsaid)
+            usage = usage._replace(input_tokens=read, output_tokens=written)
+        return usage
+
+    def _act(self, episode: Episode, action: Action) -> str:
+        if action.kind == "finish":
+            episode.finish(action.answer, action.gave_up)
+            return ""
+        if action.kind == "think":
+            return ""
+        if action.kind == "wait":
+            if action.seconds > 0:
+                episode.advance(action.seconds)
+            self._news = self._read_news(episode)
+            return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
+        submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
+        for running in submitted:
+            if isinstance(running, Call):
+                episode.settle(running)
+        self._results = [
+            (SEARCH, Status.OK, call)
+            if isinstance(call, str)
+            else (call.tool or asked.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
+            for call, asked in zip(submitted, action.calls, strict=False)
+        ]
+        self._news = self._read_news(episode)
+        # the tool's own text, as a model's chat template expects it; JSON around it only where there is more to tell
+        if len(self._results) == 1 and not self._news:
+            return self._results[0][2]
+        answers = [{"name": tool, "content": text} for tool, _, text in self._results]
+        return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= self.max_observation:
+            return text
+        return f"{text[: self.max_observation]}... [cut: {self.max_observation:,} of {len(text):,} characters]"
+
+    def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
+        if call.name == SEARCH and call.status is None and self.world.retriever is not None:
+            text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
+            self._look_at_offer(episode)
+            self._found = [*self._found, *found]
+            if self._short is not None:
+                self._short = [*self._short, *found]
+            return text
+        slot = self._slots.get(call.name, -1)
+        if call.status is not None:
+            return episode.submit(slot, None, call.status, call.problem)
+        if slot < 0:
+            return episode.submit(-1, None, Status.UNKNOWN_TOOL, f"there is no function named {call.name[:MAX_NAME]!r}")
+        problem = check_arguments(self.world.catalog[episode.candidates[slot].number], call.arguments)
+        if problem is not None:
+            return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
+        return episode.submit(slot, call.arguments)
+
+    def _read_news(self, episode: Episode) -> list[str]:
+        """Descriptions of the visible events since the last call."""
+        return [] if episode.over else [self._cut(self._say(episode, event)) for event in episode.notices()]
+
+    def _say(self, episode: Episode, event: WorldEvent) -> str:
+        names = ", ".join(episode.candidates[slot].name for slot in event.slots)
+        if event.kind == "price_change":
+            return f"prices of {names} changed by a factor of {event.factor:g}"
+        if event.kind == "preference_change":
+            return f"the user changes their mind: {episode.needs[event.need].wish}"
+        return f"{names}: {'not available at present' if event.kind == 'ban' else 'available again'}"
+
+    def action_text(self, action: str) -> str:
+        return spoken(action)
+
+    def _chat_info(self, episode: Episode) -> dict[str, Any]:
+        info, results = self._info(), self._results
+        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
+        info["news"] = list(self._news)
+        info["status"] = int(results[-1][1]) if results else 0
+        info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
+        return info
+
+
+class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
+    """Call tools by JSON and read what they answer, as a language model does.
+
+    ## Description
+
+    The same world as `Marketplace-v0`, in words. An episode is one task: a user's query, the documentation of the candidate
+    tools, and an answer to be given in the end. The agent writes the arguments of its calls itself, from the tools' schemas.
+    Calls take simulated time and money, fail as real APIs do, and the tokens that the agent reads and writes are counted.
+
+    `env.unwrapped` offers what an agent may read besides the observation: `query`, the question at the chosen `level`;
+    `documentation()`, the candidates as function schemas in the format of OpenAI's API; `quotes()`, the present price of a
+    call of each candidate.
+
+    ## Action space
+
+    A string of at most 100,000 characters: one JSON object, or the word `finish`.
+
+    | action | effect |
+    | --- | --- |
+    | `{"name": NAME, "arguments": {...}}` | Call a tool and wait until the call ends. |
+    | `{"calls": [{"name": ..., "arguments": ...}, ...]}` | Make 1 to 16 calls side by side and wait until all have ended. |
+    | `{"name": "wait", "arguments": {"seconds": 5}}` | Let simulated time pass, at most 86,400 s. |
+    | `{"name": "think"}` | Do nothing but think: only tokens are charged. |
+    | `{"name": "search_tools", "arguments": {"query": "..."}}` | Ask the retriever for more tools, where there is one. |
+    | `{"name": "finish", "arguments": {"answer": "..."}}` | Answer. `"give_up": true` gives up instead. |
+
+    Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
+    reports. Without it the environment counts them, one for each four characters: the documentation and the whole
+    conversation as input, the action as output. A report is raised to a floor: over an episode no less is charged than every
+    text that the agent was shown, read once, and every call and answer that it gave, at eight characters a token. Thinking
+    takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the
+    scenario has a price for them.
+
+    Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
+    what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
+    `"category"` and `"provider"` narrow it; without a `"query"` it lists categories, a category's tools by provider, or offers
+    a provider's tools. A search takes simulated time (0.3 s by default) and costs nothing but the tokens that are read; tools
+    that it finds can be called from then on.
+
+    A call may hold `"refuse"`, one of `forbidden`, `not_registered`, `over_budget`, `malformed` and `unknown_tool`, and
+    `"reason"`: the agent's own rules turn the call down, and the record says so. What cannot be read, and calls of unknown
+    tools or with arguments that do not fit the schema, are answered with an error in words; this takes a moment (`gateway_s`,
+    0.05 s by default) and costs nothing. No action raises an error.
+
+    ## Observation space
+
+    A string. After `reset` it is the query. After a single call it is what the tool returned, or an error in words; after
+    several calls, or when the world has news, it is JSON: `{"results": [{"name": ..., "content": ...}], "news": [...]}`. News
+    are changed prices, tools that are not available at present or available again, and users who change their mind. `think`
+    and `finish` return an empty string. The text of a result is cut at `max_observation` characters, and says that it was; the
+    query is never cut.
+
+    ## Rewards
+
+    As in `Marketplace-v0`: each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and the last step of a
+    successful episode adds alpha, so the undiscounted return is the Quality of Plan. Success means that the answer holds
+    every fact (with `grading="judge"`: that the simulated judge accepts it) and that no limit was passed.
+
+    ## Starting state
+
+    As in `Marketplace-v0`: the clock stands at 0, the task is drawn uniformly from the split, `reset(options={"task": task})`
+    names it by number or id, and all chance follows from the seed and the task. Both environments play the same tasks and the
+    same luck.
+
+    ## Episode end
+
+    * Termination: the agent finishes, or a limit of the budget is passed, as in `Marketplace-v0`.
+    * Truncation: `max_steps` actions were taken.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+    | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
+
+    ## Version history
+
+    * v0: first version.
+    """
+
+    can_search = True
+
+    def __init__(
+        self,
+        max_observation: int = 2048,
+        level: str | None = None,
+        documents: str = "full",
+        max_steps: int = 400,
+        **settings: Any,
+    ) -> None:
+        check_known("form of the documents", documents, DOCUMENTS)
+        super().__init__(max_steps=max_steps, **settings)
+        self.level, self.documents = level, documents
+        self._listen(max_observation)
+
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
+        self._forget()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        episode = self._start(*self._choose(seed, options))
+        if self.documents == "short":
+            self._short = []
+            # again for each episode, since prices are in them
+            self._short = [self._card(candidate) for candidate in episode.candidates]
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
+        return self._start_talk(episode)
+
+    @property
+    def query(self) -> str:
+        """The user's query at the chosen level of detail."""
+        task = self.task
+        return task.query if self.level is None else task.instructions.get(self.level, task.query)
+
+    @property
+    def currency(self) -> str:
+        """The currency of the prices."""
+        return self.scenario.currency
+
+    def figures(self) -> dict[str, Any]:
+        """In a world with silent faults, whether the answer states a value that nothing the agent read holds."""
+        found, episode = super().figures(), self.episode
+        if episode is None or not self.world.failures.silent:
+            return found
+        last = episode.log[-1] if episode.log else ("",)
+        wrong = False
+        if last[0] == "finish" and last[1] and not last[2]:
+            read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
+            wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
+        return {**found, "unsupported_answer": wrong}
+
+
+def _fewest_tokens(text: str) -> int:
+    """Return fewer tokens than any tokenizer in use makes of English or JSON: one for each eight characters."""
+    return len(text) // FLOOR_CHARACTERS
+
+
+MAX_QUERY = 2_000  # characters of a search's query that are read
+
+
+def search_tools(
+    retriever: Retriever, episode: Episode, arguments: Mapping[str, Any], card: Callable[[Candidate], ToolCard]
+) -> tuple[str, list[ToolCard]]:
+    """Search, which takes the retriever's time; returns what the agent reads, and the cards of the tools that are new on offer.
+
+    With a query, or with a provider, tools are found; they are on offer from then on. Without either, names are listed: the
+    categories, or one category's tools by provider, as in AnyTool's hierarchical search (arXiv 2402.04253, Section 3.1).
+    """
+    query, category, provider = (str(arguments.get(name) or "")[:MAX_QUERY] for name in ("query", "category", "provider"))
+    episode.advance(retriever.settings.seconds)
+    if episode.over:
+        return "", []
+    if not query and not provider:
+        if not category:
+            return json.dumps({"categories": retriever.categories}), []
+        listed = retriever.listing(category)
+        if not listed:
+            return _nothing(f"there is no category {category[:80]!r}"), []
+        return json.dumps({"category": category, "providers": listed}), []
+    offered = frozenset(candidate.name for candidate in episode.candidates)
+    numbers = retriever.search(query or provider, episode.task, offered, category, provider)
+    found = [card(candidate) for candidate in episode.offer(numbers)]
+    if not found:
+        return _nothing("there is no further tool"), []
+    return json.dumps({"found": [each.documentation()["function"] for each in found]}), found
+
+
+def _nothing(why: str) -> str:
+    return json.dumps({"found": [], "note": why})

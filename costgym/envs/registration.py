@@ -1,0 +1,102 @@
+"""Make environments by id; an unknown id raises an error with the nearest names."""
+
+import importlib
+import inspect
+from typing import Any
+
+import gymnasium as gym
+
+from costgym.envs.base import BaseEnv, with_step_limit
+from costgym.simulators.errors import ConfigError, UnknownName, check_known
+
+NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
+
+
+GYM_ARGUMENTS = tuple(name for name in inspect.signature(gym.make).parameters if name not in ("id", "kwargs"))
+"""Arguments of `gymnasium.make` itself."""
+
+
+def _known() -> list[str]:
+    return sorted(name for name in gym.registry if name.startswith("costgym/"))
+
+
+def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    """Make an environment of costgym, as `gymnasium.make` does.
+
+    Args:
+        env_id: id, such as ``costgym/Marketplace-v0``.
+        kwargs: arguments of the environment and of `gymnasium.make`.
+
+    Raises:
+        UnknownName: the id is unknown; the message has the nearest ones.
+        CostGymError: an argument is invalid; the message names it.
+    """
+    if env_id not in gym.registry:
+        raise UnknownName("environment", env_id, _known())
+    if env_id in _known():  # not someone else's environment
+        known = [*parameters_of(env_id), *GYM_ARGUMENTS]
+        for name in kwargs:
+            check_known(f"argument of {env_id}", name, known)
+    return gym.make(env_id, **kwargs)
+
+
+def make_vec(
+    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, **kwargs: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Make a vector environment: the native one of the marketplace in numbers, otherwise Gymnasium's.
+
+    Args:
+        env_id: id, such as ``costgym/Marketplace-v0``.
+        num_envs: number of environments.
+        device: where the native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
+            PyTorch tensors there.
+        tensors: take and return PyTorch tensors on the CPU too, which share the arrays' memory.
+        kwargs: arguments of the environment and of `gymnasium.make_vec`.
+
+    Raises:
+        ConfigError: there is no such device, or an argument of the native environment is given for another one.
+        MissingExtra: an extra that the arguments need is not installed.
+        UnknownName: the id is unknown; the message has the nearest ones.
+    """
+    if env_id not in gym.registry:
+        raise UnknownName("environment", env_id, _known())
+    if gym.spec(env_id).vector_entry_point is None:
+        given = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
+        if refused := [name for name, there in given.items() if there]:
+            raise ConfigError(refused[0], f"is for costgym/Marketplace-v0, which has a native batch; {env_id} has none")
+    if device != "cpu" or tensors:
+        from costgym.envs.vector.device import make_on_device
+
+        return make_on_device(env_id, num_envs, device, **kwargs)
+    made = gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+    if isinstance(made, gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv):
+        inner = made.get_attr("spec")[0]  # Gymnasium copies the registered one, which knows no step limit
+        made.spec = with_step_limit(made.spec, None if inner is None else inner.max_episode_steps)
+    return made
+
+
+def parameters_of(env_id: str) -> dict[str, Any]:
+    """The arguments of an environment by name, with their defaults."""
+    found: dict[str, Any] = {}
+    for base in class_of(env_id).__mro__:
+        if "__init__" in vars(base):
+            given = inspect.signature(vars(base)["__init__"]).parameters.values()
+            defaults = {each.name: each.default for each in given if each.default is not each.empty}
+            found = defaults | found  # a class's own default holds, not its base's
+    return found
+
+
+def describe(env_id: str) -> str:
+    """The first line of an environment's docstring."""
+    document = inspect.getdoc(class_of(env_id)) or ""
+    return document.splitlines()[0].split(": ", 1)[-1]
+
+
+def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
+    """The class of an environment."""
+    check_known("environment", env_id, _known())
+    entry = gym.spec(env_id).entry_point
+    assert isinstance(entry, str)
+    module, _, name = entry.partition(":")
+    found: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
+    return found

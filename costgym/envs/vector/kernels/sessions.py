@@ -1,0 +1,357 @@
+"""Compiled steps of N sessions; `sessions.session.MarketplaceSessionEnv` plays one in Python."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.envs.sessions.base import PAUSE_S
+from costgym.envs.sessions.features import PRICE_UNIT, RECENT, STATIC
+from costgym.envs.vector.info import NOTHING_SPENT, report, spent
+from costgym.envs.vector.kernels.marketplace import Starts
+from costgym.simulators import draws
+from costgym.simulators.batch import kernels as world
+from costgym.simulators.batch import sessions as play
+from costgym.simulators.batch.arguments import bound_arguments
+from costgym.simulators.batch.memory import clear_row, copy_row
+from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
+from costgym.simulators.batch.sessions import Sessions
+from costgym.simulators.sessions.rules import VALUES
+from costgym.simulators.status import LOOKS_OK, Status
+
+__all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
+
+SEEN = np.dtype(
+    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")],
+    align=True,
+)
+"""An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
+ended and that worked, and the number that failed since."""
+_PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
+_KINDS = len(STATIC)
+_HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
+_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_CLOCK = draws.log(1.0 + 10_000.0)
+_WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
+
+
+class View(NamedTuple):
+    """The view of N sessions over M tools, from which observations are written."""
+
+    sessions: Sessions  # their state
+    tools: NDArray[np.float32]  # (N, M, F) `observation["tools"]` of the last step
+    seen: NDArray[np.void]  # (N, M) `SEEN`
+    outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
+    showing: NDArray[np.int32]  # (N,) the tool whose call ended or was refused last; -1 for none
+    # counted, useful, concurrent: `memory` is ``counts``, `mask` is ``useful``, calls run side by side
+    counted: bool
+    useful: bool
+    concurrent: bool
+    subtracts: bool  # the reward subtracts the price
+    # success_share, ttl_s: of the rules
+    success_share: float
+    ttl_s: float
+    # max_steps, time_limit, autoreset: as in `kernels.marketplace.View`
+    max_steps: int
+    time_limit: int
+    autoreset: bool
+    # judged, resource: likewise
+    judged: bool
+    resource: int
+
+
+class Out(NamedTuple):
+    """The arrays that a step writes: observations, outcomes and figures of N episodes."""
+
+    # tools, query, resources: (N, M, F), (N, 5 + kinds), (N, 5)
+    tools: NDArray[np.float32]
+    query: NDArray[np.float32]
+    resources: NDArray[np.float32]
+    mask: NDArray[np.bool_]  # (N, A)
+    # rewards, terminated, truncated: (N,)
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    # figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`
+    figures: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    success: NDArray[np.bool_]  # (N,)
+    # queries, reported: (N,) the present query, and the tool whose call ended or was refused last
+    queries: NDArray[np.int64]
+    reported: NDArray[np.int64]
+    values: NDArray[np.float64]  # (2, N) value of the queries that passed, and its share of all
+
+
+@compiled
+def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -> Any:
+    """Begin the episodes of `where`; with `show_all` also write the state of the others. A row has room for every episode."""
+    tables, rules, state, view, streams, _, _ = bound_arguments(bound)
+    for i in range(where.size):
+        limited, before = play.limited(rules, view.sessions, i), spent(state.episodes[i])
+        if where[i]:
+            _begin(tables, limited, state, view, streams, starts, i)
+            before = NOTHING_SPENT
+        if where[i] or show_all:
+            _show(tables, limited, state, view, out, i, before)
+    return 0  # an episode begins with room
+
+
+@compiled
+def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
+    """Play one step of the episodes of a part; see `kernels.marketplace.step_part`."""
+    tables, rules, state, view, streams, starts, room = bound_arguments(bound)
+    parts, used = room.size, np.int64(0)
+    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
+        used = max(used, _step(tables, rules, state, view, out, streams, actions, starts, i))
+    room[part] = used
+
+
+@threaded
+def step_parts(bound: Any, out: Any, actions: Any, parts: int) -> None:
+    """Play one step of every episode, each part on a thread of its own."""
+    for part in prange(parts):
+        step_part(bound, out, actions, np.int64(part))
+
+
+@compiled
+def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
+    """Play an action of a batch of one, or begin an episode; see `kernels.marketplace.play_one`."""
+    tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
+    state.episodes[0].ended = task >= 0
+    actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
+    return _step(tables, rules, state, view, out, streams, actions, starts, 0)
+
+
+@internal
+def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
+    """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
+    e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)
+    begins = view.autoreset and e.ended
+    before, value = spent(e), lane.value
+    if begins:
+        _begin(tables, limited, state, view, streams, starts, i)
+        before = NOTHING_SPENT
+    else:
+        _act(tables, limited, state, view, i, np.int64(actions[i]))
+    cost = _show(tables, limited, state, view, out, i, before)
+    reward = lane.value - value
+    if view.subtracts:
+        reward -= cost
+    out.rewards[i] = 0.0 if begins else reward
+    out.terminated[i] = e.over and not begins
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not begins
+    e.ended = out.terminated[i] or out.truncated[i]
+    return np.int64(world.places_used(e))
+
+
+@internal
+def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
+    """Begin the session in row i of the tables, which was put there before."""
+    draw = starts.seeds[i] if starts.drawn else next_draw(streams, i)
+    play.begin(tables, rules, state, view.sessions, i, starts.seeds[i] if starts.seeded[i] else draw)
+    clear_row(view.seen, i)
+    for slot in range(view.seen.shape[1]):
+        view.seen[i, slot].recent, view.seen[i, slot].called_s = 0.5, -1.0
+    for provider in range(view.outage_s.shape[1]):
+        view.outage_s[i, provider] = -1.0
+    view.showing[i] = -1
+    _show_query(tables, view, i)
+
+
+@inlined
+def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) -> None:
+    """Play one action."""
+    e, sessions = state.episodes[i], view.sessions
+    e.steps += 1
+    width, query = state.slots.shape[1], sessions.lanes[i].query
+    if action == width + 1:
+        play.next_query(tables, rules, state, sessions, i, False)
+    elif action == width and play.remembers(sessions, i):
+        play.recall(tables, rules, state, sessions, i)
+    elif action < width and sessions.offers[i, action] < 0:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        e.status = world.UNKNOWN_TOOL
+    elif action < width and view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
+    elif action < width and view.concurrent:
+        refusal = play.submit(tables, rules, state, sessions, i, action)
+        if refusal >= 0:
+            _take(state, view, i, action, np.int64(refusal), False)
+        else:
+            _show_quota(state, view, i, action)
+    elif action < width:
+        status, ran = play.call(tables, rules, state, sessions, i, action)
+        _take(state, view, i, action, status, ran)
+    elif width + 2 <= action <= width + 3 and (e.news > 0 or (e.records > 0 and (action == width + 2 or _soon(state, i)))):
+        code = play.wait(tables, rules, state, sessions, i)
+        if code != world.NOTHING:
+            _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
+    elif action == width + 3:
+        play.pause(tables, rules, state, sessions, i, PAUSE_S)
+    elif action > width + 3 and world.oldest(state, i, action - width - 4) >= 0:
+        world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
+        e.status = play.CANCELLED
+    else:
+        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        e.status = world.FORBIDDEN
+    if sessions.lanes[i].query != query:
+        _show_query(tables, view, i)
+
+
+@inlined
+def _soon(state: Any, i: int) -> bool:
+    """Return whether a call ends within a pause."""
+    return world._next_at(state, i) <= state.episodes[i].now + PAUSE_S
+
+
+@inlined
+def _last(view: Any) -> int:
+    """The place of `last_ok` among the columns of `tools`."""
+    return view.tools.shape[2] - (5 if view.concurrent else 2)
+
+
+@inlined
+def _show_quota(state: Any, view: Any, i: int, slot: Any) -> None:
+    quota = view.sessions.quota[i, slot]
+    if quota:
+        view.tools[i, slot, _QUOTA] = 1.0 - state.slots[i, slot].count / quota
+
+
+@inlined
+def _show_running(state: Any, view: Any, i: int) -> None:
+    """Write the columns of `tools` about calls in flight."""
+    tools, sessions, e = view.tools, view.sessions, state.episodes[i]
+    first = tools.shape[2] - 3
+    query = min(np.int64(sessions.lanes[i].query), sessions.fact.shape[1] - 1)
+    for each in range(tools.shape[1]):
+        tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
+    for index in range(e.records - 1, -1, -1):  # the oldest last
+        place, asked = np.int64(state.numbers[i, index]), np.int64(state.calls[i, index].start_epoch)
+        tools[i, place, first] = min(1.0, tools[i, place, first] + 0.25)
+        if sessions.fact[i, asked] == sessions.fact[i, query]:
+            tools[i, place, first + 1] = min(1.0, tools[i, place, first + 1] + 0.25)
+        tools[i, place, first + 2] = _ago(e.now - state.bills[i, index].started)
+
+
+@inlined
+def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> None:
+    """Take in how a call ended or was refused."""
+    e, tools, seen = state.episodes[i], view.tools, view.seen[i, slot]
+    e.status = status
+    last = _last(view)
+    if not view.counted and view.showing[i] >= 0:
+        tools[i, view.showing[i], last] = tools[i, view.showing[i], last + 1] = _NONE
+    view.showing[i] = slot
+    looks_ok = ((_LOOKS_OK >> status) & 1) == 1
+    tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if looks_ok else (_NONE, _WHOLE)
+    if not ran:
+        return
+    _show_quota(state, view, i, slot)
+    if not view.counted:
+        return
+    seen.ended += 1
+    count = np.int64(seen.ended)
+    right = status == _OK
+    seen.right += right
+    seen.recent = RECENT * seen.recent + (1.0 - RECENT) * right
+    seen.failures = 0 if right else seen.failures + 1
+    first = last - 6
+    tools[i, slot, first] = min(1.0, log(1.0 + count) / 5.0)
+    tools[i, slot, first + 1] = (seen.right + 1.0) / (count + 2.0)
+    tools[i, slot, first + 2] = seen.recent
+    tools[i, slot, first + 3] = min(1.0, seen.failures / 5.0)
+    seen.called_s = e.now
+    if status == _OUTAGE:
+        view.outage_s[i, view.sessions.provider[i, slot]] = e.now
+
+
+@inlined
+def _show_query(tables: Any, view: Any, i: int) -> None:
+    """Write the columns of `tools` that change with the query. After the last one its prices stay."""
+    sessions, query = view.sessions, view.sessions.lanes[i].query
+    over = query >= sessions.fact.shape[1]
+    for slot in range(view.tools.shape[1]):
+        view.tools[i, slot, _PRICE] = tables.quote[i, 0, slot] / PRICE_UNIT
+        serves = not over and sessions.offers[i, slot] == sessions.capability[i, query]
+        view.tools[i, slot, _SERVES] = _WHOLE if serves else _NONE
+
+
+@inlined
+def _ago(seconds: float) -> float:
+    return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
+
+
+@inlined
+def _show_times(view: Any, i: int, now: float) -> None:
+    """Write the columns of `tools` that change with time."""
+    tools, provider = view.tools, view.sessions.provider
+    since = _last(view) - 2
+    for slot in range(tools.shape[1]):
+        called_s = view.seen[i, slot].called_s
+        if called_s >= 0.0:
+            tools[i, slot, since] = _ago(now - called_s)
+    for number in range(view.outage_s.shape[1]):
+        if view.outage_s[i, number] >= 0.0:
+            share = np.float32(_ago(now - view.outage_s[i, number]))
+            for slot in range(tools.shape[1]):
+                if provider[i, slot] == number:
+                    tools[i, slot, since + 1] = share
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
+    """Write the observation and figures of an episode; return what this step has cost."""
+    e, sessions, lane = state.episodes[i], view.sessions, view.sessions.lanes[i]
+    queries, width = sessions.fact.shape[1], state.slots.shape[1]
+    kinds = out.query.shape[1] - 5
+    query, now = lane.query, e.now
+    over, known = query >= queries, play.remembers(sessions, i)
+    if view.counted:
+        _show_times(view, i, now)
+    if view.concurrent:
+        _show_running(state, view, i)
+    copy_row(out.tools, i, view.tools, i)
+    shown = out.query
+    for column in range(shown.shape[1]):
+        shown[i, column] = 0.0
+    kind = sessions.capability[i, query] if not over else 0
+    if not over:
+        shown[i, 0] = sessions.value[i, query] / _HIGH
+        shown[i, 1 + kind] = 1.0
+        if known:
+            age = now - sessions.found_s[i, sessions.fact[i, query]]
+            shown[i, 1 + kinds] = 1.0
+            shown[i, 2 + kinds] = min(1.0, age / view.ttl_s / 4.0)
+        shown[i, 3 + kinds] = min(1.0, lane.called / 10.0)
+        shown[i, 4 + kinds] = 1.0 - query / queries
+    resources = out.resources
+    resources[i, 0] = max(0.0, 1.0 - e.price / rules.price_limit)
+    resources[i, 1] = max(0.0, 1.0 - now / rules.seconds_limit)
+    resources[i, 2] = min(1.0, log(1.0 + now) / _CLOCK)
+    resources[i, 3] = min(1.0, e.steps / view.max_steps)
+    resources[i, 4] = lane.value / (_HIGH * queries)
+
+    mask = out.mask
+    spent_so_far, limit = world.spent_and_limit(rules, e)
+    for slot in range(width):
+        offer = sessions.offers[i, slot]
+        serves = offer == kind or (offer >= 0 and not view.useful)
+        covered = not rules.refuse or spent_so_far + tables.quote[i, 0, slot] <= limit
+        mask[i, slot] = serves & covered & (not e.over)
+    mask[i, width] = known and not e.over
+    mask[i, width + 1] = True
+    if view.concurrent:
+        mask[i, width + 2] = (not e.over) and (e.records > 0 or e.news > 0)
+        mask[i, width + 3] = not e.over
+        for slot in range(width):
+            mask[i, width + 4 + slot] = (not e.over) and state.slots[i, slot].busy > 0
+
+    cost, _ = report(rules, view, out, e, i, before)
+    share = lane.value / sessions.total[i]
+    out.reported[i] = view.showing[i]
+    out.queries[i], out.values[0, i], out.values[1, i] = query, lane.value, share
+    out.success[i] = e.over and share >= view.success_share
+    return cost

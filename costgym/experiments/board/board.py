@@ -1,0 +1,353 @@
+"""The parts of a leaderboard's run: agents play the same tasks under the same conditions and are ranked track by track.
+
+A run is a folder. `run.json` holds its configuration, `episodes.jsonl` and `trajectories/` grow by one line an episode, and
+`leaderboard.json` and the pages are written at the end. A run that was killed continues with the episodes that it has and ends
+with the same bytes.
+"""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costgym.agents.btp.experience import Experience
+from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.custom import is_custom
+from costgym.agents.llm.strategies import SearchSettings
+from costgym.agents.models.base import LanguageModel
+from costgym.agents.models.cached import Cached
+from costgym.agents.registry import make_agent, make_model
+from costgym.envs.registration import class_of
+from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
+from costgym.experiments.board.judged import VERDICTS, with_verdicts
+from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
+from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
+from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
+from costgym.experiments.board.tracks import track_documents, track_of
+from costgym.experiments.play.execution.concurrent import Concurrent, batch_of
+from costgym.experiments.play.execution.engine import Engine
+from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
+from costgym.experiments.play.files import change_together, json_text, read_json, reading
+from costgym.experiments.play.judging.verdicts import Verdicts
+from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
+from costgym.experiments.play.result_set import Results
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.rollout import RolloutContext, play_many
+from costgym.experiments.play.spending import Spending, sample_episodes
+from costgym.experiments.play.trajectories.format import relocated
+from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.scenario import parse_scenario
+
+SUBMISSIONS = "submissions"  # folder of the submissions that were added to a run
+REPLIES = ".replies"  # folder of a real model's replies while a run goes on
+ROWS = "rows.json"  # file with the rows of a submission
+
+Progress = Callable[[int, int], None]
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
+
+
+class WorkItem(NamedTuple):
+    """A piece of work: episodes `start` to `stop` of one agent under one condition of a track."""
+
+    track: str
+    agent: str
+    condition: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """A finished run: its folder and the content of `leaderboard.json`."""
+
+    folder: Path
+    document: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Leaderboard":
+        """Read the leaderboard of a folder; raises ConfigError if the folder holds no run that has ended, or another process
+        writes to it, or DataError if a file cannot be read."""
+        place = Path(folder)
+        read_run_config(place)
+        if not (place / "leaderboard.json").is_file():
+            raise ConfigError("folder", f"{place} holds a run that has not ended; run the same command again to end it")
+        with reading(place):
+            document = read_json(place / "leaderboard.json")
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DataError(place / "leaderboard.json", f"expected a document of the format {FORMAT}")
+        return cls(place, document)
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "index.html"
+
+    @property
+    def results(self) -> Results:
+        """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them. Raises
+        DataError if a line is not a valid record, or of none of the run's tracks."""
+        with reading(self.folder):
+            config, verdicts = read_run_config(self.folder), Verdicts.read(self.folder / VERDICTS)
+            episodes = with_verdicts(read_episodes(self.folder), verdicts)
+        found = Results()
+        for track in config.tracks:
+            currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
+            own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
+            found += Results(
+                own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
+            )
+        if len(found) < len(episodes):
+            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records belong to no track of this run")
+        return found
+
+
+class Addition(NamedTuple):
+    """A submission to add to a run."""
+
+    name: str
+    contact: str  # of whoever hands it in
+    rows: list[dict[str, Any]]
+    fill: Callable[[Path], None]  # writes its files, except that of the rows, into an empty folder
+
+
+def publish(
+    folder: Path, document: Mapping[str, Any], added: Sequence[Addition] = (), pages: PageMaker | None = None
+) -> dict[str, Any]:
+    """Write `leaderboard.json` and the pages (unchanged without `pages`) in one step, with the run's own rows and those of its
+    submissions; those `added` take the place of others of their names."""
+    found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
+    found |= {each.name: each.rows for each in added}
+    # in the order of their names, so that the bytes do not tell in which order they were added
+    whole = with_submissions(document, [found[name] for name in sorted(found)])
+    with change_together(folder) as draft:
+        (draft / "leaderboard.json").write_text(json_text(whole), encoding="utf-8")
+        for name, text in ({} if pages is None else pages(whole)).items():
+            (draft / name).write_text(text, encoding="utf-8")
+        for each in added:
+            place = draft / SUBMISSIONS / each.name
+            place.mkdir(parents=True)
+            each.fill(place)
+            (place / ROWS).write_text(json_text(each.rows), encoding="utf-8")
+    return whole
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a submission in a run's folder; raises DataError if they cannot be read."""
+    rows = read_json(path)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(path, "expected a list of rows")
+    return rows
+
+
+def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """A leaderboard's content with its own rows and those of submissions, ranked."""
+    rows = [row for row in document["rows"] if "submission" not in row]
+    return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
+
+
+def summarise_run(
+    config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
+) -> dict[str, Any]:
+    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
+    agents plan from `experience` say how much it is."""
+    groups = grouped(with_verdicts(results, verdicts), place_of)
+    rows = []
+    for each in config.rows():
+        if own := groups.get(each.place):
+            calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
+            figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
+            row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
+            reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
+            if reference is not None:
+                row = with_fault_robustness(row, own, reference, **about)
+            keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
+            rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
+    rows = with_budget_areas(rows)
+    tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
+    first = tracks[0]
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "suite": config.suite,
+        "seed": config.seed,
+        "version": config.version,
+        **({} if config.release is None else {"release": config.release}),
+        "run": config.digest,
+        "grading": config.grading,
+        **({} if verdicts is None else {"judge": verdicts.document()}),
+        "ranked_by": first["ranked_by"],
+        "scenario": first["scenario"],
+        "tracks": [{name: value for name, value in track.items() if name != "conditions"} for track in tracks],
+        "conditions": [condition for track in tracks for condition in track["conditions"]],
+    }
+    ranked = rank_rows(rows, document)
+    for track, view in zip(document["tracks"], track_documents({**document, "rows": ranked}), strict=True):
+        track["metrics"] = {metric.key: metric.document(currency_of(view)) for metric in columns_of(view)}
+    return {**document, "rows": ranked}
+
+
+def check_owner(manifest: str, folder: Path) -> None:
+    """Raise an error for a folder that holds another run or other files."""
+    path = folder / "run.json"
+    if not path.exists():
+        if unexpected := sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".")):
+            raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
+        return
+    found, wanted = read_json(path), json.loads(manifest)
+    if found != wanted:
+        names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
+        differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
+        raise ConfigError(
+            "--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder"
+        )
+
+
+def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
+    """The past uses of tools that agents with BTP plan from, as JSON lines; None if none needs them. `keep` caches new ones."""
+    track = next((track for track in config.tracks if _plans_from_experience(track)), None)
+    if track is None:
+        return None
+    return past_uses(parse_scenario(relocated(track.scenario, data), "run.json"), config.experience, engine, keep=keep)
+
+
+def _plans_from_experience(track: TrackConfig) -> bool:
+    for agent in track.agents:
+        if is_custom(agent):
+            continue  # to look it up would run its code here, where runs of others are judged
+        with suppress(UnknownName):  # an entry of others may name an agent that is not here
+            if entry_of(agent, track.name).needs_experience:
+                return True
+    return False
+
+
+def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
+    if experience is None or not _plans_from_experience(track):
+        return {}
+    chosen = config.experience or ExperienceSettings()
+    about = {"explorer": chosen.explorer, "remembered": chosen.remembered}
+    return {"experience": {**about, **describe_experience(experience)}}
+
+
+def finish_episodes(
+    config: RunConfig,
+    folder: Path,
+    experience: str | None,
+    engine: Engine,
+    progress: Progress | None,
+    spending: Spending | None,
+) -> list[EpisodeResult]:
+    """Play the episodes of a run that its folder lacks; returns all of them, in order."""
+    with RunLog(folder, config) as log:
+        if progress is not None:
+            progress(len(log.found), config.episodes)
+        journal = folder / REPLIES if isinstance(engine, Concurrent) else None
+        entries = Entries(config, experience, batch_of(engine), journal)
+        if spending is not None:
+            _expect_spending(spending, config, experience, log.found)
+        if spending is None:
+            outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
+        else:
+            singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
+            outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
+        for played in outputs:
+            log.add(played)
+            if progress is not None:
+                progress(len(log.found), config.episodes)
+    if spending is not None:
+        spending.check(len(log.found), config.episodes)
+    results = log.finish()
+    shutil.rmtree(folder / REPLIES, ignore_errors=True)
+    return results
+
+
+def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
+    """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a limit,
+    but tokens of the run have no price of the table."""
+    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
+    left_of_all, unpriced = 0, []
+    for row in config.rows():
+        played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
+        left = row.condition.episodes - len(played)
+        usd_per_unit: float | None = 0.0
+        if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
+            usd_per_unit = spending.usd_per_unit(row.track.scenario)
+        if usd_per_unit is None:
+            unpriced.append(row.track.name)
+            usd_per_unit = 0.0
+        indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
+        items = [WorkItem(*row.key, index, index + 1) for index in indices]
+        sample = [output.result for item in items for output in play_item(simulated, item)]
+        spending.expect(row.key, usd_per_unit, sample, left)
+        left_of_all += left if sample else 0
+        for result in played:
+            spending.add(row.key, result)
+    if unpriced:
+        spending.unpriced(list(dict.fromkeys(unpriced)))
+    spending.announce(left_of_all)
+
+
+def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
+    """List what is still to be played, in runs of consecutive episodes."""
+    items = []
+    for row in config.rows():
+        missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
+        start = 0
+        for place in range(1, len(missing) + 1):
+            if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == longest:
+                items.append(WorkItem(*row.key, missing[start], missing[place - 1] + 1))
+                start = place
+    return items
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class Entries:
+    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from. A
+    model that is loaded already may be handed over; its replies are kept in the folder `journal`, each for its own row."""
+
+    def __init__(
+        self, config: RunConfig, experience: str | None, model: LanguageModel | None = None, journal: Path | None = None
+    ) -> None:
+        self.config, self._text, self._model, self._journal = config, experience, model, journal
+        # a row's agent and environment are kept from one range of its episodes to the next
+        self.context = lru_cache(maxsize=4)(self._open)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.config, self._text, self._model, self._journal)
+
+    @cached_property
+    def _experience(self) -> Experience | None:
+        """Read when the first agent that plans from it plays."""
+        return None if self._text is None else Experience.from_jsonl(self._text)
+
+    def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config, place, entry = self.config, self.config.track(track), entry_of(name, track)
+        with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
+            model: str | LanguageModel = self._model or config.model
+            if self._journal is not None:
+                model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
+            agent = make_agent(
+                name,
+                place.env if place.env in entry.env_ids else entry.env_id,
+                model=model,
+                experience=self._experience if entry.needs_experience else None,
+                search=SearchSettings.chosen(config.search, name.partition("+")[0]),
+                btp=BtpSettings(**config.btp) if config.btp else None,
+            )
+            return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+
+
+def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
+    """Play some episodes of a row."""
+    config = entries.config
+    track, context = config.track(item.track), entries.context(item.track, item.agent, item.condition)
+    header = context.header
+    first = header.to_json()
+    indices, settings = range(item.start, item.stop), track.conditions[item.condition].settings
+    about = context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds
+    for result, trajectory in play_many(*about, crashes="count"):
+        yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

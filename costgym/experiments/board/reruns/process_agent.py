@@ -1,0 +1,304 @@
+"""An agent that plays in a process of its own, without a network and without a world."""
+
+import contextlib
+import ctypes
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+from costgym.agents.base import Agent
+from costgym.agents.custom import is_custom
+from costgym.agents.models.base import REQUESTS, Function, FunctionCall, LanguageModel, Message, Reply
+from costgym.agents.models.simulated import SIMULATED, is_simulated
+from costgym.agents.registry import make_agent, make_model
+from costgym.agents.world_side import LanguageModelHandle, ModelHandle, model_of
+from costgym.envs.actions import FINISH, MAX_TOKENS_REPORTED, read_usage
+from costgym.experiments.board.reruns.configuration import PLANS
+from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE, Place, confined
+from costgym.experiments.board.reruns.wire import MAX_ANSWER_BYTES, Patience, receive, send
+from costgym.experiments.board.tracks import track_of
+from costgym.experiments.play.trajectories.record import AgentCrash
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import DataError, InfrastructureError
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator
+
+
+class Meter:
+    """The tokens that an agent's models used in an episode, less those that its actions have paid for. An action that reports
+    less than was used is charged for what was used; what it reports above that counts for later ones."""
+
+    def __init__(self) -> None:
+        self.requests = self._read = self._written = 0
+
+    def add(self, reply: Reply) -> None:
+        self.requests += 1
+        self._read += reply.usage.input_tokens
+        self._written += reply.usage.output_tokens
+
+    def charge(self, action: Any) -> Any:
+        """An agent's action with the tokens that it has to pay for; one that owes nothing stays as it is."""
+        if not self.requests or not isinstance(action, str):
+            return action
+        try:
+            document = {"name": FINISH} if action.strip() == FINISH else json.loads(action)
+        except (ValueError, RecursionError):
+            return action  # it calls nothing and answers nothing, and the next action owes the tokens
+        if not isinstance(document, dict):
+            return action
+        said = read_usage(document.get("usage"))
+        usage = said or Usage(0, 0)
+        owed = (min(MAX_TOKENS_REPORTED, max(0, each)) for each in (self._read, self._written))
+        read, written = (max(pair) for pair in zip(owed, (usage.input_tokens, usage.output_tokens), strict=True))
+        self._read -= read
+        self._written -= written
+        if said is not None and (read, written) == (said.input_tokens, said.output_tokens):
+            return action
+        paid = usage._replace(input_tokens=read, output_tokens=written)
+        return json.dumps({**document, "usage": paid.document()})
+
+
+LONG = 100
+MAX_EXAMPLES = 10_000
+STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
+REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
+MAX_QUESTIONS = 10_000  # to its models in an episode, which take the judge's time; ours ask some hundred
+_SET_DUMPABLE = 4  # prctl(2)
+_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")  # that the agent may see: no keys
+
+
+@contextlib.contextmanager
+def unreadable_memory() -> Iterator[None]:
+    """Meanwhile no other process of the same user can read this one's memory (Linux; elsewhere nothing happens)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+    if prctl is None:
+        yield
+        return
+    prctl(_SET_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        prctl(_SET_DUMPABLE, 1)
+
+
+class ProcessAgent(Agent):
+    """Plays as the agent of that name does, which lives in another process. Close it after use. An exception of the agent's, or
+    a process that ends or stays silent, is an `AgentCrash` in that episode; a lost process is started again at the next reset,
+    `STARTS` times in all. A file `FILE.py:CLASS` is read in the other process alone, in the folder `code`; the run's language
+    model answers on this side, whatever it is. Raises DataError if the agent cannot be made."""
+
+    brokered = True
+
+    def __init__(
+        self,
+        name: str,
+        env_id: str,
+        code: Path | None = None,
+        experience: str | None = None,
+        search: dict[str, Any] | None = None,
+        btp: dict[str, Any] | None = None,
+        sandbox: str = NONE,
+        model: str = SIMULATED,
+    ) -> None:
+        self.env_id = env_id
+        real = None if is_simulated(model) or is_custom(name) else make_model(model)
+        own = self._models_of(name, env_id, model, real)
+        self.handles = own if real is None else (LanguageModelHandle(real), *own)
+        self._functions: dict[str, Function] = {}
+        self._starts = self._questions = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
+        self._command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
+        self._environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
+        # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
+        package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
+        self._environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._code, self._sandbox = code, sandbox
+        self._told = name, env_id, experience, search or {}, btp or {}, None if real is None else real.name
+        self._counts: dict[str, int] = {}
+        self._meter = Meter()
+        try:
+            about = self._start()
+        except AgentCrash as error:
+            self.close()
+            raise DataError("agent's process", str(error)) from error
+        self.name, self.model = str(about.get("ready", name)), str(about.get("model", ""))
+        wanted = about.get("wants_examples", 0)
+        self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
+
+    @staticmethod
+    def _models_of(name: str, env_id: str, model: str, real: LanguageModel | None) -> tuple[ModelHandle, ...]:
+        """The models that stay on this side; files of others are not opened here."""
+        if not is_custom(name):
+            return make_agent(name, env_id, model=real or SIMULATED).handles
+        # simulated, it reads tool worlds
+        return () if track_of(env_id) == PLANS else (LanguageModelHandle(make_model(model)),)
+
+    def _start(self) -> dict[str, Any]:
+        """Start the process; returns what the agent says of itself."""
+        if self._starts == STARTS:
+            raise AgentCrash(f"its process was lost {STARTS} times and is not started again")
+        self._starts += 1
+        self._sent: dict[int, Any] = {}
+        home = Path(self._folder.name)
+        place = Place(home, self._code)
+        inside = confined(self._command, place) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
+        with inside as (whole, handles):
+            self._process = subprocess.Popen(
+                whole,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=home if self._code is None else self._code,
+                env=self._environment,
+                pass_fds=handles,
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._out: IO[bytes] = self._process.stdin
+        os.set_blocking(self._out.fileno(), False)
+        self._in: IO[bytes] = self._process.stdout
+        self._lost, self._played = True, False
+        self._say(self._told)
+        about = self._hear()
+        self._lost = False
+        return about
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        if self._lost:
+            self._end()
+            self._start()
+        self._questions, self._meter, self._counts, self._played = 0, Meter(), {}, True
+        self._say(("reset", seat, observation, info, seed))
+
+    def renew(self) -> None:
+        """Let the next episode begin in another process, where nothing is remembered; one that has played nothing stays."""
+        if not self._lost and self._played:
+            self._lost = True
+            self._starts -= 1
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        self._say(("act", observation, info))
+        while True:
+            heard = self._hear()
+            if "action" in heard and isinstance(heard["action"], str | int):
+                return self._meter.charge(heard["action"])
+            try:
+                answer = self._answer(heard)
+            except (AgentCrash, InfrastructureError) as error:
+                self._lost = True  # it waits for an answer that it will not get
+                self._starts -= isinstance(error, InfrastructureError)  # that is not its fault
+                raise
+            self._say(answer)
+
+    @property
+    def replies(self) -> dict[str, int]:  # type: ignore[override]
+        """Counts of the replies that models on this side gave in this episode; for an agent's own code also how many."""
+        return {**self._counts, **({REQUESTS: self._meter.requests} if is_custom(self.name) else {})}
+
+    def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
+        self._say(("observe", observation, reward, terminated, truncated, info))
+
+    def close(self) -> None:
+        self._end()
+        self._folder.cleanup()
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            self._out.close()
+        self._process.kill()
+        self._process.wait()
+        self._in.close()
+
+    def __enter__(self) -> "ProcessAgent":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _say(self, content: Any) -> None:
+        try:
+            frame, pipe = io.BytesIO(), Patience(self._out, REPLY_S)
+            _OnceEach(frame, self._sent, pipe).dump(content)
+            send(pipe, frame.getvalue())
+        except TimeoutError as error:
+            self._lost = True
+            raise AgentCrash(f"its process did not read what it was sent within {REPLY_S:g} s") from error
+        except OSError as error:
+            self._lost = True
+            raise AgentCrash("its process has ended") from error
+
+    def _hear(self) -> dict[str, Any]:
+        lost, self._lost = self._lost, True
+        try:
+            document = json.loads(receive(Patience(self._in, REPLY_S), MAX_ANSWER_BYTES).decode("utf-8", "surrogatepass"))
+        except TimeoutError as error:
+            raise AgentCrash(f"its process did not send a complete answer within {REPLY_S:g} s") from error
+        except (EOFError, ValueError, OSError, RecursionError) as error:
+            raise AgentCrash(f"its process has ended or sent an invalid answer ({error})") from error
+        if not isinstance(document, dict):
+            raise AgentCrash("its process sent something other than a JSON object")
+        self._lost = lost
+        if "error" in document:
+            raise AgentCrash(str(document["error"])[:500])
+        return document
+
+    def _answer(self, heard: dict[str, Any]) -> Any:
+        """Answer a question of the agent with the model on this side."""
+        what, number, given = heard.get("ask"), heard.get("handle"), heard.get("arguments")
+        self._questions += 1
+        if self._questions > MAX_QUESTIONS:
+            raise AgentCrash(f"its process asked its models more than {MAX_QUESTIONS:,} questions in an episode")
+        if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(given, list):
+            raise AgentCrash(f"its process sent neither an action nor a question to one of its models: {heard!r:.200}")
+        model = model_of(self.handles[number])
+        try:
+            if what == "complete":
+                messages, functions, purpose = given
+                reply: Reply = model.complete(
+                    [_message(each) for each in messages], [self._function(f) for f in functions], str(purpose)
+                )
+                self._meter.add(reply)
+                reply.count_in(self._counts)
+                return reply
+            if what == "search":
+                return bool(model.search(str(given[0])))
+            if what == "choose":
+                query, names = given
+                return model.choose(str(query), [SimpleNamespace(name=str(name)) for name in names])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
+        raise AgentCrash(f"its process asked for {what!r:.80}")
+
+    def _function(self, document: dict[str, Any]) -> Function:
+        """A function with its tokens counted once."""
+        key = json.dumps(document, sort_keys=True)
+        if key not in self._functions:
+            self._functions[key] = Function(document["name"], document["description"], document["parameters"])
+        return self._functions[key]
+
+
+class _OnceEach(pickle.Pickler):
+    """Pickles for the pipe; a long tuple, such as past decisions, or a table of known scores is sent once and named then."""
+
+    def __init__(self, frame: IO[bytes], sent: dict[int, Any], pipe: Patience) -> None:
+        super().__init__(frame)
+        self._sent, self._pipe = sent, pipe
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, Evaluator) and (type(value) is not tuple or len(value) < LONG):
+            return None
+        if id(value) not in self._sent:
+            self._sent[id(value)] = value  # kept, so that no other object takes its number
+            send(self._pipe, pickle.dumps(("define", id(value), value)))
+        return id(value)
+
+
+def _message(document: dict[str, Any]) -> Message:
+    calls = tuple(FunctionCall(call["name"], call["arguments"], call["id"]) for call in document["calls"])
+    return Message(document["role"], document["content"], calls, document["name"], document["call_id"])

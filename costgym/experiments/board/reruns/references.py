@@ -1,0 +1,106 @@
+"""Reference agents of a rerun: rules and bounds of ours, played in the very episodes of a row, to measure its gap against."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.agents.base import NUMERIC, PLAN_CHAT
+from costgym.agents.registry import make_agent
+from costgym.experiments.board.conditions import PASS_RATE, Condition, condition_key
+from costgym.experiments.board.run_config import RunConfig, TrackConfig, entry_of
+from costgym.experiments.board.suites import ALL_VIEWS
+from costgym.experiments.board.tracks import track_of
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.rollout import play_many
+
+REFERENCES = {
+    "text": ("react", "plan-act", "dfsdt+ecoact"),
+    "numbers": ("cheapest", "greedy", "oracle-informed"),
+    "writes": ("retry", "check-then-retry"),
+    "decisions": ("deer-rule", "deer"),
+    "plans": ("few-shot", "greedy"),
+}
+"""Of each track; none needs an extra, a server or past uses, so anybody who verifies a board plays the same."""
+
+
+INFORMED = "oracle-informed"
+"""The policy that knows how every tool behaves on average, but not the luck of the episode."""
+_INFORMED_VIEWS = {"text": NUMERIC, "numbers": NUMERIC, "plans": PLAN_CHAT}
+"""Tracks that have it, and the view in which it plays their episodes."""
+
+
+Informed = Mapping[tuple[str, str], Mapping[int, EpisodeResult]]
+"""Episodes of the informed policy by their world and condition, and by their index."""
+
+
+def informed_of(run: RunConfig, results: Iterable[EpisodeResult]) -> Informed:
+    """The informed policy's episodes among the results of a run, which `play_informed` need not play again."""
+    found: dict[tuple[str, str], dict[int, EpisodeResult]] = {}
+    for result in results:
+        if result.agent == INFORMED:
+            track = run.track(track_of(result.env, result.settings))
+            key = _world_key(track, result.env), condition_key(result.budget, result.settings)
+            found.setdefault(key, {})[result.episode] = result
+    return found
+
+
+def play_informed(
+    track: TrackConfig, condition: Condition, seed: int, data: str | None = None, known: Informed | None = None
+) -> Mapping[int, EpisodeResult]:
+    """Play the episodes of a condition with the informed policy; empty where the track has none.
+
+    Args:
+        known: episodes of a run with this seed; a condition that is whole there is not played again.
+    """
+    env_id = _INFORMED_VIEWS.get(track.name)
+    if env_id is None:
+        return {}
+    own = (known or {}).get((_world_key(track, env_id), condition.key), {})
+    if len(own) == condition.episodes:
+        return own
+    # chat agents meet the same tasks and the same luck as those that see numbers
+    seen = track.model_copy(update={"name": "numbers", "env": NUMERIC}) if env_id == NUMERIC else track
+    return {result.episode: result for result in _play(seen, env_id, INFORMED, condition, seed, data)}
+
+
+def _world_key(track: TrackConfig, env_id: str) -> str:
+    settings = {**track.settings.get(ALL_VIEWS, {}), **track.settings.get(env_id, {})}
+    return json.dumps([env_id, track.digest, track.split, track.seeds, settings], sort_keys=True)
+
+
+def play_references(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> list[list[EpisodeResult]]:
+    """Play the episodes of a condition with the references of its track: the results of each, in order."""
+    names = REFERENCES.get(track.name, ())
+    return [_play(track, entry_of(name, track.name).env_id, name, condition, seed, data) for name in names]
+
+
+def _play(track: TrackConfig, env_id: str, name: str, condition: Condition, seed: int, data: str | None) -> list[EpisodeResult]:
+    env = track.make_env(env_id, condition, None if track.data is None else data)
+    about = env, make_agent(name, env_id), env_id, range(condition.episodes), seed, condition.settings, track.seeds
+    return [result for result, _ in play_many(*about, recorded=False)]
+
+
+def value_of(result: EpisodeResult, metric: str) -> float:
+    """The value of an episode by the figure that ranks: passed within its budget or not, or a score; NaN where it is void."""
+    if result.void:
+        return float("nan")
+    if metric == PASS_RATE:
+        return float(result.strict and result.within_budget)
+    return float(result.figures.get(metric, result.quality))
+
+
+def columns(results: list[EpisodeResult], references: list[list[EpisodeResult]], metric: str) -> NDArray[np.float64]:
+    """The references' values in some episodes, the optimum's plan score last, (n_episodes, n_references).
+
+    Args:
+        results: of the agent in those episodes.
+        references: as `play_references` returns them for the condition.
+        metric: the figure that ranks.
+    """
+    rows = [
+        [*(value_of(each[result.episode], metric) for each in references), result.quality + (result.regret or 0.0)]
+        for result in results
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(results), len(references) + 1)

@@ -1,0 +1,379 @@
+"""The configuration of a leaderboard run, which determines its bytes."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from costgym.agents.checkpoints import FOLDER, checkpoints
+from costgym.agents.custom import is_custom
+from costgym.agents.models.named import priced_for, read_model_name
+from costgym.agents.models.prices import load_prices
+from costgym.agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
+from costgym.envs.base import FILE_PLACES, base_env
+from costgym.envs.registration import class_of, make
+from costgym.experiments.board.conditions import PASS_RATE, Condition, budget_order, grouped
+from costgym.experiments.board.run_options import MAX_SEEDS, RunOptions
+from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playable
+from costgym.experiments.board.suites import suite as suite_named
+from costgym.experiments.board.tracks import TRACKS, has_own_limits
+from costgym.experiments.play.experience import ExperienceSettings
+from costgym.experiments.play.files import json_text
+from costgym.simulators import __version__
+from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.ledger import Budget
+from costgym.simulators.scenario import Scenario, load_scenario
+
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
+"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
+
+
+def is_trained(agent: str) -> bool:
+    """The name is that of a trained agent, whether its weights are here or not."""
+    return agent.startswith(LEARNT)
+
+
+def weights_of(agents: Iterable[str]) -> dict[str, str]:
+    """Hash the newest checkpoint and its configuration of trained agents (`sb3:RUN`, `toolplanner:RUN`, ...), by the agent's
+    name; one whose folder has no weights is left out."""
+    found = {}
+    for agent in agents:
+        if is_trained(agent):
+            folder = run_folder(agent)
+            files = _weight_files(folder)
+            if any(path.suffix == ".safetensors" for path in files):
+                state = hashlib.blake2b(digest_size=16)
+                for path in files:
+                    with path.open("rb") as file:
+                        content = hashlib.file_digest(file, "blake2b").digest()
+                    state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+                found[agent] = state.hexdigest()
+    return found
+
+
+def _weight_files(run: Path) -> list[Path]:
+    newest = checkpoints(run)[-1:]
+    stages = {
+        path.parent.resolve() for path in run.glob("*/*") if path.name == "config.json" and (path.parent / FOLDER).is_dir()
+    }
+    files = []
+    for path in sorted(run.rglob("*")):
+        inside = FOLDER in path.relative_to(run).parts
+        if not path.is_file() or any(stage in path.resolve().parents for stage in stages):
+            continue  # an earlier stage of the run plays under its own name
+        if path.suffix == ".safetensors":
+            played = not path.name.startswith(("optimizer", "training-"))
+            if played and (not inside or path.parent in newest):
+                files.append(path)
+        elif path.name in _WEIGH and not inside:
+            files.append(path)
+    return files
+
+
+FORMAT = "costgym.leaderboard/1"
+
+
+class TrackConfig(BaseModel):
+    """The part of a run that one track plays."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str  # of the track, see `tracks.TRACKS`
+    env: str  # the environment in which agents' names are looked up first; an agent may play in another view of the track
+    scenario: dict[str, Any]  # the world, whole
+    digest: str  # its short name
+    agents: tuple[str, ...]  # names, in order
+    conditions: tuple[Condition, ...]  # what each agent is played under
+    split: str  # of the tasks
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)  # episodes of one task in a row, each under the next seed
+    ranked_by: str = PASS_RATE  # the figure of a row that ranks it
+    settings: dict[str, dict[str, Any]] = {}  # further arguments, by environment; `*`: all; pydantic copies it
+
+    def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
+        """The environment in which an agent plays under a condition."""
+        if env_id not in TRACKS[self.name].views:
+            raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
+        kind = class_of(env_id)
+        scenario, varied = kind.vary_world(self.scenario, condition.settings)
+        settings = {
+            **self.settings.get(ALL_VIEWS, {}),
+            **self.settings.get(env_id, {}),
+            **varied,
+            "split": self.split,
+            "budget": dict(condition.budget) or (None if has_own_limits(self.name) else {}),
+        }
+        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
+        base_env(env).check_world(scenario)
+        return env
+
+    @property
+    def data(self) -> str | None:
+        """The folder or file that the world is read from; None for a world that reads none."""
+        outcomes = self.settings.get(ALL_VIEWS, {}).get("outcomes")
+        source = self.scenario.get("source")
+        place = source.get("data") if isinstance(source, dict) else None
+        return outcomes or place
+
+    @property
+    def portable_settings(self) -> dict[str, dict[str, Any]]:
+        """The settings without the places of files, which differ between machines."""
+        return {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in self.settings.items()}
+
+    def document(self) -> dict[str, Any]:
+        """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
+        summary = class_of(self.env).world_summary(self.scenario)
+        documents = self.settings.get(self.env, {}).get("documents")
+        return {
+            "name": self.name,
+            "ranked_by": self.ranked_by,
+            "seeds": self.seeds,
+            **({} if documents is None else {"documents": documents}),
+            "scenario": {**summary, "digest": self.digest, "split": self.split},
+            "conditions": [{"track": self.name, **condition.document()} for condition in self.conditions],
+        }
+
+
+class RowConfig(NamedTuple):
+    """A row of its own: an agent under a condition of a track."""
+
+    track: TrackConfig
+    agent: str
+    number: int
+    condition: Condition
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Track, agent and number of the condition: names the row within its run."""
+        return self.track.name, self.agent, self.number
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The same by the key of the condition, as `conditions.place_of` an episode has it."""
+        return self.track.name, self.agent, self.condition.key
+
+
+class RunConfig(BaseModel):
+    """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str = FORMAT
+    version: str = Field(default_factory=lambda: __version__)
+    suite: str  # its name
+    tracks: tuple[TrackConfig, ...] = Field(min_length=1)  # what is played, each track with its own world
+    grading: str
+    seed: int
+    model: str  # behind agents that need one
+    search: dict[str, Any] = {}  # of `SearchSettings`, where not the agents' own; by strategy where for one alone
+    btp: dict[str, Any] = {}  # fields of `BtpSettings` that differ from the default
+    weights: dict[str, str] = {}  # hashes of the weights of trained agents; other weights make another run
+    experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
+
+    def to_json(self) -> str:
+        """The content of `run.json`."""
+        return json_text(self.model_dump(mode="json"))
+
+    @property
+    def digest(self) -> str:
+        """Names the configuration in short: its leaderboard says what it was made from."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+    def track(self, name: str) -> TrackConfig:
+        """A track by name; raises UnknownName where the run has none of it."""
+        for track in self.tracks:
+            if track.name == name:
+                return track
+        raise UnknownName("track of the run", name, [track.name for track in self.tracks])
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of all tracks, each once."""
+        return tuple(dict.fromkeys(agent for track in self.tracks for agent in track.agents))
+
+    def rows(self) -> Iterator[RowConfig]:
+        """List the rows, by track, agent and condition."""
+        for track in self.tracks:
+            for agent in track.agents:
+                for number, condition in enumerate(track.conditions):
+                    yield RowConfig(track, agent, number, condition)
+
+    @property
+    def episodes(self) -> int:
+        """Count the episodes of all rows together."""
+        return sum(row.condition.episodes for row in self.rows())
+
+
+def make_run_config(*choices: Any, **named: Any) -> RunConfig:
+    """The configuration of a run from `RunOptions` or their fields, checked before anything runs; raises UnknownName,
+    ConfigError or DataError for a name, a number or a file that it cannot use."""
+    asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
+    asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
+    chosen = suite_named(asked.suite)
+    tracks = [track for world, names in _worlds(chosen, asked) for track in _tracks_of(chosen, world, names, asked)]
+    tracks.sort(key=lambda track: list(TRACKS).index(track.name))
+    if len({track.name for track in tracks}) < len(tracks):
+        raise ConfigError("--suite", f"{asked.suite} plays a track twice")
+    plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
+    return RunConfig(
+        suite=asked.suite,
+        tracks=tuple(tracks),
+        grading=asked.grading,
+        seed=asked.seed,
+        model=asked.model,
+        search=dict(asked.search or {}),
+        btp=dict(asked.btp or {}),
+        weights=weights_of(agent for track in tracks for agent in track.agents),
+        experience=(asked.experience or ExperienceSettings()) if plans else None,
+        documents=asked.documents,
+    )
+
+
+def read_run_config(folder: Path) -> RunConfig:
+    """Read the configuration of the run in a folder."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    try:
+        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(path, f"is not the configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
+    except (ValueError, OSError) as error:
+        raise DataError(path, f"is not the configuration of a run: {error}") from error
+
+
+def entry_of(name: str, track: str) -> AgentEntry:
+    """The registry's entry of an agent, which plays in one of the track's environments; raises UnknownName where there is none,
+    CostGymError where a user's own agent cannot be read."""
+    views = TRACKS[track].views
+    if is_custom(name):
+        found = find_agent(name)
+        if found.env_id not in views:
+            raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
+        return found
+    for view in views:
+        with suppress(UnknownName):
+            return find_agent(name, view)
+    return find_agent(name, views[0])
+
+
+def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
+    """The worlds that are played, and by whom. Named agents play in the first world that has them. Without names, an option
+    that replaces something of a world leaves the first world that knows it, alone."""
+    agents = asked.agents
+    if agents is None:
+        fitting = [world for world in suite.worlds if not asked.refused_by(world)]
+        if not fitting:
+            _refuse(suite, suite.worlds[0], asked)
+        return [
+            (world, playable(world.agents, asked.model, asked.play_zoo))
+            for world in (fitting[:1] if asked.about_a_world else fitting)
+        ]
+    if not agents:
+        raise ConfigError("--agents", "expected at least one agent")
+    if len(set(agents)) < len(agents):
+        raise ConfigError("--agents", "expected every agent once")
+    found: dict[int, list[str]] = {}
+    for name in agents:
+        at = next((i for i, world in enumerate(suite.worlds) if _tracks_with(world, name)), None)
+        if at is None:
+            tracks = [track for world in suite.worlds for track in world.tracks]
+            if len(tracks) == 1:
+                entry_of(name, tracks[0])
+            names = dict.fromkeys(n for track in tracks for view in TRACKS[track].views for n in agent_names(view))
+            raise UnknownName("agent of the suite's tracks", name, list(names))
+        found.setdefault(at, []).append(name)
+    named = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
+    if asked.about_a_world and all(asked.refused_by(world) for world, _ in named):
+        _refuse(suite, named[0][0], asked)
+    return named
+
+
+def _refuse(suite: Suite, world: SuiteWorld, asked: RunOptions) -> None:
+    raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
+
+
+def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
+    """The world's tracks that have an agent."""
+    read_agent_name(name)
+    found = []
+    for track in world.tracks:
+        with suppress(UnknownName):
+            entry_of(name, track)
+            found.append(track)
+    return found
+
+
+def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: RunOptions) -> list[TrackConfig]:
+    """A world's tracks, one for each view that some agent plays in; the same scenario and conditions for all."""
+    kind = class_of(world.env)
+    fits = not asked.refused_by(world)
+    seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
+    settings = world.settings_of(asked.grading, asked.documents)
+    made: dict[str, Any]
+    if kind.world_kind == "tools":
+        named = asked.scenario if fits and asked.scenario is not None else world.scenario
+        data = asked.data if fits else None
+        found = named if isinstance(named, Scenario) else load_scenario(named, data)
+        if world.prices and found.tokens is None and read_model_name(asked.model) is None:
+            found = load_prices().price(found, world.prices)
+        made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+    elif "profile" not in kind.WORLD_ARGUMENTS:
+        made = {}
+    else:
+        made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
+        if fits and asked.data is not None:
+            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
+    budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
+    limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
+    tracks = []
+    for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
+        env_id = TRACKS[track].views[0]
+        conditions = []
+        document: dict[str, Any] | None = None
+        for limit, varied in product(limits, _varied(suite, world, asked.vary or {} if fits else {})):
+            of_env = kind.vary_world({}, varied)[1]
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
+            env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
+            document = env.world_document()
+            count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
+            if count is None:
+                raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
+            if seeds > 1:
+                count = min(count, seeds * len(env.numbers))
+            conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
+        assert document is not None
+        tracks.append(
+            TrackConfig(
+                name=track,
+                env=env_id,
+                scenario=document,
+                digest=kind.world_digest(document),
+                agents=tuple(names),
+                conditions=tuple(sorted(conditions, key=lambda each: budget_order(each.budget))),
+                split=asked.split,
+                seeds=seeds,
+                ranked_by=world.ranked_by,
+                settings=settings,
+            )
+        )
+    return tracks
+
+
+def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the settings that vary."""
+    values = {name: list(given) for name, given in world.vary.items()}
+    for name, given in vary.items():
+        if name not in values:
+            raise ConfigError(f"--{name}", f"the suite {suite.name} plays in {world.env}, which has no such choice")
+        if not given or len(set(given)) < len(given):
+            raise ConfigError(f"--{name}", "expected at least one value, and every value once")
+        values[name] = list(given)
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]

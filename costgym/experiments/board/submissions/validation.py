@@ -1,0 +1,392 @@
+"""Verify runs and submissions from their recorded actions alone; no other figure in their files is trusted.
+
+Every episode is replayed from its actions. Results, rows and `leaderboard.json` are regenerated and compared with the files
+byte for byte; what is extra, missing, reordered or edited is named. `trajectories.verify` says what replay cannot show.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from costgym.agents.custom import is_custom
+from costgym.agents.models.simulated import SIMULATED
+from costgym.envs.base import base_env
+from costgym.envs.registration import class_of
+from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
+from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
+from costgym.experiments.board.judged import VERDICTS
+from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row, compare
+from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
+from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
+from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
+from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
+from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
+from costgym.experiments.board.submissions.alarms import total as total_of
+from costgym.experiments.board.submissions.differences import (
+    check_rows,
+    compare_documents,
+    compare_lines,
+    text_of,
+    unexpected_files,
+)
+from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
+from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
+from costgym.experiments.board.suites import ALL_VIEWS, SUITES
+from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
+from costgym.experiments.play.execution.engine import Engine, Local
+from costgym.experiments.play.files import json_text, reading
+from costgym.experiments.play.judging.verdicts import Verdicts
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.trajectories.format import relocated
+from costgym.experiments.play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
+from costgym.simulators import __version__, same_world
+from costgym.simulators.errors import ConfigError, CostGymError, UnknownName
+
+REPLAYED = "replayed"
+"""What `verified` says of a row whose every figure follows from recorded actions."""
+VOID = ("void_episodes", "void_reasons")
+Progress = Callable[[int, int], None]
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, RECORD, OUTCOMES)
+_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
+"""Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionVerdict:
+    """The verdict of replay on a submission.
+
+    Attributes:
+        folder: of the submission.
+        manifest: what it says; None where that cannot be read, or for a run.
+        episodes: how many agreed.
+        problems: what did not, in words, each with its place.
+        rows: the leaderboard rows as replay derives them, in the order of the leaderboard.
+        played: the episodes that agreed, entry by entry, with what they show of their agents.
+        alarms: that ring, in sentences, by the row's place in `rows`.
+    """
+
+    folder: Path
+    manifest: Submission | None
+    episodes: int
+    problems: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    played: tuple[Played, ...] = ()
+    alarms: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        return not self.problems and self.episodes > 0
+
+    @property
+    def results(self) -> list[EpisodeResult]:
+        """The results of the episodes that agreed."""
+        return [each.result for each in self.played]
+
+
+def is_privileged(row: RowConfig) -> bool:
+    """The row's agent reads the world: it is a bound, without a rank, and cannot be handed in."""
+    with suppress(UnknownName):
+        return not is_custom(row.agent) and entry_of(row.agent, row.track.name).privileged
+    return False
+
+
+def validate(
+    folder: str | Path,
+    data: str | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    board: RunConfig | None = None,
+    informed: Informed | None = None,
+) -> SubmissionVerdict:
+    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
+
+    Args:
+        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+        informed: what the informed policy did on that board, so that it need not play there again.
+
+    Raises:
+        InfrastructureError: workers were lost again and again; nothing is said about the submission.
+    """
+    place = Path(folder)
+    manifest, problems = read_manifest(place)
+    if manifest is None:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    run = manifest.run
+    judged = run if board is None else _in_worlds_of(run, board)
+    problems = problems or [f"{MANIFEST}, run.{problem}" for problem in _check_config(judged, data)]
+    bounds = [file.agent for file in manifest.files if not problems and is_privileged(manifest.row_of(file))]
+    if bounds:
+        problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound and cannot be submitted"]
+    if problems:
+        return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    rows = []
+    for file in manifest.files:
+        row = manifest.row_of(file)
+        if board is not None:
+            same = (each for each in board.rows() if (each.track.name, each.condition) == (row.track.name, row.condition))
+            on_board = next(same, None)
+            if on_board is None:
+                problem = (
+                    f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
+                )
+                return SubmissionVerdict(place, manifest, 0, (problem,), ())
+            row = on_board._replace(agent=row.agent)
+        own = row.track.data
+        where = None if own is None else data or (own if board is not None else None)
+        void = voids_of_file(place / file.path, row, run.seed, file.void, where)
+        rows.append(RecordedRow(file.path, row, file.digest, where, void))
+    played, problems = _replay(place, run, rows, progress, engine)
+    results = [each.result for each in played]
+    derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
+    if not problems:
+        problems += check_rows(manifest, derived)
+        problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
+    if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
+        problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
+    signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
+    known = informed if board is not None and board.seed == run.seed else None
+    foresight = {} if problems else _foresight(rows, run.seed, results, known)
+    keyed = zip(derived, _keys(run, derived), strict=True)
+    rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get(key))) for row, key in keyed)
+    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
+
+
+def _foresight(
+    rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
+) -> dict[tuple[str, str], Foresight]:
+    """The rows beside the informed policy, which plays each condition once; by agent and condition, as `RerunRow.key`."""
+    by_place = grouped(results, place_of)
+    informed: dict[str, Mapping[int, EpisodeResult]] = {}
+    found = {}
+    for each in rows:
+        of, condition = each.row.track, each.row.condition
+        key = condition_key(condition.budget, condition.settings, of.name)
+        if key not in informed:
+            informed[key] = play_informed(of, condition, seed, each.data, known)
+        found[each.row.agent, key] = foresight_of(by_place.get(each.row.place, ()), informed[key], of.seeds)
+    return found
+
+
+def validate_run(folder: str | Path, data: str | None = None, engine: Engine | None = None) -> SubmissionVerdict:
+    """Check the folder of a leaderboard run: its data files, and the submissions that were added to it.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
+    """
+    with reading(Path(folder)):
+        return _check_run(Path(folder), data, engine)
+
+
+def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
+    config = read_run_config(place)
+    if not (place / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
+    problems = [f"run.json, {problem}" for problem in _check_config(config, data)]
+    if problems:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    void, problems = void_episodes(place, config, data)
+    rows = [
+        RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
+        for row in config.rows()
+    ]
+    played, wrong = _replay(place, config, rows, None, engine)
+    problems += wrong
+    results = [each.result for each in played]
+    verdicts = Verdicts.read(place / VERDICTS)
+    document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
+    problems += compare_lines(place / EPISODES, results)
+    submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
+    looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
+    problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    submitted, informed = [], informed_of(config, results)
+    for kept in submissions:
+        found, wrong = _check_kept(kept, config, data, engine, informed)
+        problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
+        submitted.append(found)
+    if not problems:
+        whole = with_submissions(document, submitted)
+        problems += compare_documents(place / "leaderboard.json", whole)
+        if not problems and text_of(place / "run.json") != config.to_json():
+            problems.append(f"run.json: {NOT_AS_WRITTEN}")
+    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
+
+
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
+    """The rows of a submission as the leaderboard shows them.
+
+    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring. In those that come
+    with the package, the tokens of a real model were counted by us, where it answered.
+    """
+    by_us = manifest.run.model != SIMULATED and is_shipped(manifest)
+    about = {"verified": REPLAYED, "submission": manifest.about()}
+    keys = _keys(manifest.run, verdict.rows)
+    # whoever hands in says which episodes are void, so they count as failures
+    counted = summarise_run(manifest.run, [result for result in verdict.results if not result.void])["rows"]
+    failing = dict(zip(_keys(manifest.run, counted), counted, strict=True))
+    rows = [
+        {
+            **row,
+            **({**failing[key], **{name: row[name] for name in VOID if name in row}} if row["void_episodes"] else {}),
+            "agent": f"{row['agent']} ({manifest.name})",
+            **about,
+            # whoever played the episodes wrote the tokens into their actions
+            **({"metered": False} if charges_tokens(row["track"]) and not by_us else {}),
+            **({"alarms": list(rung)} if rung else {}),
+        }
+        for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
+    ]
+    by_key = {each.key: each for each in reran}
+    return [by_key[key].on_board(row) if key in by_key else row for row, key in zip(rows, keys, strict=True)]
+
+
+def check_rerun(
+    folder: Path, verdict: SubmissionVerdict, board: RunConfig, data: str | None = None, engine: Engine | None = None
+) -> tuple[list[RerunRow], list[str]]:
+    """Check a rerun of a submission by replay and compare the two.
+
+    Args:
+        folder: as `costgym submit rerun` wrote it: `rerun.json` and the trajectories.
+
+    Returns:
+        The rows of the comparison, and what is wrong, in words.
+    """
+    manifest = verdict.manifest
+    assert manifest is not None
+    record = read_record(folder)
+    problems = record.problems(manifest)
+    if problems:
+        return [], problems
+    table = folder / OUTCOMES if record.outcomes is not None else None
+    in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
+    judged = rerun_config(in_worlds, record.secret, record.episodes, table, record.worlds)
+    if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
+        return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
+    rows = []
+    for row in judged.rows():
+        own = table is not None and row.track.name == PLANS
+        where = str(table) if own else None if row.track.data is None else data or row.track.data
+        path = trajectory_path(row)
+        void = voids_of_file(folder / path, row, judged.seed, record.void.get(path, {}), where)
+        rows.append(RecordedRow(path, row, None, where, void))
+    played, problems = _replay(folder, judged, rows, None, engine)
+    problems += unexpected_files(folder, {row.path for row in rows}, FOLDER)
+    if not problems and text_of(folder / RECORD) != record.to_json():
+        problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
+    if problems:
+        return [], problems
+    confined = record.sandbox != "none"
+    found = compare(in_worlds.run, judged, verdict.played, played, data)
+    whole, results = pooled(judged, [each.result for each in played])
+    figures = dict(zip(_keys(whole, rows := summarise_run(whole, results)["rows"]), rows, strict=True))
+    return [replace(each, sandboxed=confined or not is_custom(each.agent), figures=figures[each.key]) for each in found], []
+
+
+def _keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Agent and condition of each row, as `RerunRow.key` has them."""
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    return [(str(row["agent"]), row_key(row, conditions)) for row in rows]
+
+
+def _replay(
+    place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
+) -> tuple[list[Played], list[str]]:
+    """All episodes that agree, with what they show of their agents, and what is wrong with the files."""
+    played, problems = list[Played](), list[str]()
+    total = sum(row.row.condition.episodes for row in rows)
+    for entry in check_entries(place, run.seed, rows, engine or Local()):
+        problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
+        played += entry.played
+        if progress is not None:
+            progress(len(played), total)
+    return played, problems
+
+
+# -- configurations --------------------------------------------------------------------------------------------------------
+
+
+def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
+    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
+    worlds = {track.name: {"scenario": track.scenario, "settings": track.settings} for track in board.tracks}
+    tracks = tuple(track.model_copy(update=worlds.get(track.name)) for track in run.tracks)
+    return run.model_copy(update={"tracks": tracks})
+
+
+def _check_config(run: RunConfig, data: str | None) -> list[str]:
+    """List how a configuration contradicts itself, this version, or the suite that it names."""
+    if run.format != FORMAT:
+        return [f"format: expected {FORMAT!r}, got {run.format!r:.80}"]
+    if not same_world(run.version):
+        return [f"version: played with costgym {run.version}, this is {__version__}"]
+    suite = SUITES.get(run.suite)
+    if suite is None:
+        return [f"suite: there is no suite {run.suite!r}"]
+    if run.release is not None:
+        from costgym.experiments.board.releases.release import load_release
+
+        try:
+            load_release(run.release).check(run)
+        except CostGymError as error:
+            return [f"release: {error}"]
+    stray = [agent for agent in run.weights if agent not in run.agents or not is_trained(agent)]
+    if stray:
+        return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
+    for track in run.tracks:
+        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+            return [f"tracks: {track.name!r} in {track.env!r} is not a track of this version"]
+        world = next((world for world in suite.worlds if track.name in world.tracks), None)
+        if world is None:
+            return [f"suite: {run.suite} has no track {track.name}"]
+        if not track.conditions or not track.agents:
+            return [f"tracks: {track.name} has no agents or no conditions"]
+        try:
+            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            if digest != track.digest:
+                return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
+            env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
+            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+                return [f"scenario: {NOT_AS_WRITTEN}"]
+        except (CostGymError, *BROKEN) as error:
+            return [f"scenario: {error}"]
+        wanted = world.settings_of(run.grading, run.documents)
+        found = {env: dict(given) for env, given in track.settings.items()}
+        for settings in (wanted, found):
+            # where the outcome table lies differs between machines; its digest was compared above
+            settings.setdefault(ALL_VIEWS, {}).pop("outcomes", None)
+        said = {
+            "settings": (found, wanted),
+            "ranked_by": (track.ranked_by, world.ranked_by),
+            "seeds": (track.seeds, track.seeds if class_of(track.env).world_kind == "tools" else world.seeds),
+        }
+        for name, (got, expected) in said.items():
+            if got != expected:
+                return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
+        # a rerun's rows are played in several worlds
+        if any(without_world(condition.settings).keys() != world.vary.keys() for condition in track.conditions):
+            return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
+    return []
+
+
+def _check_kept(
+    kept: Path, config: RunConfig, data: str | None, engine: Engine | None, informed: Informed
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
+    if not (kept / MANIFEST).is_file():
+        return [], [f"there is no {MANIFEST}"]
+    verdict = validate(kept, data, None, engine, config, informed)
+    problems = list(verdict.problems)
+    if verdict.manifest is None or problems:
+        return [], problems
+    if verdict.manifest.name != kept.name:
+        problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
+    results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
+    problems += compare_lines(kept / EPISODES, results)
+    reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
+    problems += [f"{RERUN}: {problem}" for problem in wrong]
+    rows = rows_on_board(verdict.manifest, verdict, reran)
+    if text_of(kept / ROWS) != json_text(rows):
+        problems.append(f"{ROWS}: is not what replay derives")
+    return rows, problems

@@ -1,0 +1,130 @@
+"""The leaderboard: agents under budgets over the same tasks, ranked, resumable and verifiable, with its pages.
+
+`board` writes data alone; here the pages are added, which are made from `leaderboard.json` and never read.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from costgym.experiments.board.board import (
+    Leaderboard,
+    Progress,
+    check_owner,
+    experience_text,
+    finish_episodes,
+    publish,
+    summarise_run,
+)
+from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run
+from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.board.run_log import read_episodes
+from costgym.experiments.board.submissions import submission
+from costgym.experiments.board.tracks import track_of
+from costgym.experiments.pages.leaderboard_page import pages_of
+from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
+from costgym.experiments.play.execution.engine import Engine
+from costgym.experiments.play.files import finish_change, make_folder, sole_writer, write_atomically
+from costgym.experiments.play.judging.verdicts import Verdicts
+from costgym.experiments.play.spending import Spending
+from costgym.simulators.errors import check_positive
+
+__all__ = [
+    "JudgeOptions",
+    "Leaderboard",
+    "RunConfig",
+    "add",
+    "first_track",
+    "make_run_config",
+    "regenerate_pages",
+    "run",
+]
+
+
+def run(
+    config: RunConfig,
+    out: str | Path,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    spending: Spending | None = None,
+    concurrency: int = CONCURRENCY,
+    judge: JudgeOptions | None = None,
+    recorded: bool = False,
+) -> Leaderboard:
+    """Run a leaderboard, or continue one that was interrupted.
+
+    Args:
+        config: configuration of the run.
+        out: folder of the run, created if it does not exist.
+        jobs: number of processes; the result does not depend on it.
+        progress: called with the numbers of finished and of all episodes.
+        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
+        spending: counts what a real model costs, and stops at its limit.
+        concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
+            Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
+        judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
+        recorded: show the recorded entries that ship too, as far as they fit; see `board.submissions.submission`.
+
+    Raises:
+        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
+        InfrastructureError: workers were lost repeatedly; run again to continue.
+        SpendLimitReached: the limit was reached; run again with a higher one to continue.
+    """
+    check_positive("--jobs", jobs)
+    folder, pages = Path(out), None if recorded else pages_of
+    make_folder(folder)
+    check_owner(config.to_json(), folder)
+    with sole_writer(folder):
+        finish_change(folder)
+        write_atomically(folder / "run.json", config.to_json())
+        place = engine or engine_for(config.model, jobs, concurrency)
+        # explorers use the simulated model, which a batch of requests to a local model does not speed up
+        experience = experience_text(config, for_replays(place))
+        results = finish_episodes(config, folder, experience, place, progress, spending)
+        verdicts = Verdicts.read(folder / VERDICTS)
+        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
+        if judge is not None:
+            if judge.limit_usd is not None and spending is not None:
+                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
+            verdicts = judge_run(folder, config, judge, progress)
+            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
+    if not recorded:
+        return Leaderboard(folder, document)
+    submission.add_shipped(folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
+    return Leaderboard.load(out)
+
+
+def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
+    """The first track of a run that still plays the others, as a leaderboard of its own; None until all are played."""
+    alone = config.model_copy(update={"tracks": config.tracks[:1]})
+    episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
+    return summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
+
+
+def add(
+    leaderboard: str | Path,
+    entry: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+    rerun: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
+    return submission.add(leaderboard, entry, data, progress, engine, rerun, pages_of)
+
+
+def regenerate_pages(folder: str | Path) -> list[str]:
+    """Write the pages of a verified leaderboard that are missing or differ from its data; returns the names of their files."""
+    place = Path(folder)
+    with sole_writer(place):
+        document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
+        changed = {
+            name: text
+            for name, text in pages_of(document).items()
+            if not (place / name).is_file() or (place / name).read_bytes() != text.encode()
+        }
+        for name, text in changed.items():
+            write_atomically(place / name, text)
+    return list(changed)

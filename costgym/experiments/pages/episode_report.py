@@ -1,0 +1,237 @@
+"""Recorded episodes to look at: found by name, replayed, and rendered as text, image or page."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.envs.base import BaseEnv, base_env
+from costgym.envs.rendering.chart import Bar, Chart, number
+from costgym.envs.rendering.draw import chart_drawing, chart_page, chart_picture
+from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
+from costgym.envs.rendering.why import why
+from costgym.experiments.pages.opencatp_images import images_section
+from costgym.experiments.play.files import iter_lines
+from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
+from costgym.experiments.play.trajectories.record import digest
+from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
+from costgym.simulators.calls import Call
+from costgym.simulators.episode import Episode
+from costgym.simulators.errors import CostGymError, DataError, UnknownName
+
+TIMELINE_COLUMNS = 60
+MARKS = {
+    "ok": "=", "looks ok, is not": "~", "failed": "x", "agent's error": "!", "refused": "|", "cut off": "/",
+    "running": "-", "cold start": "c", "queueing": ".",
+}  # fmt: skip
+"""What a bar is drawn with, by `chart.COLOURS`."""
+
+
+def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "", crash: str = "") -> str:
+    """Tell an episode in words, ended or not, from the world where the last step left it and the steps from the reset on."""
+    told, account = world.describe_episode(steps), world.account()
+    head = "\n".join([told.task[0], *([wrapped("  ", settings)] if settings else []), *told.task[1:]])
+    reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""
+    reason = textwrap.fill(reason, TEXT_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
+    parts = [head, calls_text(account), timeline_text(world.chart()), told.actions, ledger_text(account), told.grade, reason]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def calls_text(episode: Episode) -> str:
+    """Tell the calls as a table, each with those that ran at its side."""
+    if not episode.calls:
+        return "Calls: none"
+    names = [call.tool or "(unknown tool)" for call in episode.calls]
+    width = min(44, max(map(len, names)))
+    lines = [
+        "Calls, times in seconds",
+        f"  {'#':>3} {'asked':>8} {'began':>8} {'ended':>8}  {'tool':<{width}}  {'status':<18} {'price':>8}  side by side with",
+    ]
+    for index, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
+        beside = [str(other + 1) for other in range(len(names)) if other != index and _overlap(call, episode.calls[other])]
+        status = call.status.label if call.finished_s >= 0 else "running"
+        price = number(call.price) if call.k and call.finished_s >= 0 else "-"
+        began = f"{call.started_s:8.2f}" if call.started_s >= 0 else f"{'-':>8}"
+        ended = f"{call.finished_s:8.2f}" if call.finished_s >= 0 else f"{'-':>8}"
+        lines.append(
+            f"  {index + 1:>3} {call.submitted_s:8.2f} {began} {ended}  {short(name, width):<{width}}  "
+            f"{status + (' (cold)' if call.cold else ''):<18} {price:>8}  {', '.join(beside)}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def _overlap(one: Call, other: Call) -> bool:
+    """Return whether both ran (or queued) at one time."""
+    spans = [(call.submitted_s, call.finished_s if call.finished_s >= 0 else float("inf")) for call in (one, other)]
+    return one.k > 0 and other.k > 0 and max(spans[0][0], spans[1][0]) < min(spans[0][1], spans[1][1])
+
+
+def timeline_text(chart: Chart) -> str:
+    """Draw the chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
+    if not chart.rows:
+        return ""
+    width = min(40, max(len(row.name) for row in chart.rows))
+    lines = [f"Timeline, 0 to {number(chart.span_s)} s"]
+    used: dict[str, str] = {}
+    for row in chart.rows:
+        for lane in range(row.lanes):
+            own = [part for bar in row.bars if bar.lane == lane for part in _parts(bar)]
+            used |= {meaning: MARKS[meaning] for meaning, _, _ in own}
+            cells = _cells([(MARKS[meaning], begin, end) for meaning, begin, end in own], chart.span_s)
+            lines.append(f"  {short(row.name, width) if lane == 0 else '':<{width}}  [{cells}]")
+    if chart.outages:
+        cells = _cells([("#", begin, end) for begin, end in chart.outages], chart.span_s)
+        lines.append(f"  {'(outage of all)':<{width}}  [{cells}]")
+    for marker in chart.markers:
+        at = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * marker.at_s / chart.span_s))
+        lines.append(f"  {'':<{width}}   {' ' * at}^ {marker.text}")
+    lines.append("  " + "   ".join(f"{mark} {meaning}" for meaning, mark in used.items()))
+    return "\n".join(lines)
+
+
+def _cells(spans: Iterable[tuple[str, float, float]], whole_s: float) -> str:
+    """Draw spans of time to scale, each at least one character wide, so that no call vanishes; later ones lie on top."""
+    cells = [" "] * TIMELINE_COLUMNS
+    for mark, begin, end in spans:
+        first = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * begin / whole_s))
+        last = min(TIMELINE_COLUMNS, max(first + 1, round(TIMELINE_COLUMNS * end / whole_s)))
+        cells[first:last] = mark * (last - first)
+    return "".join(cells)
+
+
+def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
+    if bar.started_s > bar.asked_s:
+        yield "queueing", bar.asked_s, bar.started_s
+    if bar.ready_s > bar.started_s:
+        yield "cold start", bar.started_s, bar.ready_s
+    yield bar.meaning, bar.ready_s, bar.end_s
+
+
+def ledger_text(episode: Episode) -> str:
+    """Tell what was spent on what, in all, and what is left."""
+    totals: dict[str, list[float]] = {}
+    for charge in episode.ledger:
+        row = totals.setdefault(charge.what, [0, 0.0, 0])
+        row[0] += 1
+        row[1] += charge.price
+        row[2] += charge.tokens
+    width = min(44, max([5, *map(len, totals)]))
+    lines = ["Ledger", f"  {'what':<{width}} {'charges':>8} {'price':>10} {'tokens':>10}"]
+    for what, (count, price, tokens) in totals.items():
+        lines.append(f"  {short(what, width):<{width}} {count:>8.0f} {number(price):>10} {tokens:>10,.0f}")
+    ledger = episode.ledger
+    lines.append(f"  {'total':<{width}} {len(ledger.charges):>8} {number(ledger.price):>10} {ledger.tokens:>10,}")
+    left = [
+        f"{name} {number(value)} of {number(dict(episode.budget.items())[name])}" for name, value in episode.remaining().items()
+    ]
+    lines.append(f"  left: {', '.join(left)}" if left else "  no budget")
+    return "\n".join(lines)
+
+
+IMAGE_WIDTH = 1200  # pixels
+DIFFERS = "This record does not replay as it stands: what follows is the replay. See `costgym verify`."
+MAX_SUGGESTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeReport:
+    """A recorded episode as text and chart, with the environment that stands in it: an OpenCATP episode has images."""
+
+    name: str
+    text: str
+    chart: Chart  # its calls in time
+    world: BaseEnv[Any, Any]
+
+    def png(self) -> NDArray[np.uint8]:
+        """RGB, shape (height, width, 3)."""
+        return chart_picture(self.chart, IMAGE_WIDTH)
+
+    def svg(self) -> str:
+        """The chart as an SVG document."""
+        return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
+
+    def html(self) -> str:
+        """Return chart, images and text as a page that needs nothing else."""
+        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH, images_section(self.world))
+
+
+def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
+    """A recorded episode, replayed: a trajectory file holds neither observations nor what calls answered. The key is the
+    episode's index or its task's id; where a folder has several files, after the name of one, or of its agent and parts of its
+    condition, and a slash: `react+btp.price=10/3`, `oracle/nonsequential/3`. By default it is the first. Raises UnknownName if
+    there is no such episode, DataError if nothing is recorded there, or it cannot be played again."""
+    place = Path(path)
+    name, _, wanted = (key or "").rpartition("/")
+    files = trajectory_files(place)
+    names = {unquote(file.stem): file for file in files}
+    if len(names) < len(files):  # several folders, as submissions have
+        names = {unquote(str(file.relative_to(place).with_suffix(""))): file for file in files}
+    chosen = [file for stem, file in names.items() if name in ("", stem) or _fits(name, stem, file)]
+    if not chosen:
+        raise UnknownName("recording", name, names)
+    file, number, recorded = _find(chosen, wanted, key or "")
+    header = parse_header(next(iter_lines(file)), file)
+    if problems := check_header(header):
+        raise DataError(file, problems[0], "line 1")
+    env = header.make(data)
+    try:
+        played = replay_recorded(header, env, recorded)
+    except (CostGymError, gym.error.Error, TypeError, ValueError, OverflowError) as error:
+        raise DataError(file, f"cannot be replayed ({error}); run `costgym verify`", f"line {number}") from error
+    honest = [digest(step.observation) for step in played.steps] == recorded.observations
+    honest = honest and [step.reward for step in played.steps[1:]] == recorded.rewards
+    title = f"{file}, line {number}: episode {recorded.episode} of {recorded.agent}"
+    if recorded.model not in ("", "none", recorded.agent):
+        title += f" ({recorded.model})"
+    warning = "" if honest else f"\n{DIFFERS}\n"
+    world = base_env(env)
+    text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header), recorded.crash)}"
+    return EpisodeReport(title, text, world.chart(), world)
+
+
+def _fits(name: str, stem: str, file: Path) -> bool:
+    """Return whether a name is that of the file's agent, followed by values that the condition in the file's name holds."""
+    agent = _agent(file)
+    if name != agent and not name.startswith(f"{agent}/"):
+        return False
+    values = re.split(r"[=,]", stem.removeprefix(f"{agent}."))
+    return all(part in values for part in name.removeprefix(agent).split("/") if part)
+
+
+def _agent(file: Path) -> str:
+    """Return the name of the agent that plays in a file."""
+    lines = iter_lines(file)
+    next(lines, None)
+    first = next(lines, None)
+    return "" if first is None else parse_trajectory(first, file, 2).agent
+
+
+def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajectory]:
+    """Find the first episode with an index or a task's id; its file and line."""
+    tasks: dict[str, None] = {}
+    last = -1
+    for file in files:
+        for place, line in enumerate(iter_lines(file), 1):
+            if place == 1:
+                continue
+            recorded = parse_trajectory(line, file, place)
+            if wanted in ("", str(recorded.episode), recorded.task):
+                return file, place, recorded
+            last = max(last, recorded.episode)
+            if len(tasks) < MAX_SUGGESTIONS:
+                tasks[recorded.task] = None
+    if wanted.isdecimal() and last >= 0:
+        raise UnknownName("episode", key or wanted, [f"0 to {last}, or a task's id"])
+    raise UnknownName("episode", key or wanted, tasks)
+
+
+def _settings(header: Header) -> str:
+    given = {name: value for name, value in header.settings.items() if name != "budget"}
+    return f"{header.env}, scenario {header.scenario['name']}; " + ", ".join(f"{name} {value}" for name, value in given.items())

@@ -1,0 +1,60 @@
+"""Pages from templates: Jinja2 with everything escaped, and the static files beside the templates."""
+
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from costgym.experiments.play.metric_registry import plain, written
+
+
+def asset(name: str) -> str:
+    """Return the text of a file beside the templates: a style or a script of ours."""
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8").strip()
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a page or a part of one from a template's file; every text is escaped unless it is `Markup`."""
+    return _environment().get_template(template).render(**values)
+
+
+def part(template: str, **values: Any) -> Markup:
+    """Render a part of another page."""
+    return Markup(render(template, **values).strip())
+
+
+def breakable(name: str) -> Markup:
+    """Escape an agent's name and allow it to be broken after each part: `dfsdt+` and `ecoact`, `zoo:` and `toolplanner`."""
+    parts = re.split(r"(?<=[+:/])", plain(name))
+    return Markup("<wbr>").join(parts)
+
+
+def embedded(data: object) -> Markup:
+    """Write JSON that cannot end the script element it stands in, whatever a name holds."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    found = Environment(
+        loader=FunctionLoader(lambda name: asset(name) + "\n"),
+        autoescape=True,
+        finalize=_printable,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters["written"] = written
+    found.filters["breakable"] = breakable
+    found.filters["thousands"] = lambda value: f"{value:,}"
+    return found
+
+
+def _printable(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,0 +1,423 @@
+"""The leaderboard as self-contained pages, one a track, each a single HTML file that works from disk.
+
+Its first screen says which agent to take for a budget (`budget_section`), its table holds every figure; both are complete
+without a script, which follows the reader's choices in the address. Every name is escaped, and the same leaderboard gives the
+same bytes.
+"""
+
+import csv
+import io
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from costgym.experiments.board.conditions import (
+    by_condition,
+    condition_label,
+    condition_places,
+    currency_of,
+    rank_rows,
+    ranking_metric,
+    row_key,
+    seeds_of,
+    settings_of,
+    shown_first,
+)
+from costgym.experiments.board.rows import (
+    BLOCKS,
+    MAX_REASONS,
+    UNMETERED,
+    badge,
+    best,
+    block_of,
+    blocks,
+    columns_of,
+    is_metered,
+    is_ranked,
+    is_reference,
+    is_simulated,
+    is_void,
+    rank_bands,
+    reasons,
+    shown_name,
+)
+from costgym.experiments.board.tracks import TRACKS, track_document, track_documents, track_files
+from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
+from costgym.experiments.pages.budget_section import budget_section
+from costgym.experiments.pages.html import asset, embedded, render
+from costgym.experiments.pages.learning_curves import curves_section
+from costgym.experiments.pages.sections import plan_figures, reliability_section, robustness_section, writes_section
+from costgym.experiments.pages.table import ALWAYS_SHOWN, grading_of
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
+from costgym.experiments.play.metrics import GRADINGS
+
+SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
+    plan_figures,
+    writes_section,
+    robustness_section,
+    reliability_section,
+    lambda track: curves_section(track.get("rows") or ()),
+)
+"""What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
+COLUMNS = 4  # figures that the table shows at first; a button shows all
+CSV = "leaderboard.csv"
+_EXPLAINED = (
+    ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
+    (
+        "Judge",
+        "a seeded stand-in for the model that judges answers in the papers: a partial answer passes with a probability that "
+        "rises with its share of the facts, and so do some answers that give a good reason for giving up. It raises all "
+        "pass rates, most of all those of agents that summarise what little they have.",
+    ),
+)
+_CHECKED = (
+    "Replayed: every figure of the row follows from recorded actions that were played again here. This does not prove that the "
+    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds and in worlds that nobody "
+    "knew before, in a separate process that receives observations only, and the row is ranked by that run: by what it comes "
+    "to in this world, measured by reference agents that played in both. The claim is confirmed if it lies within five points "
+    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, else undecided. The secret behind "
+    "those seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That "
+    "this agent took them is the word of the leaderboard's maintainer."
+)
+NOTHING = Markup("")
+Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """The site around a page, and the page's content security policy."""
+
+    policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    styles: tuple[str, ...] = ()  # addresses of further ones
+    bar: Markup = NOTHING  # navigation above the header
+    sections: Markup = NOTHING  # after the figures
+    agent_page: Callable[[Row], str] | None = None  # address of the page of a row's agent
+
+
+def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """Render the files beside a `leaderboard.json`, by their names: a page for each track, the first of which is `index.html`,
+    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets."""
+    names, context = track_files(leaderboard), PageContext()
+    return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
+
+
+def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
+    """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
+    rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
+    limits = sorted({name for row in rows for name in row.get("budget") or {}})
+    settings = sorted({name for row in rows for name in settings_of(row, leaderboard)})
+    figures = [key for key in REGISTRY if any(figure(row, key) is not None for row in rows)]
+    ends = [key for key in figures if any(interval(row, key) for row in rows)]
+    about = ("track", "agent", "model", "env", "grading", "verified")
+    text = io.StringIO()
+    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
+    lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
+    for row in rows:
+        cells = [row.get(name) for name in about] + [(row.get("budget") or {}).get(name) for name in limits]
+        cells += [settings_of(row, leaderboard).get(name) for name in settings] + [row.get("episodes")]
+        cells += [figure(row, key) for key in figures]
+        cells += [end for key in ends for end in interval(row, key) or ("", "")]
+        lines.writerow([_harmless(each) if isinstance(each, str) else each for each in cells])
+    return text.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """Keep a spreadsheet from taking a name for a formula."""
+    return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
+
+
+def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
+    """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
+    be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
+    context = context or PageContext()
+    files, views = track_files(leaderboard), track_documents(leaderboard)
+    leaderboard = track_document(leaderboard, track)
+    here = str(leaderboard.get("track", ""))
+    title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
+    grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
+    groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
+    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
+    scenario = leaderboard.get("scenario")
+    scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
+    columns = _columns(leaderboard)
+    gradings = GRADINGS if columns[0].judge else (grading,)
+    ranks = {name: _ranks(rows, leaderboard, name) for name in GRADINGS}
+    peers = {id(row): group for group in groups for row in group}
+    currency = currency_of(leaderboard)
+    chosen = shown_first(groups) if groups else 0
+    face = budget_section(rows, leaderboard, groups[chosen][0], grading) if rows else None
+    return render(
+        "page.html",
+        context=context,
+        css=Markup(asset("page.css")),
+        js=Markup(asset("page.js")),
+        title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
+        grading=grading,
+        heading=title if title.endswith("?") else f"{title}: which one for your budget?",
+        tracks=[
+            {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
+            for view in views
+            if len(views) > 1
+        ],
+        track=here,
+        sentence=_sentence(rows, groups, leaderboard),
+        face=face.html if face else "",
+        csv=CSV,
+        facts=_facts(leaderboard, rows, scenario),
+        about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
+        condition_title="Budget" if all(not settings_of(row, leaderboard) for row in rows) else "Condition",
+        condition_choices=_condition_choices(groups, leaderboard),
+        grading_choices=[
+            {"value": name, "label": name.capitalize(), "checked": name == grading} for name in gradings if len(gradings) > 1
+        ],
+        ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
+        heads=_heads(columns, currency),
+        more=len(columns) > COLUMNS,
+        blocks=[
+            {
+                "kind": kind,
+                "rows": [
+                    {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page)}
+                    for number, row in enumerate(rows)
+                    if block_of(row) == kind
+                ],
+            }
+            for kind in BLOCKS
+        ],
+        notes=_notes(rows),
+        sections=[context.sections, *(section(leaderboard) for section in SECTIONS)],
+        explained=_EXPLAINED if len(gradings) > 1 else (),
+        checked=_CHECKED if any(row.get("verified") for row in rows) else "",
+        columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
+        papers=papers_behind(rows),
+        footer=(
+            "95 % intervals: Wilson’s for shares, with the episodes of one task counted together, and percentiles "
+            "of a paired bootstrap over episodes for all other figures, in which every agent is resampled alike. "
+            f"Every figure counts all episodes that were asked for. Made by costgym {leaderboard.get('version', '')} from "
+            f"leaderboard.json ({leaderboard.get('format', '')}); the same seed gives the same page."
+        ),
+        data=embedded({**(face.data if face else {}), "rows": _sorted_by(rows, columns, ranks, leaderboard)}),
+    )
+
+
+def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
+    """Return the columns, those of the narrowest terminal first; those that are empty or zero in every row are left out."""
+    first, *others = columns_of(leaderboard)
+    rows = leaderboard.get("rows") or []
+    said = [m for m in others if any(figure(row, key) for row in rows for key in (m.key, m.judge) if key)]
+    early = {*ALWAYS_SHOWN[first.key], "average_cost"}
+    return [first, *sorted(said, key=lambda metric: metric.key not in early)]
+
+
+def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> Ranks:
+    """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
+    found: Ranks = {}
+    place = itertools.count()
+    metric, seeds = ranking_metric(leaderboard, grading), seeds_of(leaderboard)
+    for group in by_condition(rows, leaderboard, grading):
+        for kind, block in blocks(group):
+            ranked = [row for row in block if is_ranked(row)]
+            bands = zip(ranked, rank_bands(ranked, metric, seeds), strict=True)
+            of_row = {id(row): (f"{'u' * (kind == UNMETERED)}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
+            for row in block:
+                rank, band = of_row.get(id(row), ("–", None))
+                found[id(row)] = next(place), rank, f"{band[0]}–{band[1]}" if band and band[0] < band[1] else ""
+    return found
+
+
+def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard: Row) -> str:
+    """Write in plain words what was played, and whether language models were simulated."""
+    if not rows:
+        return "No episode has been played yet."
+    agents = len({(row.get("agent"), row.get("model")) for row in rows})
+    counts = sorted({int(row.get("episodes") or 0) for row in rows})
+    asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    if len(groups) > 1:
+        kind = "conditions" if any(settings_of(row, leaderboard) for row in rows) else "budgets"
+        condition = f"under each of {len(groups)} {kind}"
+    else:
+        condition = f"({condition_label(rows[0], leaderboard)})"
+    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
+    if simulated := sum(is_simulated(row) for row in rows):
+        whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"
+        return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
+    recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
+    return (
+        f"{played} No language model takes part.{recorded}" if not any(row.get("model") for row in rows) else played + recorded
+    )
+
+
+def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    past = leaderboard.get("experience")
+    facts = {
+        "Suite": leaderboard.get("suite"),
+        "Scenario": scenario.get("name"),
+        "Profile": scenario.get("profile"),
+        "Split": scenario.get("split"),
+        "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
+        "Tools’ documents": leaderboard.get("documents"),
+        "Seed": leaderboard.get("seed"),
+        "Judge": judge_note(leaderboard),
+        "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
+        "Version": leaderboard.get("version"),
+        "Release": leaderboard.get("release"),
+    }
+    return [(name, value) for name, value in facts.items() if value not in (None, "")]
+
+
+def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the choices of a condition: each, and all. The one in the middle is shown first, being the most telling."""
+    chosen = shown_first(groups)
+    each: list[dict[str, Any]] = [
+        {"value": index, "label": condition_label(group[0], leaderboard), "checked": index == chosen}
+        for index, group in enumerate(groups)
+    ]
+    return each if len(groups) == 1 else [*each, {"value": "all", "label": "All", "checked": not groups}]
+
+
+def _ranking_note(rows: Sequence[Row], main: Metric, bands: bool) -> str:
+    parts = [f"Ranked by {main.heading()[0].lower()}{main.heading()[1:]}, then by cost."]
+    if bands:
+        parts.append(
+            "Below a rank: the ranks that the agent may have, by a paired sign-flip test at 5 % over the same episodes, "
+            "adjusted after Holm. Bold: no agent is significantly better."
+        )
+    if any(is_reference(row) for row in rows):
+        parts.append("An oracle reads what the world hides: it is a bound and has no rank.")
+    return " ".join(parts)
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    notes = []
+    if any(is_simulated(row) for row in rows):
+        notes.append(
+            "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
+            "figures say nothing about a real language model."
+        )
+    if not all(map(is_metered, rows)):
+        notes.append(
+            "Unmetered (u1, u2, …): nobody but the agent counted its tokens, beyond a floor of what it was shown and wrote. "
+            "Such rows are ranked behind the others, among themselves, and are never bold."
+        )
+    rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
+    notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
+    again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
+    if again:
+        notes.append(
+            "Run again on the public tasks, because their world is recorded data or ships with the package: "
+            f"{', '.join(again)}. They count as replayed; plans count as a rerun if they were run on a secret outcome table."
+        )
+    loose = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("sandboxed") is False}
+    if loose:
+        notes.append(
+            f"Run again without a sandbox, so their own code could look around: {', '.join(loose)}. They count as replayed."
+        )
+    if broken := list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row))):
+        notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")
+    void = sum(int(row.get("void_episodes") or 0) for row in rows)
+    missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
+    if void:
+        notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
+        notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
+        said = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
+        notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{said}")
+    if missing:
+        notes.append(f"{missing:,} episodes have no record and count as failures.")
+    return notes
+
+
+def _heads(columns: Sequence[Metric], currency: str) -> list[dict[str, str]]:
+    found = [
+        ("rank", "Rank", "rank", "#", "up", ""),
+        ("agent", "Agent", "agent", "Agent", "up", ""),
+        ("condition", "Condition", "limits", "Condition", "up", ""),
+    ]
+    for place, metric in enumerate(columns):
+        first = "down" if metric.higher_is_better else "up"
+        found.append((metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
+    names = ("key", "title", "classes", "shown", "first", "meaning")
+    return [dict(zip(names, head, strict=True)) for head in found]
+
+
+def _classes(place: int) -> str:
+    return "figure main" if place == 0 else "figure" if place < COLUMNS else "figure more"
+
+
+def _row(
+    row: Row,
+    leaderboard: Mapping[str, Any],
+    columns: Sequence[Metric],
+    peers: Sequence[Row],
+    ranks: Mapping[str, Ranks],
+    gradings: Sequence[str],
+    agent_page: Callable[[Row], str] | None,
+) -> dict[str, Any]:
+    submission, rerun = row.get("submission"), row.get("rerun")
+    model = plain(row["model"]) if row.get("model") else "no language model"
+    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
+    if isinstance(submission, Mapping) and submission.get("model"):
+        under.append(f"claims to use {plain(submission['model'])}")
+    if row.get("verified") and not badge(row):
+        under.append(row["verified"] if isinstance(row["verified"], str) else "replayed")
+    if isinstance(rerun, Mapping):
+        under.append(f"claim {plain(rerun.get('claim'))}")
+    if not is_metered(row):
+        under.append("unmetered")
+    return {
+        "reference": is_reference(row),
+        "simulated": is_simulated(row),
+        "ranks": [(name, *ranks[name][id(row)][1:]) for name in gradings],
+        "env": row.get("env", ""),
+        "agent": shown_name(row),
+        "badge": badge(row),
+        "page": None if agent_page is None else agent_page(row),
+        "under": ", ".join(under),
+        "about": describe(row),
+        "condition": condition_label(row, leaderboard),
+        "cells": [
+            {"classes": _classes(place), "figures": _cell(row, column, peers, ranks if place == 0 else None)}
+            for place, column in enumerate(columns)
+        ],
+    }
+
+
+def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ranks] | None) -> list[dict[str, Any]]:
+    """Write the figures of a cell: one, or one for each grading; `ranks` are those of the column that ranks."""
+    found = []
+    for grading in GRADINGS if metric.judge else ("",):
+        key = metric.key_under(grading) if grading else metric.key
+        value, ends = figure(row, key), interval(row, key)
+        strip = None
+        if ranks is not None and value is not None and metric.kind == "rate":
+            low, high = (100 * min(1.0, max(0.0, end)) for end in ends or (value, value))
+            strip = {"low": low, "high": high, "at": 100 * min(1.0, max(0.0, value))}
+        if ranks is None:
+            leads = value is not None and value == best(peers, metric, key)
+        else:
+            _, rank, band = ranks[grading or GRADINGS[0]][id(row)]
+            leads = bool(value) and (rank == "1" or band.startswith("1–"))
+        leads = leads and not is_reference(row) and is_metered(row)
+        found.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
+    return found
+
+
+def _sorted_by(
+    rows: Sequence[Row], columns: Sequence[Metric], ranks: Mapping[str, Ranks], leaderboard: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what the script sorts and filters the rows by."""
+    places = condition_places({**leaderboard, "rows": rows})
+    numbers = {key: n for n, key in enumerate(sorted({row_key(row, leaderboard) for row in rows}, key=places.__getitem__))}
+    return [
+        {
+            "agent": plain(shown_name(row)),
+            "condition": numbers[row_key(row, leaderboard)],
+            "place": {name: ranks[name][id(row)][0] for name in GRADINGS},
+            "figures": {m.key: {name: figure(row, m.key_under(name)) for name in GRADINGS} for m in columns},
+        }
+        for row in rows
+    ]

@@ -1,0 +1,267 @@
+"""The leaderboard in a terminal, and as Markdown."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from costgym.envs.registration import class_of
+from costgym.experiments.board.conditions import (
+    OWN_LIMITS,
+    PASS_RATE,
+    budget_label,
+    by_condition,
+    condition_label,
+    currency_of,
+    ranking_metric,
+    seeds_of,
+    shown_first,
+)
+from costgym.experiments.board.rows import (
+    MAX_REASONS,
+    SIMULATED,
+    UNMETERED,
+    as_good,
+    badge,
+    best,
+    blocks,
+    columns_of,
+    is_metered,
+    is_ranked,
+    is_reference,
+    is_simulated,
+    is_void,
+    metrics_of,
+    reasons,
+    rivals_text,
+    shown_name,
+)
+from costgym.experiments.board.tracks import TRACKS, track_documents
+from costgym.experiments.pages.agent_notes import judge_note
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, interval, plain, written
+from costgym.experiments.play.metrics import GRADINGS
+
+ALWAYS_SHOWN = {
+    PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
+    "quality_of_plan": {"quality_of_plan", "score", "average_cost"},
+    "value_share": {"value_share", "average_cost"},
+}
+"""The columns that the narrowest terminal shows, by the metric that ranks."""
+_GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
+_APART = {
+    SIMULATED: "with a simulated language model, ranked apart",
+    UNMETERED: "unmetered: tokens as the agents report them, ranked apart",
+}
+MIN_NAME = 12  # characters of an agent's name
+GAP = 2  # between columns
+RANK = 2 + GAP
+UNLIMITED = 10**6  # characters of a line
+
+
+def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
+    """Print a leaderboard track by track, as `print_track` does."""
+    about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
+    console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
+    tracks = track_documents(leaderboard)
+    for track in tracks:
+        if len(tracks) > 1:
+            console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
+        print_track(track, console, wide)
+
+
+def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
+    """Write a leaderboard as Markdown: a table for each track and condition, with few columns, or all if it may be wide."""
+    parts = []
+    for track in track_documents(leaderboard):
+        rows = track.get("rows") or []
+        grading = grading_of(rows)
+        columns = _fitting(track, rows, grading, 0, UNLIMITED if wide else 0) if rows else []
+        for group in by_condition(rows, track, grading):
+            title = ", ".join(
+                filter(None, (TRACKS[track["track"]].title if "track" in track else "", condition_label(group[0], track)))
+            )
+            lines = [["#", "Agent", *(heading for _, heading, _ in columns)], ["--:", ":--", *["--:"] * len(columns)]]
+            for rank, row, cells in _cells(group, columns, grading):
+                if row is not None:
+                    shown = (f"**{value}**" if bold else value for value, bold in cells)
+                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain)
+                    lines.append([f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown])
+            parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def found(track: Mapping[str, Any]) -> str:
+    """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
+    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others."""
+    grading = grading_of(track.get("rows") or [])
+    groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
+    if not groups:
+        return ""
+    leader, *others = blocks(groups[shown_first(groups)])[0][1]
+    metric, key = columns_of(track)[0], ranking_metric(track, grading)
+    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading)) if metric.key == PASS_RATE else None
+    value, ends = figure(leader, key), interval(leader, key)
+    span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
+    price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
+    alike = as_good(leader, others, key, seeds_of(track))
+    rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
+    said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
+    return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
+
+
+def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
+    """Print the figures of one agent, a metric a line, with their 95 % intervals, in the world's currency."""
+    currency = str(world.get("currency") or "USD")
+    own_limits = not row["budget"] and class_of(row["env"]).computes_limits
+    budget = OWN_LIMITS if own_limits else budget_label(row["budget"], currency)
+    about = (f"{row['env']}", str(world.get("name") or ""), budget, f"{row['episodes']} episodes", f"{row['grading']} grading")
+    console.print(Text.assemble((plain(row["agent"]), "bold"), (f"  {plain(' · '.join(filter(None, about)))}", "dim")))
+    for metric in metrics_of(row):
+        key = metric.key_under(row["grading"])
+        value, ends = figure(row, key), interval(row, key)
+        if value is not None:
+            span = "" if ends is None else f"  {written(ends[0], metric.kind)} to {written(ends[1], metric.kind)}"
+            line = Text(f"{metric.heading(currency):28}{written(value, metric.kind):>10}").append(span, style="dim")
+            console.print(line, no_wrap=True, crop=False, overflow="ignore")
+
+
+def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
+    """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
+    bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
+    rows = leaderboard.get("rows") or []
+    grading = grading_of(rows)
+    if said := found(leaderboard):
+        console.print(Text(said))
+    console.print(_about(leaderboard, rows, grading))
+    if not rows:
+        console.print("no rows yet")
+        return
+    groups = by_condition(rows, leaderboard, grading)
+    names = {id(row): _name(row) for row in rows}
+    width = UNLIMITED if wide else console.width
+    columns = _fitting(leaderboard, rows, grading, max(map(len, names.values())), width)
+    for group in groups:
+        console.print(Text(f"\n{condition_label(group[0], leaderboard)}", style="italic"))
+        for line in _lines(group, names, columns, grading, width):
+            console.print(line, no_wrap=True, crop=False, overflow="ignore")
+    console.print()
+    for note in _notes(leaderboard, rows):
+        console.print(Text(note, style="dim"))
+
+
+def _fitting(
+    leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str, longest_name: int, width: int
+) -> list[tuple[Metric, str, int]]:
+    """The columns that fit beside the names, in the leaderboard's order: metric, heading and width in characters."""
+    columns = []
+    for metric in columns_of(leaderboard):
+        heading, key = metric.heading(), metric.key_under(grading)
+        columns.append((metric, heading, max(len(heading), *(len(written(figure(row, key), metric.kind)) for row in rows))))
+    always = ALWAYS_SHOWN[columns[0][0].key]
+    shown = {metric.key for metric, _, _ in columns if metric.key in always}
+    used = RANK + longest_name + sum(GAP + size for metric, _, size in columns if metric.key in shown)
+    for metric, _, size in columns:
+        if metric.key not in shown and used + GAP + size <= width:
+            shown.add(metric.key)
+            used += GAP + size
+    return [column for column in columns if column[0].key in shown]
+
+
+def _lines(
+    rows: Sequence[Row], names: Mapping[int, Text], columns: Sequence[tuple[Metric, str, int]], grading: str, width: int
+) -> Iterator[Text]:
+    """The heading and the rows of a block, aligned."""
+    room = max(MIN_NAME, width - RANK - sum(GAP + size for _, _, size in columns))
+    room = min(room, max(map(len, names.values())))
+    heading = Text(f"{'#':>{RANK - GAP}}{'':{GAP}}{'Agent':{room}}")
+    for _, title, size in columns:
+        heading.append(f"{'':{GAP}}{title:>{size}}")
+    heading.stylize("bold underline")
+    yield heading
+    for rank, row, cells in _cells(rows, columns, grading):
+        if row is None:
+            yield Text(f"{'':{RANK}}{rank}", style="dim italic")
+            continue
+        quiet = "" if is_ranked(row) else "dim"
+        line = Text(f"{rank:>{RANK - GAP}}{'':{GAP}}", style=quiet)
+        name = names[id(row)].copy()
+        name.truncate(room, overflow="ellipsis", pad=True)
+        line.append_text(name)
+        for (value, is_best), (_, _, size) in zip(cells, columns, strict=True):
+            line.append(f"{'':{GAP}}{'':{size - len(value)}}")
+            line.append(value, style="bold" if is_best else quiet)
+        yield line
+
+
+def _cells(
+    rows: Sequence[Row], columns: Sequence[tuple[Metric, str, int]], grading: str
+) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
+    """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
+    for kind, block in blocks(rows):
+        if kind in _APART and (kind == UNMETERED or len(block) < len(rows)):
+            yield _APART[kind], None, []
+        ranks = itertools.count(1)
+        for row in block:
+            cells = []
+            for metric, _, _ in columns:
+                key = metric.key_under(grading)
+                value = figure(row, key)
+                leads = value is not None and is_ranked(row) and is_metered(row) and value == best(rows, metric, key)
+                cells.append((written(value, metric.kind), leads))
+            yield str(next(ranks)) if is_ranked(row) else "–", row, cells
+
+
+def grading_of(rows: Sequence[Row]) -> str:
+    """The grading of a leaderboard's rows."""
+    return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
+
+
+def _name(row: Row) -> Text:
+    """The agent's name, and in dim letters what its figures rest on."""
+    name = Text(plain(shown_name(row)), style="" if is_ranked(row) else "dim")
+    if is_simulated(row):
+        name.append(" †", style="dim")
+    elif badge(row):
+        name.append(f" {badge(row)}", style="dim italic")
+    elif row.get("model"):
+        name.append(f" {plain(row['model'])}", style="dim")
+    return name
+
+
+def _about(leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str) -> Text:
+    counts = sorted({row.get("episodes", 0) for row in rows})
+    episodes = "" if not rows else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
+    currency = currency_of(leaderboard)
+    parts = (episodes, f"{_GRADINGS[grading]} grading", f"prices in {currency}" if currency else "")
+    return Text(plain(" · ".join(filter(None, parts))), style="dim")
+
+
+def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    notes = []
+    if any(is_simulated(row) for row in rows):
+        notes.append("† a simulated language model: its figures say nothing about a real one")
+    if any(badge(row) for row in rows):
+        notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
+    if any(is_reference(row) for row in rows):
+        notes.append("–: a bound, not ranked; it reads what the world hides")
+    if said := judge_note(leaderboard):
+        notes.append(f"model judge: {said}; no rank depends on it")
+    past = leaderboard.get("experience")
+    if isinstance(past, Mapping):
+        notes.append(
+            f"BTP plans from {past['uses']:,} past uses ({past['uses_per_tool']:.0f} a tool) in {past['queries']:,} train "
+            f"queries, explored by {past['explorer']}"
+        )
+    broken = [plain(row.get("agent")) for row in rows if is_void(row)]
+    if broken:
+        notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")
+    if void := sum(int(row.get("void_episodes") or 0) for row in rows):
+        notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
+        notes += [f"void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
+    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
+        notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
+        notes += [f"crash: {plain(reason)}" for reason in reasons(rows, "crash_reasons")[:1]]
+    return notes

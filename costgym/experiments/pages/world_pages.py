@@ -1,0 +1,168 @@
+"""Pages of worlds: a forged one with its tools, flow of ids and tasks, and one fitted to a log beside that log."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from costgym.experiments.fit.calibration.calibrate import Calibration, written
+from costgym.experiments.fit.calibration.fits import WORKS
+from costgym.experiments.fit.calibration.judge import FIGURES, Chain
+from costgym.experiments.pages.charts import Estimate, distributions, estimates
+from costgym.experiments.pages.html import asset, render
+from costgym.simulators.scenario import parse_scenario
+
+MAX_NODES, MAX_TASKS = 28, 12
+COLUMN, ROW, BOX, TALL = 250, 46, 190, 30  # units of the drawing: from one box to the next, and the size of a box
+
+
+def world_page(document: Mapping[str, Any]) -> str:
+    """A world of the kind `forged` as a page that works from disk, has no script and asks nothing of the network."""
+    world = parse_scenario(dict(document)).build()
+    source = document["source"]
+    tasks = [world.tasks[number] for number in world.tasks.numbers("test")[:MAX_TASKS]]
+    writes = [tool["name"] for tool in source["tools"] if tool.get("writes")]
+    return render(
+        "forged-world.html",
+        css=Markup(asset("page.css")),
+        name=document["name"],
+        documents=source["documents"],
+        tools=[_tool(tool) for tool in world.catalog],
+        graph=_graph(source["capabilities"], source["entities"]),
+        capabilities=len(source["capabilities"]),
+        tasks=[_task(task) for task in tasks],
+        writes=writes,
+        currency=str(document.get("currency", "credits")),
+    )
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    profile = tool.profile
+    limits = [f"{profile.rate_limit} a minute" if profile.rate_limit and profile.window_s == 60 else ""]
+    limits += [f"{profile.quota} an episode" if profile.quota else ""]
+    return {
+        "name": tool.name,
+        "about": tool.description,
+        "provider": tool.provider,
+        "fee": f"{profile.fee:.4g}",
+        "seconds": f"{profile.advertised_latency_s:.3g}",
+        "success": f"{profile.advertised_success:.0%}",
+        "true": f"{profile.reliability:.0%}",
+        "limits": ", ".join(filter(None, limits)) or "–",
+    }
+
+
+def _task(task: Any) -> dict[str, Any]:
+    steps = [
+        {"wish": need.wish, "fact": need.fact, "tools": len(need.tools), "after": ", ".join(str(n + 1) for n in need.after)}
+        for need in task.needs
+    ]
+    return {"query": task.query, "steps": steps}
+
+
+def _graph(capabilities: Sequence[Mapping[str, Any]], entities: Mapping[str, Any]) -> dict[str, Any]:
+    """Boxes and arrows: each operation to the right of those whose ids it takes."""
+    takes = {each["name"]: {a["entity"] for a in each["arguments"] if a.get("entity")} for each in capabilities}
+    gives = {each["name"]: {f["entity"] for f in each["facts"] if f.get("entity")} for each in capabilities}
+    pairs = [(a, b, e) for a in gives for b in takes if a != b for e in sorted(gives[a] & takes[b])]
+    linked = {name for a, b, _ in pairs for name in (a, b)}
+    names = [name for name in takes if name in linked][:MAX_NODES]
+    shown = [(a, b, e) for a, b, e in pairs if a in names and b in names]
+    depth = _depths(names, shown)
+    rows: dict[int, int] = {}
+    boxes = {}
+    for name in names:
+        row = rows.get(depth[name], 0)
+        rows[depth[name]] = row + 1
+        boxes[name] = {"x": 10 + COLUMN * depth[name], "y": 10 + ROW * row, "name": name}
+    arrows = [_arrow(boxes[a], boxes[b], f"{a} gives the {entities[e]['noun']}'s id to {b}") for a, b, e in shown]
+    width = 60 + BOX + COLUMN * max(depth.values(), default=0)
+    height = 20 + ROW * max(rows.values(), default=0)
+    return {"boxes": list(boxes.values()), "arrows": arrows, "width": width, "height": height, "box": BOX, "tall": TALL}
+
+
+def _depths(names: Sequence[str], pairs: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """The column of each operation: how many others stand between it and one that takes no id of theirs, at most three."""
+    taking = {b for _, b, _ in pairs}
+    depth = {name: 0 for name in names if name not in taking} or {names[0]: 0} if names else {}
+    for column in range(1, 4):
+        reached = {b for a, b, _ in pairs if depth.get(a) == column - 1 and b not in depth}
+        depth |= dict.fromkeys(sorted(reached), column)
+    return {name: depth.get(name, 0) for name in names}
+
+
+def _arrow(a: Mapping[str, Any], b: Mapping[str, Any], words: str) -> dict[str, Any]:
+    """A curve from the right of one box to the left of another, or to its right where it does not stand further right."""
+    ahead = b["x"] > a["x"]
+    x1, y1, x2, y2 = a["x"] + BOX, a["y"] + TALL / 2, b["x"] + (0 if ahead else BOX), b["y"] + TALL / 2
+    turn = x2 - 40 if ahead else max(x1, x2) + 34
+    return {"path": f"M{x1},{y1} C{x1 + 40},{y1} {turn},{y2} {x2},{y2}", "words": words}
+
+
+MAX_POINTS = 300
+SHARES = ("success", "failure_after_failure", "refused")
+
+
+def calibration_page(found: Calibration) -> str:
+    """The report as a page that works from disk, has no script and asks nothing of the network."""
+    report = found.report
+    tools = [_calibrated(name, row, found) for name, row in report["tools"].items()]
+    judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
+    return render(
+        "calibration.html",
+        css=Markup(asset("page.css")),
+        curves=Markup(asset("curves.css")),
+        name=found.scenario.name,
+        report=report,
+        tools=tools,
+        judged=len(judged),
+        within=sum(judged),
+    )
+
+
+def _calibrated(name: str, row: Mapping[str, Any], found: Calibration) -> dict[str, Any]:
+    reproduced, unseen = row.get("reproduced", {}), found.report["unseen"]["tools"].get(name, {}).get("figures", {})
+    rows = [
+        {
+            "title": FIGURES[figure],
+            "log": written(figure, value["log"]),
+            "low": written(figure, value["ci95"][0]),
+            "high": written(figure, value["ci95"][1]),
+            "world": written(figure, value["world"]),
+            "within": value["within"],
+            "unseen": _unseen(figure, unseen.get(figure)),
+        }
+        for figure, value in reproduced.items()
+    ]
+    return {"name": name, "calls": row["calls"], "rows": rows, "charts": _charts(name, reproduced, found)}
+
+
+def _unseen(figure: str, value: Mapping[str, Any] | None) -> str:
+    if value is None:
+        return "–"
+    text = f"{written(figure, value['log'])}, predicted {written(figure, value['world'])}"
+    return text if value["within"] else f"{text} (outside)"
+
+
+def _charts(name: str, reproduced: Mapping[str, Any], found: Calibration) -> list[dict[str, Any]]:
+    charts = []
+    curves = [_seconds(chains) for chains in (found.logged.get(name, ()), found.simulated.get(name, ()))]
+    if all(len(curve) > 1 for curve in curves):
+        chart = distributions(curves, f"{name}: durations in the log and in the world")
+        charts.append({"title": "Durations of calls that worked", "chart": chart})
+    shares = [
+        Estimate(FIGURES[figure], value["log"], value["ci95"][0], value["ci95"][1], value["world"])
+        for figure, value in reproduced.items()
+        if figure in SHARES
+    ]
+    if shares:
+        charts.append({"title": "Shares of calls", "chart": estimates(shares, f"{name}: shares in the log and in the world")})
+    return charts
+
+
+def _seconds(chains: Sequence[Chain]) -> list[float]:
+    """Durations of calls that worked, ascending; evenly spaced ones of them where there are many."""
+    found = sorted(call.latency_s for chain in chains for call in chain if call.status in WORKS and call.latency_s)
+    if len(found) <= MAX_POINTS:
+        return found
+    return [found[round(index * (len(found) - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS)]

@@ -1,0 +1,64 @@
+"""The marketplace as a resources server of NeMo Gym, for its `gymnasium_agent`: tools are function calls of the model.
+
+The data set's rows hold the tools of their tasks, with the task and the seed beside them; `write_rows` makes the file:
+
+    python -m costgym.experiments.serve.adapters.nemo_gym_server rows train.jsonl
+    python -m costgym.experiments.serve.adapters.nemo_gym_server            # NeMo Gym starts the server like this
+
+Source: NeMo Gym 0.7, `resources_servers.gymnasium`. It needs Python 3.13.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from nemo_gym.openai_utils import NeMoGymResponse
+from resources_servers.gymnasium import GymnasiumServer, extract_text
+
+from costgym.agents.models.base import FunctionCall
+from costgym.experiments.play.text_episode import Row, TextWorld, ToolEpisode
+
+
+class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
+    """Plays an episode for each session. The reward is the Quality of Plan, of which each step brings its part."""
+
+    ray_enabled = False
+
+    async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str | None, dict[str, Any]]:
+        """Begin the episode of a row; its prompt and its tools are in the row already."""
+        self._cleanup_session(session_id)
+        self.session_state[session_id] = ToolEpisode.of_row(metadata)
+        return None, {"task": metadata["task"]}
+
+    async def step(
+        self, action: NeMoGymResponse, metadata: dict[str, Any], session_id: str | None = None
+    ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
+        """Play a response: its function calls, in parallel, or a reminder if it contains none."""
+        episode: ToolEpisode = self.session_state[session_id]
+        asked = [item for item in action.output if item.type == "function_call"]
+        messages = episode.say(extract_text(action), [FunctionCall(item.name, item.arguments, item.call_id) for item in asked])
+        if episode.over:
+            return None, episode.step_reward(), True, False, episode.score()
+        if not asked:
+            return messages[0]["content"], episode.step_reward(), False, False, {}
+        outputs = [{"call_id": item.call_id, "output": each["content"]} for item, each in zip(asked, messages, strict=True)]
+        return None, episode.step_reward(), False, False, {"tool_outputs": outputs}
+
+
+def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, **settings: Any) -> Path:
+    """Write a data set as NeMo Gym reads it, one JSON object per line, for the agent server of that name; settings as for
+    `TextWorld`, such as `tasks=100` and `budget="price=20"`."""
+
+    def columns(episode: ToolEpisode) -> Row:
+        tools = [{"type": "function", "strict": False, **each.document()["function"]} for each in episode.functions]
+        asked = {"input": episode.prompt(), "tools": tools}
+        return {"responses_create_params": asked, "agent_ref": {"type": "responses_api_agents", "name": agent}}
+
+    return TextWorld(rounds=rounds, **settings).write(path, columns)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["rows"]:
+        print(write_rows(sys.argv[2], budget="price=20"))
+    else:
+        MarketplaceServer.run_webserver()

@@ -1,0 +1,156 @@
+"""The server: many sessions in one process, with a clean shutdown on SIGTERM and SIGINT."""
+
+import asyncio
+import contextlib
+import errno
+import gc
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from costgym.envs.base import base_env
+from costgym.experiments.serve.connections import Gate, protocols
+from costgym.experiments.serve.limits import LOOPBACK, Limits
+from costgym.experiments.serve.openenv import OpenEnv
+from costgym.experiments.serve.sessions import Recorder, Sessions
+from costgym.simulators.errors import ConfigError
+
+LONGEST_HEAD = 16 * 1024
+SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
+
+
+class Service:
+    """The application of a server and its sessions, for which `make` makes an environment each; `hosts` are its host names,
+    None allows any. Episodes that end are recorded where there is a recorder."""
+
+    def __init__(
+        self,
+        make: Callable[[], gym.Env[Any, Any]],
+        env_id: str,
+        description: str = "",
+        limits: Limits | None = None,
+        seed: int = 0,
+        hosts: frozenset[str] | None = LOOPBACK,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.sessions = Sessions(make, self.limits, seed, time.monotonic, recorder)
+        self.speaks_mcp = base_env(self.sessions.example).calls_by_name
+        routes: list[BaseRoute] = []
+        self._mcp: Any = None
+        if self.speaks_mcp:
+            from costgym.experiments.serve.tools import McpEndpoint, Tools
+
+            self._mcp = McpEndpoint(Tools(self.sessions), self.limits)
+            routes += [Route("/mcp", self._mcp), Route("/mcp/{name:path}", self._mcp)]
+        routes += OpenEnv(self.sessions, env_id, description).routes()
+        application = Starlette(routes=routes, lifespan=self._life, exception_handlers={Exception: _broken, 404: _missing})
+        self.app: ASGIApp = Gate(application, self.limits, hosts)
+
+    @contextlib.asynccontextmanager
+    async def _life(self, app: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            if self._mcp is not None:
+                await stack.enter_async_context(self._mcp.manager.run())
+            reaper = asyncio.create_task(self._reap())
+            try:
+                yield
+            finally:
+                reaper.cancel()
+                for session in self.sessions:
+                    self.sessions.close(session)
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.idle_s / 4))
+            await self.sessions.reap()
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": "the server failed; the error is in its log", "code": "EXECUTION_ERROR"}, 500)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": f"there is nothing at {request.url.path[:200]}", "code": "UNKNOWN_TYPE"}, 404)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn's server; a signal ends it without a traceback or a signal's exit status."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        try:
+            for number in signals:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve a service until a signal; arguments and errors as for `run_server`."""
+    gc.collect()
+    gc.freeze()  # the world stays; scanning it for garbage would hold up every session
+    http, websocket = protocols(service.limits)
+    server = Server(
+        uvicorn.Config(
+            service.app,
+            http=http,
+            ws=websocket,
+            ws_max_size=service.limits.request_bytes,
+            ws_per_message_deflate=False,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+            limit_concurrency=4 * service.limits.sessions + 64,
+            timeout_keep_alive=max(1, int(service.limits.timeout_s)),
+            timeout_graceful_shutdown=SHUTDOWN_S,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+        )
+    )
+    run_server(server, host, port, ready)
+
+
+def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Run a server until a signal; `ready` gets its address once it listens, and port 0 takes a free one. Raises ConfigError if
+    nothing can listen there, for example because another program does."""
+
+    async def run() -> None:
+        with listen(host, port) as place:
+            serving = asyncio.create_task(server.serve([place]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.01)
+            if server.started:
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{place.getsockname()[1]}")
+            await serving
+
+    asyncio.run(run())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises ConfigError where it cannot."""
+    try:
+        # a name may have several addresses; take the one of IPv4, since clients on this machine try both
+        known = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda each: each[0] != socket.AF_INET)
+        return socket.create_server(known[0][4][:2], family=known[0][0])
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = f"port {port} of {host} is in use; choose another, or 0 for a free one"
+            raise ConfigError("--port", problem) from error
+        raise ConfigError("--host", f"cannot listen on {host}, port {port}: {error.strerror}") from error

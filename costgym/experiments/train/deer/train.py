@@ -1,0 +1,129 @@
+"""Train DEER's policy, a language model pre-trained on retrieval if it is small, on samples; measure its six accuracies."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from costgym.agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
+from costgym.agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
+from costgym.agents.deer.writing import common_words, small_tokenizer, words
+from costgym.agents.networks import load_published
+from costgym.envs.decision import DecisionAwareEnv
+from costgym.experiments.play.decisions import accuracies, evaluate_together
+from costgym.experiments.train.deer.rows import retrieval_rows, rows_of
+from costgym.experiments.train.run import Callback, TrainingResult, open_run, require_modules
+from costgym.simulators.decision.samples import COUNTS, Example, examples
+from costgym.simulators.decision.toolsets import what_it_does
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.scenario import Scenario, load_scenario
+
+Counts = Mapping[str, tuple[int, int, int]]
+
+
+def train_deer(
+    out: str | Path,
+    scenario: str | Path | Scenario = "decision",
+    seed: int = 0,
+    *,
+    data: str | None = None,
+    counts: Counts | None = None,
+    resume: bool = True,
+    callback: Callback | None = None,
+    save_every: int = 250,
+    **settings: Any,
+) -> TrainingResult:
+    """Train a policy that decides whether to search and what to call, the agent ``deer:OUT``.
+
+    `data` is a ToolDEER folder with training samples, used instead of generated ones; `counts` are numbers of NoSearch, NoCall
+    and Call samples in the splits `train`, `valid` and `test`, None for the paper's. `save_every` is in steps, `settings` are
+    further fields of `DeerSettings`, and with `resume` False the run starts again. Returns the loss and the six accuracies on
+    seen tools (`valid`) and unseen ones (`test`), named ``seen_p_ds`` and so on; for a small model also ``retrieval_accuracy``
+    at the end of pre-training.
+
+    Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or there are no training samples;
+    DataError for a damaged checkpoint; MissingExtra; TrainingFailed if the loss is not finite (the last good checkpoint is
+    kept).
+    """
+    require_modules("torch", "transformers", "safetensors")
+    chosen = DeerSettings(**{"seed": seed, **settings})
+    world = None if data is not None else scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    recorded = () if data is None else (Path(data).name,)
+    wanted = DeerConfig(settings=chosen, scenario=world, data=recorded)
+    with open_run(out, wanted, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
+        if (done := run.done()) is not None:
+            return done
+        import torch
+
+        from costgym.experiments.train.deer.learning import DeerLearner
+        from costgym.experiments.train.loop import optimise
+
+        known, env = training_examples(scenario, data, chosen, counts)
+        tools = {tool.name: tool for example in known for tool in example.candidates}
+        seen = [tools[name] for name in sorted(tools)]
+        run.say(f"{len(known)} samples about {len(seen)} tools for training")
+        run.update(slots=env.k, common=common_words(seen) if chosen.small else ())
+        config = run.config
+        assert isinstance(config, DeerConfig)
+        tokenizer = _tokenizer(run.folder, config, known, seen)
+        model = build_model(config, tokenizer)
+        if torch.cuda.is_available():
+            model = model.to("cuda")
+        writing = writing_of(config)
+        decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
+        learner = DeerLearner(
+            model,
+            chosen,
+            tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+            retrieval_rows(chosen.retrieval_steps if chosen.small else 0, tokenizer, config.slots, chosen),
+            rows_of(known, writing, tokenizer, chosen),
+            lambda: measure(decider, scenario, data, counts),
+        )
+        return optimise(run, learner, save_every)
+
+
+def training_examples(
+    scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
+) -> tuple[list[Example], DecisionAwareEnv]:
+    """Return the training examples and the environment that they come from."""
+    if data is not None:
+        env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises if the split does not exist
+    else:
+        none, misfits, calls = (counts or COUNTS)["train"]
+        wanted = {**(counts or COUNTS), "train": (none, misfits * settings.scale, calls * settings.scale)}
+        env = DecisionAwareEnv(
+            scenario=scenario, split="train", samples={"counts": wanted, "mixture": SAMPLINGS[settings.sampling]}
+        )
+    found = examples(env.world, "train")
+    missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in found})
+    if missing:
+        raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
+    return found, env
+
+
+def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:
+    """Return the run's tokenizer; it is created if the folder has none."""
+    if not (folder / TOKENIZER / "tokenizer.json").is_file():
+        settings = config.settings
+        if settings.model is None:
+            texts = [example.query for example in known] + [" ".join(words(what_it_does(tool))) for tool in seen]
+            tokenizer = small_tokenizer(texts, config.slots, settings.vocabulary)
+        else:
+            import transformers
+
+            tokenizer = load_published(transformers.AutoTokenizer, settings.model)
+        tokenizer.save_pretrained(folder / TOKENIZER)
+    return load_tokenizer(folder)
+
+
+def measure(
+    decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
+) -> dict[str, float]:
+    """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
+    found: dict[str, float] = {}
+    samples = None if counts is None else {"counts": dict(counts)}
+    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)
+    for kind, split in (("seen", "valid"), ("unseen", "test")):
+        if split in env.world.tasks.splits:
+            scores = accuracies(evaluate_together(decider, examples(env.world, split)))
+            found |= {f"{kind}_{name}": score for name, score in scores.items() if score is not None}
+    return found

@@ -1,0 +1,164 @@
+"""The learners of ToolPlanner's two stages: supervised on solved paths, then ranking of rounds from its own solution trees.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from costgym.agents.llm.session import LlmAgent
+from costgym.agents.toolplanner import language_model
+from costgym.agents.toolplanner.agent import ToolPlanner
+from costgym.agents.toolplanner.language_model import PlannerModel, Tokens, ranking_loss, sequence_scores
+from costgym.agents.toolplanner.learnt import LearntPlanner
+from costgym.agents.toolplanner.settings import LearntSettings
+from costgym.agents.toolplanner.tags import gold_tools
+from costgym.agents.toolplanner.tree import called_tools, final_solution, match, passed
+from costgym.agents.toolplanner.words import ROUND, Piece
+from costgym.experiments.play.rollout import play
+from costgym.experiments.train.loop import Learner, Loss
+from costgym.experiments.train.toolplanner.data import Demonstration, RankedPair, text_env, training_scenario
+from costgym.simulators.draws import stable_generator
+from costgym.simulators.scenario import Scenario
+
+CHECKED = 40
+"""Number of train tasks on which a policy is evaluated at the end of a stage."""
+
+
+class _StageLearner(Learner):
+    """Base class of both stages' learners: the language model, the learning rate and the final evaluation."""
+
+    settings: LearntSettings
+    number = 1
+
+    def __init__(self, model: PlannerModel, settings: LearntSettings, scenario: Scenario) -> None:
+        super().__init__(model.weights(), settings, weight_decay=settings.weight_decay)
+        self.model, self.scenario, self.stage = model, scenario, f"stage {self.number}"
+
+    @property
+    def steps(self) -> int:
+        return self.settings.steps if self.number == 1 else self.settings.rank_steps
+
+    def rate(self, step: int) -> float:
+        return self.settings.rate(self.number, step)
+
+    def check(self) -> dict[str, float]:
+        """Compute match rate and pass rate on some train tasks with alternating instruction levels."""
+        settings = self.settings
+        self.model.network.eval()
+        strategy = ToolPlanner(settings.planner())
+        agent = LlmAgent(LearntPlanner(self.model, "in training"), strategy)
+        world = training_scenario(self.scenario, settings)
+        envs = {level: text_env(world, level, settings) for level in settings.levels}
+        catalog = world.build().catalog
+        matched, meaningful = [], []
+        for place, number in enumerate(envs[settings.levels[0]].unwrapped.numbers[-CHECKED:]):
+            level = settings.levels[place % len(settings.levels)]
+            episode = play(envs[level], agent, number, settings.seed)
+            path = final_solution(strategy.roots)
+            matched.append(match(called_tools(path, catalog), gold_tools(episode.task, catalog), level))
+            meaningful.append(passed(path[-1].answer if path and path[-1].end == "answer" else None))
+        return {"train_match": sum(matched) / len(matched), "train_pass": sum(meaningful) / len(meaningful)}
+
+
+class SupervisedLearner(_StageLearner):
+    """Stage 1: trains a model on the tags, the path and the actions of solved paths."""
+
+    random_key = ("dropout", 1)
+
+    def __init__(
+        self, model: PlannerModel, settings: LearntSettings, scenario: Scenario, shown: Sequence[Demonstration]
+    ) -> None:
+        super().__init__(model, settings, scenario)
+        self._drawn = _batches([model.sequence(each.pieces(settings)) for each in shown], settings, "sft")
+
+    def loss(self, step: int) -> Loss:
+        self.model.network.train()
+        return language_model.sft_loss(*self.model.log_probabilities(self._drawn(step))), {}
+
+
+class RankingLearner(_StageLearner):
+    """Stage 2: trains a model to rank the rounds that feedback prefers above others after the same text, and goes on with stage
+    1's solved paths, which `shown` gives."""
+
+    number = 2
+    random_key = ("dropout", 2)
+
+    def __init__(
+        self,
+        model: PlannerModel,
+        settings: LearntSettings,
+        scenario: Scenario,
+        pairs: Sequence[RankedPair],
+        shown: Callable[[], list[Demonstration]],
+    ) -> None:
+        super().__init__(model, settings, scenario)
+        self._texts = [tuple(_Choice.of(model, pair.before, action) for action in (pair.better, pair.worse)) for pair in pairs]
+        self._rehearsed: Callable[[int], list[Tokens]] | None = None
+        if settings.rehearsal:
+            heeded = [model.sequence(each.heeded(settings.feedback).pieces(settings)) for each in shown()]
+            self._rehearsed = _batches(heeded, settings, "rehearsal")
+        # coarse instructions are followed more easily: uniform sampling would give mostly pairs of the coarsest levels
+        levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
+        self._levels = [places for places in levels if places]
+
+    def loss(self, step: int) -> Loss:
+        settings, model, levels = self.settings, self.model, self._levels
+        model.network.train()
+        chance = stable_generator(settings.seed, "ranking", step)
+        chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch_size).tolist()]
+        batch = [self._texts[places[int(chance.integers(len(places)))]] for places in chosen]
+        half = len(batch)
+        both = [pair[0] for pair in batch] + [pair[1] for pair in batch]
+        logs, real = model.log_probabilities([choice.text for choice in both])
+        scores = sequence_scores(logs, _own_tokens(both, logs.shape[1]).to(logs.device))
+        ranking = ranking_loss(scores[:half], scores[half:], settings.margin)
+        sft = language_model.sft_loss(logs[:half], real[:half])
+        in_order = (scores[:half] > scores[half:]).float().mean()
+        figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
+        loss = sft + settings.beta * ranking
+        if self._rehearsed is not None:
+            again = language_model.sft_loss(*model.log_probabilities(self._rehearsed(step)))
+            figures["rehearsal"] = float(again.detach())
+            loss = loss + settings.rehearsal * again
+        return loss, figures
+
+
+def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
+    """Return a function that draws the texts of a step; they have similar lengths, which saves padding."""
+    # a batch is drawn from a window of neighbours in length, and the window at random: little padding, and no fixed batches
+    order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place].tokens), place))
+    window = 4 * settings.batch_size
+
+    def drawn(step: int) -> list[Tokens]:
+        chance = stable_generator(settings.seed, name, step)
+        start = int(chance.integers(max(1, len(order) - window + 1)))
+        near = order[start : start + window]
+        return [sequences[near[i]] for i in chance.permutation(len(near))[: settings.batch_size].tolist()]
+
+    return drawn
+
+
+class _Choice(NamedTuple):
+    """The tokens of an action and of the text before it; `own` is the number of tokens of the action."""
+
+    text: Tokens
+    own: int
+
+    @classmethod
+    def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> "_Choice":
+        # the ranking says nothing about the earlier rounds, the tags and the path
+        start = next(place for place, piece in enumerate(before) if piece.text == ROUND)
+        read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)
+        learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
+        return cls(Tokens([*read.tokens, *written.tokens, *option], learnt), len(option))
+
+
+def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
+    """Return the mask of the actions' own tokens.  # (B, width)"""
+    ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
+    owns = torch.tensor([choice.own for choice in choices])[:, None]
+    places = torch.arange(width)[None]
+    return (places < ends) & (places >= ends - owns)

@@ -1,0 +1,292 @@
+"""Sessions in a batch: rule 14 of `world` around the kernels of a call, as `sessions.episode` plays it for one in Python.
+
+Every episode plays a session of its own, whose catalogue is drawn when it begins, so row i of the tables belongs to episode i.
+Prices hold for a query: the present ones stand in the tables' only epoch, and a call in flight keeps its own in its bill.
+"""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.simulators.batch import kernels as world
+from costgym.simulators.batch.failures import pick
+from costgym.simulators.batch.memory import clear_row
+from costgym.simulators.batch.rng import inlined, internal, uniforms
+from costgym.simulators.batch.state import LARGE, Batch, _wider
+from costgym.simulators.batch.tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
+from costgym.simulators.batch.writes import EFFECT
+from costgym.simulators.calls import latency_factors
+from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.sessions.draw import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, Session, draw_session
+from costgym.simulators.sessions.episode import session_world
+from costgym.simulators.sessions.informed import limits
+from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.status import Status
+
+CANCELLED = int(Status.CANCELLED)
+LANE = np.dtype([("value", np.float64), ("query", np.int32), ("called", np.int32)], align=True)
+"""An episode's session: the value of the queries that passed, the present query, and the calls made for it."""
+_ONE = np.uint64(1)
+_CODE = 64
+
+
+class Sessions(NamedTuple):
+    """N sessions of Q queries over M tools, as drawn, and what the episodes that play them remember."""
+
+    # capability, fact: (N, Q) as in `sessions.draw.Session`
+    capability: NDArray[np.int8]
+    fact: NDArray[np.int16]
+    # value, lives_s: (N, Q) likewise
+    value: NDArray[np.float64]
+    lives_s: NDArray[np.float64]
+    regimes: NDArray[np.uint8]  # (N, Q, M) state of each tool, and 4 times the number of the factor on its price
+    fees: NDArray[np.float64]  # (N, M) prices without factors
+    quota: NDArray[np.int32]  # (N, M) calls that each admits in a session; 0 for any number
+    # offers, provider: (N, M); -1 in slots without a tool
+    offers: NDArray[np.int8]
+    provider: NDArray[np.int8]
+    total: NDArray[np.float64]  # (N,) value of all queries
+    limits: NDArray[np.float64]  # (N, 2) on price and seconds
+    # found_s, found_for: (N, Q) when each fact that is in memory was found, and for which query; -1 where it is not
+    found_s: NDArray[np.float64]
+    found_for: NDArray[np.int16]
+    lanes: NDArray[np.void]  # (N,) `LANE`
+    factors: NDArray[np.float64]  # (5,) that a change sets on a price
+
+
+class SessionBatch(Batch):
+    """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own, with at most
+    `at_once` calls in flight, or any number where that is None."""
+
+    def __init__(
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
+    ) -> None:
+        self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
+        self.most = None
+        self.session_rules, self._budget = rules, budget
+        # with seconds limited, a call may be cut off while it loads, and then costs nothing
+        self.rules = make_rules(self.world, budget or Budget(), enforcement, alone=True)._replace(
+            burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s, track_bills=True
+        )
+        n, q, m, room = count, rules.queries, rules.tools, self._first_room()
+        self.tables = _empty_tables(self.world, rules, n)
+        self.sessions = Sessions(
+            capability=np.zeros((n, q), np.int8),
+            fact=np.zeros((n, q), np.int16),
+            value=np.zeros((n, q)),
+            lives_s=np.zeros((n, q)),
+            regimes=np.zeros((n, q, m), np.uint8),
+            fees=np.zeros((n, m)),
+            quota=np.zeros((n, m), np.int32),
+            offers=np.zeros((n, m), np.int8),
+            provider=np.zeros((n, m), np.int8),
+            total=np.ones(n),
+            limits=np.tile([self.rules.price_limit, self.rules.seconds_limit], (n, 1)),
+            found_s=np.zeros((n, q)),
+            found_for=np.zeros((n, q), np.int16),
+            lanes=np.zeros(n, LANE),
+            factors=np.array(FACTORS),
+        )
+        self.records = LARGE
+        self.state = self._fresh_state(m, room, room + m, 1, rules.providers)
+
+    def put(self, i: int, number: int) -> Session:
+        """Give episode i the session of a number, which it plays when it begins next."""
+        session = draw_session(self.session_rules, number)
+        count, tables = len(session.offers), self.tables
+        of, profiles, slots = self.sessions, session.profiles, tables.slots[i, :count]
+        of.capability[i], of.fact[i] = session.capability, session.fact
+        of.value[i], of.lives_s[i] = session.value, session.lives_s
+        of.regimes[i, :, :count] = session.states + 4 * np.searchsorted(FACTORS, session.factors)
+        of.offers[i], of.fees[i], of.provider[i] = -1, 0.0, -1  # slots that a world's tools leave empty
+        of.offers[i, :count], of.fees[i, :count], of.quota[i, :count] = session.offers, profiles.fee, profiles.quota
+        of.provider[i, :count], slots["need"] = session.provider, session.offers
+        tables.serves[i, :count] = _ONE << session.offers.astype(np.uint64)
+        tables.slot_count[i] = count + self.session_rules.providers
+        of.total[i] = session.value.sum()
+        if self._budget is None:
+            of.limits[i] = limits(session)
+        tables.number[i] = number
+        for name in ("fee", "latency_s", "cold_start_s", "keep_alive_s", "rate_limit", "quota"):
+            slots[name] = getattr(profiles, name)
+        slots["spread"] = np.searchsorted(SPREADS, profiles.latency_spread)
+        slots["outage"], slots["outage_slot"] = session.provider, count + session.provider
+        ends = profiles.rate_limit.cumsum()
+        slots["window_at"] = ends - profiles.rate_limit
+        self.state = replaced(self.state, windows=_wider(self.state.windows, int(ends[-1])))
+        return session
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the episodes and of the sessions that they play."""
+        shared = (self.tables.factors, self.tables.shapes, self.sessions.factors)
+        return sum(part.nbytes for part in (*self.state, *self.sessions, *self.tables)) - sum(part.nbytes for part in shared)
+
+
+def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
+    """Tables of N sessions that are still to be drawn."""
+    tools, kinds = rules.tools, rules.capabilities
+    slots = np.zeros((count, tools), SLOT)
+    slots["timeout_s"], slots["window_s"] = TIMEOUT_S, WINDOW_S
+    slots["slip"], slots["persistence"] = rules.failures.slip, rules.failures.persistence
+    return Tables(
+        number=np.zeros(count, np.int64),
+        slot_count=np.zeros(count, np.int32),  # a row of draws has a slot for each provider too
+        need_count=np.full(count, kinds, np.int32),
+        event_count=np.zeros(count, np.int32),
+        slots=slots,
+        event_at=np.full((1, 1), np.inf),
+        event_kind=np.zeros((1, 1), np.int8),
+        event_hits=np.zeros((1, 1, 1), np.bool_),
+        factor=np.ones((count, 1, tools)),
+        quote=np.zeros((count, 1, tools)),
+        banned=np.zeros((count, 1, tools), np.bool_),
+        after=np.zeros((count, 1, kinds), np.uint64),
+        version=np.zeros((count, 1, kinds), np.int32),
+        serves=np.zeros((count, tools), np.uint64),
+        required=np.zeros(count, np.uint64),
+        effects=np.zeros((1, 1), EFFECT),
+        state=np.zeros(1, np.uint64),
+        told=np.zeros(1, np.uint64),
+        amount=np.zeros((1, 1)),
+        pass_chance=np.zeros((1, 1)),
+        **kind_rows(of, count),
+        shapes=np.array(SPREADS),
+        factors=np.array([latency_factors(spread) for spread in SPREADS], np.float64),
+    )
+
+
+# -- kernels -------------------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def limited(rules: Any, sessions: Any, i: int) -> Any:
+    """The rules with the limits of one session."""
+    price, seconds = sessions.limits[i, 0], sessions.limits[i, 1]
+    return Rules(
+        price, seconds, rules.tokens_limit, rules.calls_limit, np.inf if rules.record else seconds, rules.refuse, rules.record,
+        rules.track_bills, rules.bill_failures, rules.bill_cold_start, rules.gateway_s, rules.slots, rules.gpu_capacity_mb,
+        rules.sticky, rules.burst_every_s, rules.burst_lasts_s, rules.burst_at_first, rules.writes,
+    )  # fmt: skip
+
+
+@internal
+def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seed: Any) -> None:
+    """Start the session that was put into row i on a fresh clock."""
+    world.begin(tables, rules, state, i, i, seed)
+    clear_row(sessions.lanes, i)
+    for query in range(sessions.found_for.shape[1]):
+        sessions.found_for[i, query] = -1
+    for slot in range(state.slots.shape[1]):
+        _, usual, _, _ = uniforms(seed, tables.number[i], slot)
+        state.slots[i, slot].usual = pick(tables, i, usual)
+    _enter(tables, state, sessions, i)
+
+
+@inlined
+def _enter(tables: Any, state: Any, sessions: Any, i: int) -> None:
+    """Let the tools and prices of the present query hold."""
+    query = sessions.lanes[i].query
+    for slot in range(state.slots.shape[1]):
+        packed = np.int64(sessions.regimes[i, query, slot])
+        state.slots[i, slot].chain = 1 + (packed & 3)  # of `kernels._ALIVE` and those after it
+        factor, fee = sessions.factors[packed >> 2], sessions.fees[i, slot]
+        tables.factor[i, 0, slot], tables.quote[i, 0, slot] = factor, fee * factor
+
+
+@internal
+def next_query(tables: Any, rules: Any, state: Any, sessions: Any, i: int, passed: bool) -> None:
+    """End the present query, and let the next one come."""
+    lane = sessions.lanes[i]
+    if passed:
+        lane.value += sessions.value[i, lane.query]
+    lane.query += 1
+    lane.called = 0
+    state.episodes[i].known = 0
+    if lane.query == sessions.fact.shape[1]:
+        world._end(tables, rules, state, i, 0)
+    else:
+        _enter(tables, state, sessions, i)
+
+
+@inlined
+def remembers(sessions: Any, i: int) -> Any:
+    """Return whether the fact that the present query asks for is in memory."""
+    query = sessions.lanes[i].query
+    return query < sessions.fact.shape[1] and sessions.found_for[i, sessions.fact[i, query]] >= 0
+
+
+@inlined
+def recall(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
+    """Answer the present query from memory; a fact that was dead is forgotten."""
+    fact = sessions.fact[i, sessions.lanes[i].query]
+    alive = state.episodes[i].now - sessions.found_s[i, fact] <= sessions.lives_s[i, sessions.found_for[i, fact]]
+    if not alive:
+        sessions.found_for[i, fact] = -1
+    next_query(tables, rules, state, sessions, i, alive)
+
+
+@internal
+def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
+    """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
+    e, lane = state.episodes[i], sessions.lanes[i]
+    index = np.int64(e.next)
+    # the record goes with the call
+    need, query = np.int64(state.calls[i, index].need), np.int64(state.calls[i, index].start_epoch)
+    lane.called += query == lane.query
+    world._step(tables, rules, state, i)
+    if not e.over and need == sessions.capability[i, query]:
+        fact = sessions.fact[i, query]
+        sessions.found_s[i, fact], sessions.found_for[i, fact] = e.now, query
+        if fact == sessions.fact[i, lane.query]:
+            next_query(tables, rules, state, sessions, i, True)
+
+
+@internal
+def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: float) -> None:
+    """Let time pass. Calls that end meanwhile are told by later waits."""
+    e = state.episodes[i]
+    until = e.now + seconds
+    while not e.over and e.records > 0 and world._next_at(state, i) <= min(until, rules.deadline_s):
+        _step(tables, rules, state, sessions, i)
+    if not e.over and until > rules.deadline_s:
+        world.advance(tables, rules, state, i, seconds)
+    elif not e.over:
+        world.rest(state, i, until)
+
+
+@inlined
+def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> int:
+    """Start a call of a tool; returns the status of a refusal, or -1 where the call is on its way."""
+    refusal = world.gateway(tables, rules, state, i, slot)
+    if refusal >= 0:
+        pause(tables, rules, state, sessions, i, rules.gateway_s)
+    else:
+        world.admit(tables, rules, state, i, slot)
+        # the query that it is made for: prices stand in the bill, so no epoch is needed
+        state.calls[i, state.episodes[i].records - 1].start_epoch = sessions.lanes[i].query
+    return refusal
+
+
+@inlined
+def wait(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> int:
+    """Go to the end of the next call; see `kernels.wait`."""
+    e = state.episodes[i]
+    if e.news == 0 and e.records > 0 and world._next_at(state, i) <= rules.deadline_s:
+        _step(tables, rules, state, sessions, i)
+    return world.wait(tables, rules, state, i)
+
+
+@inlined
+def call(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> Any:
+    """Call a tool and wait for its end; returns the status, and whether the call ran."""
+    refusal = submit(tables, rules, state, sessions, i, slot)
+    if refusal >= 0:
+        return np.int64(refusal), False
+    news = wait(tables, rules, state, sessions, i)
+    if news == world.NOTHING:
+        return np.int64(CANCELLED), True
+    return np.int64(news % _CODE), True

@@ -1,0 +1,118 @@
+"""What forged tools answer: records of entities that belong to the user of a task, as pure functions of the arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from costgym.simulators.draws import stable_integer
+from costgym.simulators.forge.values import draw
+from costgym.simulators.tasks import Task, normalise
+from costgym.simulators.tools import Tool
+
+if TYPE_CHECKING:
+    from costgym.simulators.forge.source import ForgedCapability, ForgedFact, ForgedSource, ValueForm
+
+SHOWN = 5  # entities that a list shows; the first is the one that the user means
+
+
+class ForgedAnswers:
+    """The answers of a forged world by the world's seed. Each task has a user with entities of their own."""
+
+    def __init__(self, source: ForgedSource, seed: int) -> None:
+        self._entities, self._seed = source.entities, seed
+        self._capabilities = {capability.name: capability for capability in source.capabilities}
+
+    def _draw(self, form: ValueForm, *names: object) -> str | int | float | bool:
+        return draw(form.spec(), self._seed, *names)
+
+    def identity(self, task: str, entity: str, number: int) -> str | int | float | bool:
+        """The id of an entity of a task's user."""
+        return self._draw(self._entities[entity].id, task, entity, "id", number)
+
+    def known(self, task: str, entity: str, number: int) -> str:
+        """What the user knows an entity by."""
+        form = self._entities[entity].known
+        assert form is not None
+        return str(self._draw(form, task, entity, "known", number))
+
+    def value(
+        self, task: str, capability: ForgedCapability, fact: ForgedFact, number: int, key: tuple[Any, ...]
+    ) -> str | int | float | bool:
+        """A value in the record of an entity by its number (0 is the one that the user means); the record depends on a key too,
+        the plain values among the arguments."""
+        own = capability.entity
+        if fact.entity:
+            of_it = fact.entity == own
+            other = number if of_it or number == 0 else 1 + stable_integer(self._seed, task, fact.entity, number) % (SHOWN - 1)
+            return self.identity(task, fact.entity, other)
+        assert fact.value is not None
+        entity = self._entities.get(own)
+        if entity is not None and entity.known_as and entity.known_as == fact.words and not key:
+            return self.known(task, own, number)
+        return self._draw(fact.value, task, own or capability.name, fact.words, number, *key)
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """The answer as JSON text, or None where an argument is missing or names nothing that the user has."""
+        capability = self._capabilities[tool.capability]
+        number, own, key = 0, 0, []
+        for argument in capability.arguments:
+            given = arguments.get(argument.name)
+            if given is None:
+                return None
+            if not argument.entity:
+                key.append(normalise(given))
+                continue
+            found = self._number(task.id, argument.entity, given)
+            if found is None:
+                return None
+            if argument.entity == capability.entity and capability.role == "record":
+                own = found
+            else:
+                number = number * 2 * SHOWN + found
+        if capability.role == "record":
+            return self._encode(task.id, capability, [own + 2 * SHOWN * number], tuple(key))
+        # other parents have other children
+        turn = stable_integer(self._seed, task.id, capability.name) % SHOWN
+        shown = [(turn + place) % SHOWN + (SHOWN if number else 0) for place in range(SHOWN)]
+        return self._encode(task.id, capability, shown, tuple(key))
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        """A record of the same kind that is none of the user's; it never holds a fact that the task needs."""
+        capability = self._capabilities[tool.capability]
+        wanted = [normalise(need.fact) for need in task.needs]
+        for step in range(50):
+            text = self._encode(task.id, capability, [1_000 + int(luck * 1e6) + step], ("other",))
+            if not any(fact in normalise(text) for fact in wanted):
+                return text
+        return json.dumps({"status": "ok"})
+
+    def _number(self, task: str, entity: str, given: Any) -> int | None:
+        text = normalise(given)
+        return next((n for n in range(2 * SHOWN) if normalise(self.identity(task, entity, n)) == text), None)
+
+    def _encode(self, task: str, capability: ForgedCapability, numbers: list[int], key: tuple[Any, ...]) -> str:
+        root: dict[str, Any] = {}
+        for place, number in enumerate(numbers):
+            for fact in capability.facts:
+                self._put(root, ("", *fact.path), place, self.value(task, capability, fact, number, key))
+        return json.dumps(root.get("", {}), ensure_ascii=False)
+
+    @staticmethod
+    def _put(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
+        """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
+        here: Any = root
+        outer = True
+        for step, after in zip(path, (*path[1:], ""), strict=True):
+            at: str | int = step
+            empty = list if after == "[]" else dict
+            if step == "[]":
+                at, outer = place if outer else 0, False
+                here += [empty() for _ in range(len(here), at + 1)]
+            elif after:
+                here.setdefault(step, empty())
+            if after:
+                here = here[at]
+            else:
+                here[at] = value

@@ -1,0 +1,232 @@
+"""Compose scenarios of the kind `forged` from the typed graphs of APIs."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costgym.simulators.draws import stable_integer
+from costgym.simulators.failures import KINDS
+from costgym.simulators.forge.graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph, changes
+from costgym.simulators.forge.readers.documents import line
+from costgym.simulators.forge.readers.operations import Operation
+from costgym.simulators.forge.words import split, written
+from costgym.simulators.marketplace.tasks import Luck
+
+MAX_WRITES, MAX_OPTIONAL = 100, 6  # most tools of an API kept that write, and optional parameters of a tool
+USABLE = 0.615  # mean reliability of the tools where nothing was measured: that of the failure preset `rapidapi-2023`
+MIRRORS = 3  # most resellers of an operation; a generated marketplace has four providers of a capability, too
+RESELLERS = ("Northgate", "Relay Hub", "Quickline", "Harbour API", "Fairway", "Bluebridge", "Overland", "Tidewater")
+"""Providers that resell operations of others in these worlds. They are invented, and marked as mirrors."""
+STATUS_KINDS = {401: "unauthorized", 403: "unauthorized", 404: "not_found"}
+"""Ways to fail by the HTTP statuses that documents declare. 429 gives a tool a rate limit, and 409 concerns writes only."""
+# ways to fail that every API has, whether its document declares them or not
+ALWAYS = ("server_error", "timeout", "connection_error", "empty", "irrelevant")
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def api_document(graph: Graph) -> dict[str, Any]:
+    """All that tasks can use of one API as plain data: entities, capabilities, and the document's own tools."""
+    tool_names, labels_taken = Names(), Names()
+    entities: dict[str, Any] = {}
+    capabilities: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
+    for draft in graph.capabilities:
+        capability = _capability(draft, graph, entities, labels_taken)
+        capabilities.append(capability)
+        tools.append(_tool(draft.operation, graph, tool_names.free(draft.operation.name), capability["name"], draft.session))
+    for operation in [each for each in graph.api.operations if changes(each)][:MAX_WRITES]:
+        tools.append(_tool(operation, graph, tool_names.free(operation.name), "", ()) | {"writes": True})
+    api = graph.api
+    about = {"name": line(api.name, 300), "title": api.title, "digest": api.digest, "kind": api.kind}
+    return {
+        "document": about, "provider": api.provider, "category": api.category, "entities": entities,
+        "capabilities": capabilities, "tools": tools,
+    }  # fmt: skip
+
+
+def world_document(
+    apis: Sequence[Mapping[str, Any]],
+    name: str,
+    seed: int,
+    capabilities: int = 40,
+    writes: int = 20,
+    profiles: Sequence[Mapping[str, Any]] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """A scenario of one or several APIs as `api_document` made them, the main one first, as plain data; None where nothing can
+    be asked of them. It has at most so many `capabilities` that tasks can use and tools that write. A tool has the measured
+    profile of its name, or one of them that its name chooses; measured `settings` are failures, prices and budget of the
+    scenario, and None stands for the marketplace's failures, of the kinds that the documents declare."""
+    luck = Luck("forge", name, seed=seed)
+    entities: dict[str, Any] = {}
+    listed: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
+    writing: list[dict[str, Any]] = []
+    tool_names, labels_taken = Names(), Names()
+    for place, api in enumerate(apis):
+        share = capabilities if len(apis) == 1 else capabilities // (2 if place == 0 else 2 * (len(apis) - 1))
+        chosen = _chosen(api["capabilities"], share, luck)
+        prefix = f"a{place}_" if len(apis) > 1 else ""
+        labels = {each["name"]: labels_taken.free(each["name"]) for each in chosen}
+        listed += [_renamed(each, labels, prefix) for each in chosen]
+        used = {each["entity"] for part in chosen for each in _parts(part)}
+        entities |= {prefix + key: each for key, each in api["entities"].items() if key in used}
+        for tool in api["tools"]:
+            if tool.get("writes"):
+                writing.append({**tool, "name": tool_names.free(tool["name"])})
+            elif tool["capability"] in labels:
+                own = {**tool, "name": tool_names.free(tool["name"]), "capability": labels[tool["capability"]]}
+                tools += [own, *_mirrors(own, seed, tool_names)]
+    if not listed:
+        return None
+    tools += writing[:writes]
+    if profiles:
+        known = {str(each.get("name")): each for each in profiles}
+        for tool in tools:
+            fitted = known.get(tool["name"]) or profiles[stable_integer(0, "profile", tool["name"]) % len(profiles)]
+            tool["profile"] = dict(fitted.get("profile", {}))
+    documents = [dict(api["document"]) for api in apis]
+    titles = list(dict.fromkeys(each["title"] for each in documents))
+    declared = [tool.get("statuses", ()) for tool in tools]
+    return {
+        "name": name,
+        "description": line(f"Forged from {', '.join(titles)}.", 200),
+        "seed": seed,
+        **(settings or {"failures": {"usable": USABLE, "kinds": kinds_of(declared)}}),
+        "source": {
+            "kind": "forged", "documents": documents, "entities": entities, "capabilities": listed, "tools": tools,
+        },
+    }  # fmt: skip
+
+
+def _parts(capability: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What refers to an entity in a capability."""
+    parts = (capability, *capability["arguments"], *capability["facts"])
+    return [each for each in parts if each.get("entity")]
+
+
+def _renamed(capability: Mapping[str, Any], labels: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    made = {**capability, "name": labels[capability["name"]], "entity": prefix + capability["entity"]}
+    for key in ("arguments", "facts"):
+        made[key] = [{**each, "entity": prefix + each["entity"]} if each.get("entity") else each for each in capability[key]]
+    return made
+
+
+def kinds_of(statuses: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Weights of the ways to fail: the marketplace's, of those that some tool declares and those that every API has."""
+    declared = {code for codes in statuses for code in codes}
+    names = {STATUS_KINDS[code] for code in declared if code in STATUS_KINDS} | set(ALWAYS)
+    if not declared:  # documents that declare nothing have every kind
+        names |= set(KINDS)
+    return {kind: weight for kind, weight in KINDS.items() if kind in names}
+
+
+def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) -> list[Mapping[str, Any]]:
+    """Choose operations, those first that feed each other."""
+    if len(capabilities) <= room:
+        return list(capabilities)
+    takes = [(each["name"], a["entity"]) for each in capabilities for a in each["arguments"] if a.get("entity")]
+    gives: dict[str, list[str]] = {}
+    for each in capabilities:
+        for fact in each["facts"]:
+            if fact.get("entity"):
+                gives.setdefault(fact["entity"], []).append(each["name"])
+    pairs = [(first, second) for second, entity in takes for first in gives.get(entity, ())[:4] if first != second]
+    picked: dict[str, None] = {}
+    for first, second in luck.order(pairs[:2_000]):
+        if len(picked) + 2 > room - room // 4:
+            break
+        picked |= {first: None, second: None}
+    for each in luck.order(list(capabilities)):
+        if len(picked) >= room:
+            break
+        picked[each["name"]] = None
+    return [each for each in capabilities if each["name"] in picked]
+
+
+def _mirrors(tool: Mapping[str, Any], seed: int, names: "Names") -> list[dict[str, Any]]:
+    """The same operation through resellers, at other prices."""
+    luck = stable_integer(seed, "mirrors", tool["name"])
+    found = []
+    for turn in range(1 + luck % MIRRORS):
+        reseller = RESELLERS[(luck // 8 + turn) % len(RESELLERS)]
+        name = names.free(tool["title"], "_via_" + reseller.lower().replace(" ", "_"))
+        told = f"{tool['description']} Offered through {reseller}."
+        found.append({**tool, "name": name, "provider": reseller, "rival": "mirror", "description": told})
+    return found
+
+
+def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], names: "Names") -> dict[str, Any]:
+    for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
+        if entity in graph.entities:
+            found = graph.entities[entity]
+            made = {"noun": found.noun, "id": found.identity}
+            if found.known is not None:
+                made |= {"known_as": found.known_as, "known": found.known}
+            entities[entity] = made
+    return {
+        "name": names.free(draft.operation.name),
+        "role": draft.role,
+        "entity": draft.entity,
+        "noun": draft.noun,
+        "arguments": [_argument(each) for each in draft.arguments],
+        "facts": [_fact(each) for each in draft.facts],
+    }
+
+
+def _argument(draft: ArgumentDraft) -> dict[str, Any]:
+    form = {"entity": draft.entity} if draft.entity else {"value": draft.spec}
+    number = {"number": True} if draft.parameter.schema.get("type") in ("integer", "number") else {}
+    return {"name": draft.parameter.name, "words": draft.words, **form, **number}
+
+
+def _fact(draft: FactDraft) -> dict[str, Any]:
+    made: dict[str, Any] = {"path": list(draft.field.path), "words": draft.words}
+    return made | ({"entity": draft.gives} if draft.gives else {"value": draft.spec})
+
+
+def _tool(operation: Operation, graph: Graph, name: str, capability: str, session: Sequence[str]) -> dict[str, Any]:
+    told = operation.description if operation.description.startswith(operation.summary) else operation.summary
+    told = told or operation.description or written(split(operation.name)).capitalize()
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.name in session or parameter.place == "header" or parameter.name in properties:
+            continue
+        if parameter.required:
+            required.append(parameter.name)
+        elif len(properties) - len(required) == MAX_OPTIONAL:
+            continue
+        schema = {key: value for key, value in parameter.schema.items() if key not in ("example", "pattern")}
+        properties[parameter.name] = schema | ({"description": parameter.description} if parameter.description else {})
+    made = {
+        "name": name,
+        "capability": capability,
+        "description": told.rstrip(".") + ".",
+        "category": graph.api.category,
+        "provider": graph.api.provider,
+        "title": line(operation.name, 100),
+        "parameters": {"type": "object", "properties": properties, "required": required},
+        "statuses": list(operation.statuses) if capability else [],
+    }
+    return {key: value for key, value in made.items() if value not in ("", [])}
+
+
+class Names:
+    """Names that no two tools, or no two capabilities, have. A name that comes often costs no more than one that comes once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._laps: dict[str, int] = {}
+
+    def free(self, name: str, suffix: str = "") -> str:
+        """A name of at most 64 letters, digits, dashes and underscores, with a number where it is taken."""
+        plain = _NAME.sub("_", name[:200]).strip("_") or "tool"
+        found, lap = plain[: 64 - len(suffix)] + suffix, self._laps.get(plain + suffix, 1)
+        while found in self._taken:
+            lap += 1
+            end = f"_{lap}{suffix}"
+            found = plain[: 64 - len(end)] + end
+        self._taken.add(found)
+        self._laps[plain + suffix] = lap
+        return found

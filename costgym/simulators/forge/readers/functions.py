@@ -1,0 +1,155 @@
+"""Read tools of language models: MCP's `tools/list`, function schemas of OpenAI's and Anthropic's APIs, and Python functions
+with type hints."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from costgym.simulators.errors import DataError
+from costgym.simulators.forge.readers.documents import References, line, mapping
+from costgym.simulators.forge.readers.operations import Operation, Parameter, Skipped
+from costgym.simulators.forge.readers.shapes import members, result_fields
+from costgym.simulators.forge.words import lexicon, split
+
+_SCHEMAS = ("inputSchema", "input_schema", "parameters")  # where a definition has its input's: MCP, Anthropic, OpenAI
+_ACTING = lexicon("acting")  # first words of names of tools that change something, beside those of every kind of document
+MAX_SOURCE = 2 * 2**20  # largest Python file, bytes
+_PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
+_FORMATS = {"date": "date", "datetime": "date-time", "UUID": "uuid", "Path": "path"}
+_ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?\s*:\s+(.+)$")
+
+
+def acts(name: str) -> bool:
+    """Return whether a tool changes something by the first word of its name."""
+    return not _ACTING.isdisjoint(split(name)[:1])
+
+
+def tools_of(document: Any) -> tuple[str, list[Any]] | None:
+    """The kind of a list of tools, and the tools; None where a document is no such list."""
+    if isinstance(document, dict):
+        inner = document.get("result", document)
+        inner = inner if isinstance(inner, dict) else {}
+        for key in ("tools", "functions"):
+            if isinstance(inner.get(key), list):
+                return tools_of(inner[key])
+        return tools_of([document]) if _definition(document) else None
+    if not isinstance(document, list) or not any(_definition(each) for each in document):
+        return None
+    kind = "mcp" if any("inputSchema" in mapping(each) for each in document) else "functions"
+    return kind, document
+
+
+def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
+    """The tools of a list, and those that could not be read."""
+    # servers put their own name before that of every tool: slack_list_channels
+    heads = {str(_definition(given).get("name", "")).partition("_")[0] for given in tools}
+    prefix = f"{heads.pop()}_" if len(tools) > 1 and len(heads) == 1 else ""
+    for number, given in enumerate(tools):
+        spec = _definition(given)
+        label = line(spec.get("name"), 100)
+        if not label:
+            yield Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input")
+            continue
+        schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
+        properties = mapping(schema.get("properties"))
+        words = {key: line(mapping(each).get("description"), 200) for key, each in properties.items()}
+        parameters = members(schema, References(schema, name), told=words)
+        reads = mapping(spec.get("annotations")).get("readOnlyHint")
+        own = label.removeprefix(prefix).split("__")[-1]
+        writes = not reads if isinstance(reads, bool) else acts(own)
+        output = spec.get("outputSchema")
+        shape = result_fields(output, References(output, name))
+        description = line(spec.get("description"))
+        summary = description.split(". ")[0][:160]
+        yield Operation(label, writes, "", summary, description, parameters, shape, (), own)
+
+
+def _definition(given: Any) -> Mapping[str, Any]:
+    """A tool's definition, without the wrapping that some APIs have; empty where it is none."""
+    spec = mapping(given)
+    if isinstance(spec.get("function"), dict):
+        spec = spec["function"]
+    return spec if isinstance(spec.get("name"), str) and any(isinstance(spec.get(key), dict) for key in _SCHEMAS) else {}
+
+
+# -- Python ----------------------------------------------------------------------------------------------------------------
+
+
+def python_operations(content: bytes, name: str) -> Iterator[Operation | Skipped]:
+    """The public functions of a module whose arguments have type hints, from source text, which is parsed and never run; raises
+    DataError where the file is too large, or is not Python."""
+    if len(content) > MAX_SOURCE:
+        raise DataError(name, f"expected at most {MAX_SOURCE // 2**20} MiB of Python")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content)
+    except SyntaxError as error:
+        raise DataError(name, f"is not valid Python: {error.msg}", f"line {error.lineno}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DataError(name, f"is not valid Python: {error}") from None
+    classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+    for each in tree.body:
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or each.name.startswith("_"):
+            continue
+        arguments = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
+        bare = [argument.arg for argument in arguments if argument.annotation is None]
+        if bare:
+            yield Skipped(f"{name}, {each.name}", f"expected a type hint for {', '.join(bare)}")
+            continue
+        # defaults belong to the last positional arguments, and each keyword-only one has its own or None
+        positional = reversed([*each.args.posonlyargs, *each.args.args])
+        optional = {argument.arg for argument, _ in zip(positional, each.args.defaults, strict=False)}
+        optional |= {
+            a.arg for a, default in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True) if default is not None
+        }
+        told = ast.get_docstring(each) or ""
+        words = {match[1]: match[2] for text in told.split("\n") if (match := _ARGUMENT.match(text))}
+        parameters = tuple(
+            Parameter(a.arg, _schema(a.annotation, classes), a.arg not in optional, "body", line(words.get(a.arg), 200))
+            for a in arguments
+        )
+        output = _schema(each.returns, classes)
+        summary = line(told.split("\n\n")[0], 160)
+        shape = result_fields(output, References(output, name))
+        yield Operation(each.name, acts(each.name), "", summary, summary, parameters, shape)
+
+
+def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int = 0) -> dict[str, Any]:
+    """A type hint as JSON schema; empty for hints that are not understood."""
+    if hint is None or level > 6:
+        return {}
+    if isinstance(hint, ast.Constant) and isinstance(hint.value, str):
+        try:
+            return _schema(ast.parse(hint.value, mode="eval").body, classes, level + 1)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return {}
+    if isinstance(hint, ast.BinOp) and isinstance(hint.op, ast.BitOr):
+        return _schema(hint.left, classes, level + 1) or _schema(hint.right, classes, level + 1)
+    name = hint.id if isinstance(hint, ast.Name) else hint.attr if isinstance(hint, ast.Attribute) else ""
+    if name in _FORMATS:
+        return {"type": "string", "format": _FORMATS[name]}
+    if name in _PLAIN:
+        return {"type": _PLAIN[name]}
+    if name in classes:  # a dataclass, a TypedDict or a model: its annotated fields
+        members = [each for each in classes[name].body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        properties = {each.target.id: _schema(each.annotation, classes, level + 1) for each in members[:60]}  # type: ignore[union-attr]
+        return {"type": "object", "properties": properties, "required": list(properties)}
+    if isinstance(hint, ast.Subscript):
+        return _generic(hint, classes, level)
+    return {}
+
+
+def _generic(hint: ast.Subscript, classes: dict[str, ast.ClassDef], level: int) -> dict[str, Any]:
+    outer = hint.value.id if isinstance(hint.value, ast.Name) else getattr(hint.value, "attr", "")
+    parts = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+    if outer == "Literal":
+        values = [each.value for each in parts if isinstance(each, ast.Constant)]
+        return {"type": "string" if all(isinstance(v, str) for v in values) else "integer", "enum": values} if values else {}
+    if outer in ("list", "List", "Sequence", "tuple", "set", "Iterable"):
+        return {"type": "array", "items": _schema(parts[0], classes, level + 1)}
+    if outer in ("Optional", "Annotated", "Required", "NotRequired", "Union"):
+        return _schema(parts[0], classes, level + 1)
+    return {"type": "object"} if outer in ("dict", "Dict", "Mapping") else {}

@@ -1,0 +1,98 @@
+"""Read OpenAPI 2 and 3 documents."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from costgym.simulators.errors import DataError
+from costgym.simulators.forge.readers.documents import Fetch, References, line, listing, mapping
+from costgym.simulators.forge.readers.operations import Field, Operation, Parameter, Skipped
+from costgym.simulators.forge.readers.shapes import fields, members, plain
+
+# HTTP methods that are read, and whether they write
+METHODS = {"get": False, "head": False, "post": True, "put": True, "patch": True, "delete": True}
+_HOST = re.compile(r"^(?:https?:)?//([\w.-]+)")
+
+
+def matches(document: Mapping[str, Any]) -> bool:
+    """Return whether a document says that it is an OpenAPI one."""
+    return isinstance(document.get("paths"), dict) and ("openapi" in document or "swagger" in document)
+
+
+def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    """Title, provider and category of an API."""
+    info = mapping(document.get("info"))
+    servers = listing(document.get("servers"))
+    url = mapping(servers[0]).get("url") if servers else None
+    host = document.get("host")
+    if not isinstance(host, str):
+        match = _HOST.match(url) if isinstance(url, str) else None
+        host = match[1] if match else ""
+    categories = [line(each, 40) for each in listing(info.get("x-apisguru-categories"))]
+    provider = line(info.get("x-providerName"), 60) or line(host.removeprefix("api."), 60) or name.rsplit("/", 1)[-1]
+    return line(info.get("title"), 80) or name, provider, next(filter(None, categories), "other")
+
+
+def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> Iterator[Operation | Skipped]:
+    """All operations of an OpenAPI document, and the parts that could not be read; `fetch` reads another file of its source."""
+    references = References(document, name, fetch)
+    for path, given in mapping(document.get("paths")).items():
+        try:
+            item, base = references.resolve(given)
+        except DataError as error:
+            yield Skipped(f"{name}, paths.{path:.80}", error.problem)
+            continue
+        for method, writes in METHODS.items():
+            if not isinstance(item.get(method), dict):
+                continue
+            try:
+                yield _operation(path, method, writes, item, references, base)
+            except DataError as error:
+                yield Skipped(f"{name}, paths.{path:.80}.{method}", error.problem)
+
+
+def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], references: References, base: Any) -> Operation:
+    given = mapping(item[method])
+    parameters: dict[tuple[str, str], Parameter] = {}
+    for each in (*listing(item.get("parameters")), *listing(given.get("parameters"))):
+        spec, place = references.resolve(each, base)
+        where, label = spec.get("in"), line(spec.get("name"), 100)
+        if not label or where not in ("path", "query", "header", "body", "formData"):
+            continue
+        if where == "body":
+            parameters |= {("body", each.name): each for each in members(spec.get("schema"), references, place)}
+            continue
+        schema = plain(spec.get("schema", spec), references, place)
+        if "example" not in schema and isinstance(spec.get("example"), str | int | float):
+            schema["example"] = spec["example"]
+        required = spec.get("required") is True or where == "path"
+        told = line(spec.get("description"), 200)
+        parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, told)
+    if "requestBody" in given:
+        body, place = references.resolve(given["requestBody"], base)
+        parameters |= {("body", each.name): each for each in members(_content(body), references, place)}
+    statuses, shape = _responses(mapping(given.get("responses")), references, base)
+    summary, description = line(given.get("summary"), 160), line(given.get("description"))
+    label = line(given.get("operationId"), 100) or f"{method} {path}"
+    return Operation(label, writes, line(path, 300), summary, description, tuple(parameters.values()), shape, tuple(statuses))
+
+
+def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:
+    statuses = sorted(
+        {int(code) for code in responses if str(code).isascii() and str(code).isdigit() and 400 <= int(code) < 600}
+    )
+    right = sorted(str(code) for code in responses if str(code)[:1] == "2") or [str(c) for c in responses if c == "default"]
+    by_text = {str(code): each for code, each in responses.items()}
+    for code in right:
+        found, place = references.resolve(by_text[code], base)
+        shape = fields(found.get("schema") or _content(found), references, place)
+        if shape:
+            return statuses, shape
+    return statuses, ()
+
+
+def _content(body: Mapping[str, Any]) -> Any:
+    """The schema of the JSON content of a body, or of its first content."""
+    content = mapping(body.get("content"))
+    chosen = next((kind for kind in content if isinstance(kind, str) and "json" in kind), next(iter(content), None))
+    return mapping(content.get(chosen)).get("schema") if chosen is not None else None

@@ -1,0 +1,183 @@
+"""Building and re-checking the outcome table by executing the tools."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.simulators.errors import DataError
+from costgym.simulators.files import remove, write_atomically
+from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
+from costgym.simulators.opencatp.scenes import degrade
+from costgym.simulators.opencatp.scenes import scene as scenes
+from costgym.simulators.opencatp.scoring import similarity
+from costgym.simulators.opencatp.scoring.table import CHAINS, FORMAT, OUTPUTS, SAMPLES, SCALE, WANTED, wanted_texts
+from costgym.simulators.opencatp.tools import READER_OF
+
+Progress = Callable[[str], None]
+
+
+def build_table(
+    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, progress: Progress | None = None
+) -> Path:
+    """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
+
+    What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
+    scenes and weights, whose hash the table's `meta` keeps.
+    """
+    out, say = Path(out), progress or (lambda _: None)
+    kept = out.with_name(out.name + ".parts")
+    world = scenes.make_scenes(seed, range(samples))
+    weights = _hash_of(backend)
+    origin = {"format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights}
+    clean = np.stack([s.image for s in world])
+    features = similarity.image_features(clean)
+    parts = []
+    for d, name in enumerate(degrade.NAMES):
+        part = kept / f"{d}.npz"
+        if not _usable(part, origin):
+            _write(part, _outcomes(backend, clean, features, d, seed), origin)
+        with np.load(part, allow_pickle=False) as file:
+            parts.append({k: file[k] for k in file.files})
+        say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
+    described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
+    _write(out, _merge(backend, parts, world), {**origin, **described})
+    remove(kept)
+    return out
+
+
+def _hash_of(backend: Backend) -> str:
+    from costgym.simulators.opencatp.backends.published import PublishedBackend
+    from costgym.simulators.opencatp.backends.tiny import TinyBackend, weights_hash
+
+    if isinstance(backend, TinyBackend):
+        return weights_hash(backend.weights)
+    if isinstance(backend, PublishedBackend):  # whole models are too large to be hashed: what they are called, and where
+        names = {tool: str(name) for tool, name in backend.models.items()}
+        described = json.dumps([names, None if backend.root is None else backend.root.name], sort_keys=True)
+        return hashlib.sha256(described.encode()).hexdigest()
+    return ""
+
+
+def _usable(part: Path, origin: dict[str, Any]) -> bool:
+    try:
+        with np.load(part, allow_pickle=False) as file:
+            return bool(json.loads(str(file["meta"])) == origin)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _write(path: Path, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
+    store = io.BytesIO()
+    np.savez_compressed(store, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
+    write_atomically(path, store.getvalue(), parents=True)
+
+
+def _lines(texts: list[str]) -> NDArray[np.uint8]:
+    for text in texts:
+        if "\n" in text:
+            raise DataError("tool output", f"expected one line of text, got {text!r}")
+    return np.frombuffer("\n".join(texts).encode(), np.uint8)
+
+
+def degraded(clean: Images, d: int, seed: int) -> Images:
+    """The table's scenes under one combination; scene i has the noise of `degrade.degrade(image, d, seed, i)`."""
+    return np.stack([degrade.degrade(image, d, seed, i) for i, image in enumerate(clean)])
+
+
+def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d: int, seed: int) -> dict[str, NDArray[Any]]:
+    """Compute one degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
+    states = _restored(backend, clean, d, seed)
+    image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
+    return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), **_read(backend, states)}
+
+
+def _restored(backend: Backend, clean: Images, d: int, seed: int) -> dict[tuple[str, ...], Images]:
+    """The scenes under one degradation after every chain; a chain is the one before it and one tool more.
+
+    Published super-resolution doubles the size, so that images of one size are batched together.
+    """
+    n = len(clean)
+    states: dict[tuple[str, ...], Images] = {(): degraded(clean, d, seed)}
+    for length in range(1, 5):
+        for tool in RESTORERS:
+            before = [c for c in CHAINS if len(c) == length - 1 and tool not in c]
+            for size in dict.fromkeys(states[c].shape for c in before):
+                alike = [c for c in before if states[c].shape == size]
+                after = run_images(backend, tool, np.concatenate([states[c] for c in alike]))
+                for i, chain in enumerate(alike):
+                    states[(*chain, tool)] = after[i * n : (i + 1) * n]
+    return states
+
+
+def _read(backend: Backend, states: dict[tuple[str, ...], Images]) -> dict[str, NDArray[Any]]:
+    numbers: dict[str, int] = {}
+    reader = np.empty((len(READERS), len(states[()]), len(CHAINS)), np.uint32)
+    for k, tool in enumerate(READERS):
+        for i, chain in enumerate(CHAINS):
+            read = run_texts(backend, tool, states[chain])
+            reader[k, :, i] = [numbers.setdefault(text, len(numbers)) for text in read]
+    return {"reader": reader, "texts": _lines(list(numbers))}
+
+
+def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequence[scenes.Scene]) -> dict[str, NDArray[Any]]:
+    numbers: dict[str, int] = {}
+    reader = np.empty((len(READERS), len(parts), len(world), len(CHAINS)), np.uint32)
+    for d, part in enumerate(parts):
+        own = [numbers.setdefault(t, len(numbers)) for t in bytes(part["texts"]).decode().split("\n")]
+        reader[:, d] = np.array(own, np.uint32)[part["reader"]]
+    tool = _text_outcomes(backend, numbers)
+    truth = [wanted_texts(s) for s in world]
+    wanted = np.array([[numbers.setdefault(t[k], len(numbers)) for t in truth] for k in range(len(WANTED))], np.uint32)
+    filled = np.full((len(TEXT_TOOLS), len(numbers)), -1, np.int32)
+    for k, name in enumerate(TEXT_TOOLS):
+        filled[k, list(tool[name])] = list(tool[name].values())
+    texts = list(numbers)
+    return {
+        "image": np.stack([p["image"] for p in parts]),
+        "text": _text_scores(reader, filled, wanted, texts),
+        "reader": reader,
+        "tool": filled,
+        "wanted": wanted,
+        "texts": _lines(texts),
+    }
+
+
+def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[int, int]]:
+    """Run each text tool on every text that a route without repeats can bring to it; adds the new texts to `numbers`."""
+    # texts are numbered and each is given to a tool once: routes share most of theirs
+    made: dict[str, dict[int, int]] = {t: {} for t in TEXT_TOOLS}
+    first = list(numbers.values())
+    reached: dict[tuple[str, ...], list[int]] = {(): first}
+    for length in range(1, len(TEXT_TOOLS) + 1):
+        for route in permutations(TEXT_TOOLS, length):
+            before, tool = reached[route[:-1]], route[-1]
+            todo = sorted({n for n in before if n not in made[tool]})
+            names = list(numbers)
+            for n, text in zip(todo, run_texts(backend, tool, [names[n] for n in todo]), strict=True):
+                made[tool][n] = numbers.setdefault(text, len(numbers))
+            reached[route] = sorted({made[tool][n] for n in before})
+    return made
+
+
+def _text_scores(
+    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str]
+) -> NDArray[np.uint16]:
+    idf = similarity.scene_idf()
+    translated = tool[TEXT_TOOLS.index("machine_translation")]
+    out = np.empty((len(WANTED), *reader.shape[1:]), np.uint16)
+    for k, name in enumerate(WANTED):
+        read = reader[READERS.index(READER_OF[name.removesuffix("_de")])]
+        produced = translated[read] if name.endswith("_de") else read
+        for s in range(reader.shape[2]):
+            unique, inverse = np.unique(produced[:, s], return_inverse=True)
+            truth = texts[int(wanted[k, s])]
+            scores = [round(similarity.text_score(texts[int(u)], truth, idf) * SCALE) for u in unique]
+            out[k, :, s] = np.array(scores, np.uint16)[inverse.reshape(produced[:, s].shape)]
+    return out

@@ -1,0 +1,206 @@
+"""Price models of calls.
+
+There are two price lists: pay per use (function-as-a-service, by duration and memory) and by token. Each takes floats or arrays
+of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from costgym.simulators.errors import ConfigError, InvalidProfile
+
+FloatArray = npt.NDArray[np.float64]
+ArrayLike = FloatArray | npt.NDArray[np.int64] | list[float] | list[int]
+
+TIER_MB = (128, 512, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 9216, 10240)
+# The paper prints 8.83e-8 for 5120 MB, a misprint: its own GPU row has 2.499e-7, three times 8.33e-8.
+CPU_RATE = (
+    2.1e-9, 8.3e-9, 1.67e-8, 2.5e-8, 3.33e-8, 5.0e-8, 6.67e-8, 8.33e-8, 1.0e-7, 1.167e-7, 1.333e-7, 1.5e-7, 1.667e-7
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FaasPricing:
+    """Pay-per-use pricing after OpenCATP.
+
+    A run costs ``per_run + ms × rate_per_ms(...)``. Constant memory is what the function is given for the whole run and
+    picks the tier; instant memory is what the run added to it, a *difference* of two measurements, which may therefore be
+    slightly negative and is taken as it comes.
+
+    Attributes:
+        per_run: Fee of one execution, USD.
+        tier_mb: Upper edges of the memory tiers, MB, ascending. A size on an edge belongs to the tier below it; sizes
+            above the last edge belong to the last tier.
+        cpu_rate: One per tier. USD per MB and ms of constant CPU memory; with ``per_tier``, USD per ms of that tier.
+        cpu_instant_rate: USD per MB and ms of instant CPU memory.
+        gpu_factor: GPU memory costs this many times the CPU rates.
+        per_tier: The tier's price already is the price of a function of that size (as AWS Lambda bills), so it is not
+            multiplied by the memory again. A function without GPU memory then pays no GPU tier.
+
+    Source: CATP-LLM, Eq. B.1 and Table B.2 (the 5120 MB tier as in its GPU row).
+
+    >>> FaasPricing.opencatp().price(100.0, 1024.0)
+    0.00171028
+    """
+
+    per_run: float = 2e-7
+    tier_mb: tuple[float, ...] = TIER_MB
+    cpu_rate: tuple[float, ...] = CPU_RATE
+    cpu_instant_rate: float = 3.02e-14
+    gpu_factor: float = 3.0
+    per_tier: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.tier_mb or len(self.tier_mb) != len(self.cpu_rate):
+            raise ConfigError(
+                "FaasPricing", f"{len(self.tier_mb)} tier_mb and {len(self.cpu_rate)} cpu_rate; give one rate per tier"
+            )
+        if any(low >= high for low, high in zip(self.tier_mb, self.tier_mb[1:], strict=False)):
+            raise ConfigError("FaasPricing.tier_mb", f"expected ascending edges, got {list(self.tier_mb)}")
+        for name in ("per_run", "cpu_instant_rate", "gpu_factor"):
+            _check_price(f"FaasPricing.{name}", getattr(self, name))
+        for edge, rate in zip(self.tier_mb, self.cpu_rate, strict=True):
+            _check_price(f"FaasPricing.cpu_rate of the {edge} MB tier", rate)
+
+    @classmethod
+    def opencatp(cls) -> "FaasPricing":
+        """The prices of OpenCATP: the tier's price is multiplied by the memory, as the paper and its code do."""
+        return cls()
+
+    @classmethod
+    def aws(cls) -> "FaasPricing":
+        """The same tiers billed as AWS Lambda does: a tier's price is that of one ms of a function of that size."""
+        return cls(per_tier=True)
+
+    def rate_per_ms(
+        self, cpu_cons_mb: float, cpu_inst_mb: float = 0.0, gpu_cons_mb: float = 0.0, gpu_inst_mb: float = 0.0
+    ) -> float:
+        """Price of one ms of a run with these memory sizes (MB), USD. It is worth keeping: only the duration differs by call.
+
+        Raises:
+            InvalidProfile: A constant memory is negative, or any memory is infinite or not a number.
+        """
+        if not (0.0 <= cpu_cons_mb < math.inf and 0.0 <= gpu_cons_mb < math.inf):
+            raise _invalid("constant memory", "MB, zero or more", (cpu_cons_mb, gpu_cons_mb))
+        if not (math.isfinite(cpu_inst_mb) and math.isfinite(gpu_inst_mb)):
+            raise _invalid("instant memory", "MB, a finite number", (cpu_inst_mb, gpu_inst_mb))
+        top = len(self.tier_mb) - 1
+        # a size on an edge belongs to the tier below it
+        cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
+        gpu = self.cpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)] * self.gpu_factor
+        if self.per_tier:
+            constant = (cpu if cpu_cons_mb > 0 else 0.0) + (gpu if gpu_cons_mb > 0 else 0.0)
+        else:
+            constant = cpu_cons_mb * cpu + gpu_cons_mb * gpu
+        gpu_instant_rate = self.cpu_instant_rate * self.gpu_factor
+        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * gpu_instant_rate)
+
+    @overload
+    def price(  # type: ignore[overload-overlap]
+        self,
+        exec_time_ms: float,
+        cpu_cons_mb: float,
+        cpu_inst_mb: float = 0.0,
+        gpu_cons_mb: float = 0.0,
+        gpu_inst_mb: float = 0.0,
+    ) -> float: ...
+    @overload
+    def price(
+        self,
+        exec_time_ms: float | ArrayLike,
+        cpu_cons_mb: float | ArrayLike,
+        cpu_inst_mb: float | ArrayLike = 0.0,
+        gpu_cons_mb: float | ArrayLike = 0.0,
+        gpu_inst_mb: float | ArrayLike = 0.0,
+    ) -> FloatArray: ...
+    def price(
+        self, exec_time_ms: Any, cpu_cons_mb: Any, cpu_inst_mb: Any = 0.0, gpu_cons_mb: Any = 0.0, gpu_inst_mb: Any = 0.0
+    ) -> float | FloatArray:
+        """Price of one run, USD, or of many at once (arrays broadcast against each other).
+
+        Args:
+            exec_time_ms: Duration, ms.
+            cpu_cons_mb, gpu_cons_mb: Constant memory, MB.
+            cpu_inst_mb, gpu_inst_mb: Instant memory, MB.
+
+        Raises:
+            InvalidProfile: A time or a constant memory is negative, or anything is infinite or not a number.
+        """
+        args = (exec_time_ms, cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb)
+        if any(isinstance(arg, np.ndarray | list | tuple) for arg in args):
+            return _each(self.price, args)
+        if not 0.0 <= exec_time_ms < math.inf:
+            raise _invalid("execution time", "ms, zero or more", exec_time_ms)
+        return float(self.per_run + exec_time_ms * self.rate_per_ms(cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPricing:
+    """The price of a language model's tokens.
+
+    >>> TokenPricing(2.5, 10.0, cached_per_million=1.25).price(1000, 100, cached_tokens=400)
+    0.003
+    """
+
+    input_per_million: float  #: USD per million prompt tokens
+    output_per_million: float  #: USD per million completion tokens
+    #: USD per million prompt tokens read from the cache; None for the price of other prompt tokens
+    cached_per_million: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_price("TokenPricing.input_per_million", self.input_per_million)
+        _check_price("TokenPricing.output_per_million", self.output_per_million)
+        if self.cached_per_million is not None:
+            _check_price("TokenPricing.cached_per_million", self.cached_per_million)
+
+    @overload
+    def price(  # type: ignore[overload-overlap]
+        self, input_tokens: float, output_tokens: float, cached_tokens: float = 0
+    ) -> float: ...
+    @overload
+    def price(
+        self, input_tokens: float | ArrayLike, output_tokens: float | ArrayLike, cached_tokens: float | ArrayLike = 0
+    ) -> FloatArray: ...
+    def price(self, input_tokens: Any, output_tokens: Any, cached_tokens: Any = 0) -> float | FloatArray:
+        """Price of a model call, USD.
+
+        Args:
+            input_tokens: Prompt tokens, the cached ones among them.
+            output_tokens: Completion tokens.
+            cached_tokens: How many of the prompt tokens came from the cache.
+
+        Raises:
+            InvalidProfile: A count is negative or not a number, or more tokens are cached than were put in.
+        """
+        given = (input_tokens, output_tokens, cached_tokens)
+        if any(isinstance(count, np.ndarray | list | tuple) for count in given):
+            return _each(self.price, given)
+        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), given, strict=True):
+            if not 0 <= count < math.inf:
+                raise _invalid(name, "zero or more", count)
+        fresh = input_tokens - cached_tokens
+        if fresh < 0:
+            raise _invalid("cached_tokens", "at most input_tokens", cached_tokens)
+        cached_rate = self.input_per_million if self.cached_per_million is None else self.cached_per_million
+        total = fresh * self.input_per_million + cached_tokens * cached_rate + output_tokens * self.output_per_million
+        return float(total / 1e6)
+
+
+def _each(price: Callable[..., float], args: Iterable[Any]) -> FloatArray:
+    """Prices of arrays that broadcast against each other, one by one: the same bits as those of single numbers."""
+    return np.asarray(np.vectorize(price, otypes=[np.float64])(*args))
+
+
+def _invalid(what: str, expected: str, value: object) -> InvalidProfile:
+    return InvalidProfile(f"{what}: expected {expected}, got {value}; correct the tool's profile or the measurement")
+
+
+def _check_price(place: str, value: float) -> None:
+    if not (isinstance(value, int | float) and 0.0 <= value < math.inf):
+        raise ConfigError(place, f"expected a price of zero or more, got {value!r}")

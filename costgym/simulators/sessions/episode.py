@@ -1,0 +1,219 @@
+"""Play a session: queries one after the other on one clock, one ledger, and the same instances, windows and quotas."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from costgym.simulators.calls import Call, Candidate, in_flight
+from costgym.simulators.draws import Draws
+from costgym.simulators.episode import Episode
+from costgym.simulators.failures import BurstTimes, Chain
+from costgym.simulators.failures.model import Bursts
+from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.sessions.draw import Session, draw_session
+from costgym.simulators.sessions.informed import limits
+from costgym.simulators.sessions.rules import SessionRules, rules_of
+from costgym.simulators.status import Status
+from costgym.simulators.tasks import Grade, Need, OnlyTask, Task
+from costgym.simulators.tools import Catalog, Tool
+from costgym.simulators.world import World
+
+_OK = Status.OK
+
+
+class _NoAnswers:
+    """What the tools return: a record without content. A session is played in numbers."""
+
+    def answer(self, tool: Tool, arguments: Any, task: Task, luck: float = 0.0) -> str:
+        return "{}"
+
+    irrelevant = answer
+
+
+@dataclass(frozen=True)
+class SessionWorld(World):
+    """The world of one session."""
+
+    session: Session | None = None  # as drawn
+
+    def episode(
+        self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
+    ) -> "SessionEpisode":
+        """Begin the session on a fresh clock. Without a budget, the session's own limits hold."""
+        assert self.session is not None
+        if budget is None:
+            price, seconds = limits(self.session)
+            budget = Budget(price=price, seconds=seconds)
+        return SessionEpisode(self, task, seed, budget, enforcement)
+
+
+def session_world(rules: SessionRules, number: int) -> SessionWorld:
+    """The world of a session, made once."""
+    return _world(rules.document, number)
+
+
+@lru_cache(maxsize=64)
+def _world(document: str, number: int) -> SessionWorld:
+    rules = rules_of(document)
+    session = draw_session(rules, number)
+    names = tuple(tool.name for tool in session.tools)
+    offers = session.offers.tolist()
+    needs = tuple(
+        Need(f"kind {kind + 1}", tuple(name for name, of in zip(names, offers, strict=True) if of == kind))
+        for kind in range(rules.capabilities)
+    )
+    about = f"A session of {rules.queries} queries over {rules.tools} tools."
+    task = Task(f"session-{number}", number, about, needs, names)
+    return SessionWorld(
+        catalog=Catalog(session.tools, "session"),
+        tasks=OnlyTask(task),
+        answers=_NoAnswers(),
+        failures=rules.failures,
+        ttft_s=0.0,  # words take no time, so that the text view and the numbers agree
+        tokens_per_s=inf,
+        max_price=float(session.value.sum()),
+        session=session,
+    )
+
+
+class SessionEpisode(Episode):
+    """A session played on one simulated clock. A call that brings the present query's fact passes it, and the next one begins.
+
+    Calls may run side by side, and past the query that they were made for: what they bring is remembered.
+    """
+
+    __slots__ = ("_outages", "began", "called", "checked_s", "memory", "passed", "query", "session", "value")
+
+    def __init__(self, world: SessionWorld, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+        super().__init__(world, number, seed, budget, enforcement)
+        assert world.session is not None
+        self.session = session = world.session
+        rules, size = session.rules, len(self.candidates)
+        # the slots after the tools' belong to the providers, whose outages their tools share
+        self._draws = draws = Draws(world._source, seed, number, size + rules.providers)
+        model = world.failures
+        self._chains = [
+            Chain(draws, spec.index, (1.0 - spec.slip, 0.5, spec.slip), spec.persistence, model.sticky, world.kinds, 0)
+            for spec in self.candidates
+        ]
+        outages = Bursts(every_s=rules.outage_every_s, lasts_s=rules.outage_lasts_s)
+        self._outages = [BurstTimes(outages, draws, size + provider) for provider in range(rules.providers)]
+        self.memory: dict[int, tuple[float, int]] = {}  # facts that were found: when, simulated seconds, and for which query
+        self.checked_s: dict[int, float] = {}  # when each of them was last known to be right
+        self.passed: list[bool] = []  # for each query that is over
+        self.began: list[int] = []  # for each query so far the number of calls that were made before it
+        self.value = 0.0  # of the queries that passed
+        self.query = -1  # the present query; the number of queries once all are over
+        self._begin_query()
+
+    def _begin_query(self) -> None:
+        """Let the next query come. Tools and prices move now, whatever was called before."""
+        self.query += 1
+        self.called = 0  # executed calls for the present query
+        session = self.session
+        if self.query == session.rules.queries:
+            self._end(None)
+            return
+        self.began.append(len(self.calls))
+        for chain, state in zip(self._chains, session.states[self.query].tolist(), strict=True):
+            assert chain is not None
+            chain.state = state
+        self.factors = session.factors[self.query].tolist()
+        self.known = [False] * session.rules.capabilities
+        self.versions = [self.query] * session.rules.capabilities  # so a call's version is the query that it was made for
+
+    @property
+    def capability(self) -> int:
+        """What the present query needs."""
+        return int(self.session.capability[self.query])
+
+    @property
+    def remembered_s(self) -> float | None:
+        """Age of the fact that the present query asks for, simulated seconds; None where it is not in memory."""
+        found = self.memory.get(int(self.session.fact[self.query])) if self.query < self.session.rules.queries else None
+        return None if found is None else self.now_s - found[0]
+
+    def recall(self) -> bool:
+        """Answer the present query from memory, and go on; return whether the fact was alive. One that was not is forgotten."""
+        self._alive()
+        self.log.append(("recall",))
+        fact, now = int(self.session.fact[self.query]), self.now_s
+        found_s, of = self.memory[fact]
+        alive = now - found_s <= float(self.session.lives_s[of])
+        if alive:
+            self.checked_s[fact] = now
+        else:
+            del self.memory[fact]
+        self._end_query(alive)
+        return alive
+
+    def skip(self) -> None:
+        """Leave the present query, and go to the next one."""
+        self._alive()
+        self.log.append(("skip",))
+        self._end_query(False)
+
+    def _end_query(self, passed: bool) -> None:
+        self.passed.append(passed)
+        if passed:
+            self.value += float(self.session.value[self.query])
+        self._begin_query()
+
+    def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
+        status = super()._outcome(call, spec, row)
+        if self._outages[int(self.session.provider[spec.index])].cover(call.ready_s):
+            call.need = -1
+            return Status.OUTAGE
+        return status
+
+    def _complete(self, event: Any) -> None:
+        call: Call = event.value
+        session, query = self.session, call.version
+        self.called += query == self.query
+        super()._complete(event)
+        if call.status is _OK and call.need == session.capability[query] and not self.over:
+            fact = int(session.fact[query])
+            self.memory[fact], self.checked_s[fact] = (call.finished_s, query), call.finished_s
+            if fact == session.fact[self.query]:
+                self._end_query(True)
+
+    # -- calls side by side ----------------------------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> Call | None:
+        """Go to the next end of a call, for so many seconds at most; return that call, None where no call ends by then."""
+        if not self.unread and not (self.in_flight > 0 and self.clock.peek() <= self.now_s + seconds):
+            self.advance(seconds)
+            return None
+        ended = self.wait()
+        return ended if isinstance(ended, Call) else None
+
+    def oldest(self, slot: int) -> Call | None:
+        """The oldest call of a tool that is in flight, which is the one to cancel; None where none is."""
+        return next((call for call in in_flight(self) if call.slot == slot), None)
+
+    def _advance(self, seconds: float) -> None:
+        # thinking takes no time here, so that it must not let calls end that end at this very moment: in numbers they would not
+        if seconds > 0.0:
+            super()._advance(seconds)
+
+    # -- value and end ---------------------------------------------------------------------------------------------------
+
+    @property
+    def value_share(self) -> float:
+        """Value of the queries that passed, as a share of all."""
+        return self.value / float(self.session.value.sum())
+
+    def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
+        """End the session; the queries that are left are lost."""
+        self._alive()
+        self.log.append(("finish", answer, gave_up))
+        self._end(None)
+        assert self.grade is not None
+        return self.grade
+
+    def _end(self, exceeded: str | None) -> None:
+        passed = self.value_share >= self.session.rules.success_share
+        self.grade = Grade(self.value_share, passed, passed)
+        super()._end(exceeded)

@@ -1,0 +1,158 @@
+"""What a session is worth to somebody who knows every tool's regimes, but not the luck of a call.
+
+For each query q and tool i: the chance p that a call brings the fact in time, its price c and its mean duration d. From these
+follow the default limits, and the bound that no policy passes.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costgym.simulators.calls import CONNECTION_REFUSED_S
+from costgym.simulators.failures import cumulative_kinds
+from costgym.simulators.sessions.draw import TIMEOUT_S, Session, call_times
+from costgym.simulators.sessions.rules import rules_of
+from costgym.simulators.status import Status
+
+Floats = NDArray[np.float64]
+
+
+class Odds(NamedTuple):
+    """Figures of a call by query and tool, (Q, I)."""
+
+    chance: Floats  # that it brings the fact before the time-out, outside outages; 0 for a tool that does not serve the query
+    price: Floats
+    seconds: Floats  # mean duration, without loading and outages; a lower bound over the tool's usual ways to fail
+
+
+def odds(session: Session) -> Odds:
+    """What calls bring and cost, by the session's true regimes."""
+    model = session.rules.failures
+    works = np.array([1.0 - model.slip, 0.5, model.slip])[session.states]
+    serves = session.offers[None, :] == session.capability[:, None]
+    profiles = session.profiles
+    kept, mean = call_times(profiles)
+    least = _least_failing_s(session, mean)
+    seconds = works * mean + (1.0 - works) * np.minimum(least, mean)  # a call into an outage takes as long as one that works
+    return Odds(np.where(serves, works * kept, 0.0), session.factors * profiles.fee, seconds)
+
+
+@lru_cache(maxsize=64)
+def _ways(document: str) -> tuple[float, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """How much a tool sticks to its usual way to fail, the share of each way, and which are quick and which time out."""
+    model = rules_of(document).failures
+    kinds = cumulative_kinds(model.kinds)
+    quick, slow = (np.array([kind is status for _, kind in kinds]) for status in (Status.CONNECTION_ERROR, Status.TIMEOUT))
+    return model.sticky, np.diff([0.0, *(edge for edge, _ in kinds)]), quick, slow
+
+
+def _least_failing_s(session: Session, mean: Floats) -> Floats:
+    """(I,) the mean duration of a call that fails, by the usual way to fail that is quickest."""
+    sticky, shares, quick, slow = _ways(session.rules.document)
+    lasts = np.where(quick[:, None], CONNECTION_REFUSED_S, np.where(slow[:, None], TIMEOUT_S, mean[None, :]))
+    usual = sticky * lasts + (1.0 - sticky) * (shares @ lasts)
+    least: Floats = usual.min(axis=0)
+    return least
+
+
+def spending(session: Session) -> tuple[float, float]:
+    """Price and seconds that the informed policy spends without limits, on average, every fact that comes again bought once.
+
+    It calls the tool with the lowest price over chance until the fact is there, unless the query is worth less than that.
+    """
+    figures = odds(session)
+    with np.errstate(divide="ignore"):
+        cost = np.where(figures.chance > 0, figures.price / figures.chance, np.inf)
+        time = np.where(figures.chance > 0, figures.seconds / figures.chance, np.inf)
+    best = cost.argmin(axis=1)
+    rows = np.arange(len(best))
+    bought = (session.fact == rows) & (cost[rows, best] <= session.value)
+    return float(cost[rows, best][bought].sum()), float(time[rows, best][bought].sum())
+
+
+def limits(session: Session) -> tuple[float, float]:
+    """The default limits on price and seconds: the rules' share of `spending`, at least a call of every kind."""
+    price, seconds = spending(session)
+    share = session.rules.budget_share
+    return round(max(share * price, 10.0), 2), round(max(share * seconds, TIMEOUT_S), 1)
+
+
+def value_bound(session: Session, price: float, seconds: float) -> float:
+    """A value that no policy exceeds on average, whatever it knows of the tools' states: a linear program's dual.
+
+    Let x[q, i] be the mean number of calls of tool i during query q that end before the deadline, s[q] = sum_i p[q, i] x[q, i]
+    the mean number of those that bring the query's fact, and y[q] the chance that the query passes.
+
+    1. Luck of different calls is independent given the states, so s[q] is the mean number of successes (optional stopping).
+    2. A query passes only by a call of its own, or from memory; memory holds a fact only if an earlier query (or this one)
+       with the same fact had a call that brought it. So y[q] <= min(1, sum of s over the queries up to q with its fact).
+       That a fact may have died and that outages lower p is left out, which can only raise the bound.
+    3. Flat fees are charged for every executed call, and a call is made only if the rest of the budget covers it: in every
+       episode the prices of the calls add up to at most the limit, hence sum c x <= price.
+    4. Calls follow one another; all but the last end before the deadline, and a call takes at most the time-out and its load:
+       sum d x <= seconds + the longest call, where d is a lower bound of a call's mean duration. Where calls may run side by
+       side this does not hold, and infinite seconds leave it out; a call then belongs to the query that it was made for.
+
+    The bound is the maximum of sum v y under 2 to 4. By weak duality each l, m >= 0 gives an upper bound of it,
+    ``l price + m (seconds + longest) + sum over facts of max(0, max_q (V[q] - k[q]))``, with k[q] = min_i (l c + m d) / p and
+    V[q] the value of the queries from q on with q's fact: for fixed l and m the problem falls into one for each fact, where
+    buying once, at the best moment, is optimal, since the objective is linear in s as long as its sum is at most 1, and more
+    than that brings nothing. The function is convex in l and m; it is minimised by alternating line searches, and every
+    point on the way is a bound, so how well it is minimised does not matter for the claim. Infinite limits are none.
+    """
+    figures = odds(session)
+    room_s = seconds + TIMEOUT_S + float(session.profiles.cold_start_s.max())
+    later = _values_from_here(session)
+    rows = np.arange(session.rules.queries)
+    order = np.argsort(session.fact, kind="stable")
+    starts = np.flatnonzero(np.diff(session.fact[order], prepend=-1))
+
+    def dual(l: float, m: float) -> float:  # noqa: E741
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rated = np.where(figures.chance > 0, (l * figures.price + m * figures.seconds) / figures.chance, np.inf)
+        gain = later[rows] - rated.min(axis=1)
+        best = np.maximum.reduceat(gain[order], starts)
+        total = float(np.maximum(best, 0.0).sum())
+        return total + (l * price if l else 0.0) + (m * room_s if m else 0.0)
+
+    def search(of: Callable[[float], float], uses: Floats) -> float:
+        # at this multiplier not even the best fact is worth its cheapest call
+        low, high = 0.0, float(later.max() / max(1e-9, (uses / np.maximum(figures.chance, 1e-9)).min()))
+        ratio = (5**0.5 - 1) / 2
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        at_left, at_right = of(left), of(right)
+        for _ in range(60):
+            if at_left <= at_right:
+                high, right, at_right = right, left, at_left
+                left = high - ratio * (high - low)
+                at_left = of(left)
+            else:
+                low, left, at_left = left, right, at_right
+                right = low + ratio * (high - low)
+                at_right = of(right)
+        return (low + high) / 2
+
+    found, l, m = dual(0.0, 0.0), 0.0, 0.0  # noqa: E741
+    for _ in range(3):
+        if np.isfinite(price):
+            l = search(partial(dual, m=m), figures.price)  # noqa: E741
+            found = min(found, dual(l, m))
+        if np.isfinite(seconds):
+            m = search(partial(dual, l), figures.seconds)
+            found = min(found, dual(l, m))
+    return min(found, float(session.value.sum()))
+
+
+def _values_from_here(session: Session) -> Floats:
+    """(Q,) the value of the queries from each one on that ask for its fact."""
+    later = session.value.copy()
+    last: dict[int, int] = {}
+    for query in range(len(later) - 1, -1, -1):
+        fact = int(session.fact[query])
+        if fact in last:
+            later[query] += later[last[fact]]
+        last[fact] = query
+    return later

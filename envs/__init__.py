@@ -1,5 +1,0 @@
-"""Gymnasium environments over the simulated world."""
-
-from .base import columns
-
-__all__ = ["columns"]
