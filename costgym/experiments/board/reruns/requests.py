@@ -1,4 +1,4 @@
-"""Read a request to the judge's model from an agent's process, within bounds, and tell a broken server from a broken request."""
+"""Read a request to the judge's model from an agent's process, within bounds; tell a broken server from a broken request."""
 
 import json
 from functools import lru_cache
