@@ -37,6 +37,7 @@ def run(
     from costgym.experiments.pages.table import print_row
     from costgym.experiments.play.execution.concurrent import batch_of
     from costgym.experiments.play.metrics import summarise
+    from costgym.experiments.play.notices import server_notices
     from costgym.experiments.play.rollout import expect_spending, rollout
 
     if (name or agent) is None or None not in (name, agent):
@@ -75,6 +76,8 @@ def run(
         raise typer.Exit(1)
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
+    for notice in server_notices(row):
+        typer.echo(f"note: {notice}", err=True)
     if prints(quiet, json_file):
         base = base_env(played)
         print_row(row, console(), base.world_summary(base.world_document()))
