@@ -4,6 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+NARROWEST = 16
+"""Width of a column of texts that is kept on a narrow screen."""
+
 
 def shown(text: object) -> str:
     """A message for a terminal: what others wrote in it cannot move the cursor, recolour or hide what stands there."""
@@ -21,19 +24,38 @@ def save_json(file: Path | None, document: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()) -> None:
-    """Print a table. Columns of `left` are texts, which may be folded where the screen is narrow; others are numbers."""
+    """Print a table. Columns of `left` are texts, which may be folded where the screen is narrow; others are numbers, and those
+    that do not fit beside the texts are printed below, beside the texts again."""
     from rich.table import Table
 
-    cells, table = list(rows), Table(box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        if column in left:
-            table.add_column(column, overflow="fold")
-        else:
-            least = max(map(len, (column, *(row[index] for row in cells))))
-            table.add_column(column, justify="right", no_wrap=True, min_width=least)
-    for row in cells:
-        table.add_row(*row)
-    console().print(table)
+    cells, screen = list(rows), console()
+    widths = [max(map(len, (column, *(row[index] for row in cells)))) for index, column in enumerate(columns)]
+    texts = [index for index, column in enumerate(columns) if column in left]
+    room = screen.width - sum(min(widths[index], NARROWEST) + 2 for index in texts)
+    for block in _blocks([index for index in range(len(columns)) if index not in texts], widths, room):
+        table = Table(box=None, pad_edge=False)
+        shown = sorted((*texts, *block))
+        for index in shown:
+            if index in texts:
+                table.add_column(columns[index], overflow="fold", min_width=min(widths[index], NARROWEST))
+            else:
+                table.add_column(columns[index], justify="right", no_wrap=True, min_width=widths[index])
+        for row in cells:
+            table.add_row(*(row[index] for index in shown))
+        screen.print(table)
+
+
+def _blocks(numbers: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns of numbers, as many in a block as fit into the room."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for index in numbers:
+        if blocks[-1] and used + widths[index] + 2 > room + 2:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(index)
+        used += widths[index] + 2
+    return blocks
 
 
 def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
