@@ -62,6 +62,7 @@ def leaderboard(
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
+    from costgym.experiments.play.notices import server_notices
 
     judge = language.judge
     language.keep_replies(judge)
@@ -91,6 +92,8 @@ def leaderboard(
         )
     save_run(store, out)
     save_json(json_file, board.document)
+    for notice in (notice for row in board.document["rows"] for notice in server_notices(row)):
+        typer.echo(f"note: {notice}", err=True)
     if not quiet:
         _print(board.document, format, wide)
         typer.echo(f"page: {board.page.resolve()}", err=format != "table")

@@ -35,6 +35,7 @@ def run(
     from costgym.experiments.pages.table import print_row
     from costgym.experiments.play.execution.concurrent import batch_of
     from costgym.experiments.play.metrics import summarise
+    from costgym.experiments.play.notices import server_notices
     from costgym.experiments.play.rollout import expect_spending, rollout
 
     if language.spend_limit is not None and language.cache is None:
@@ -68,6 +69,8 @@ def run(
         raise typer.Exit(1)
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
+    for notice in server_notices(row):
+        typer.echo(f"note: {notice}", err=True)
     if not quiet:
         base = base_env(played)
         print_row(row, console(), base.world_summary(base.world_document()))
