@@ -1,11 +1,13 @@
 """Print and save what commands report."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 STANDARD_OUTPUT = Path("-")  # as the file of --json
-GAP = 2  # between columns
+NARROWEST = 16
+"""Width of a column of texts that is kept on a narrow screen."""
 
 
 def harmless(text: object) -> str:
@@ -31,46 +33,50 @@ def prints(quiet: bool, json_file: Path | None = None) -> bool:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()) -> None:
-    """Print a table. Columns of `left` are texts, which may be folded where the screen is narrow; others are numbers. Where not
-    all of these fit, they stand in several tables, each of which repeats the texts. Into a pipe go lines with tabs."""
-    rows, screen = list(rows), console()
-    if not screen.is_terminal:
-        for line in (columns, *rows):
-            print("\t".join(line))
-        return
+    """Print a table. Columns of `left` are texts, which may be folded where the screen is narrow; others are numbers, and those
+    that do not fit beside the texts are printed below, beside the texts again."""
     from rich.table import Table
 
-    widths = [max(map(len, (name, *(row[index] for row in rows)))) for index, name in enumerate(columns)]
-    texts = [index for index, name in enumerate(columns) if name in left]
-    numbers = [index for index, name in enumerate(columns) if name not in left]
-    room = screen.width - sum(min(widths[index], screen.width // (2 * len(texts))) + GAP for index in texts)
-    for chunk in _chunks(numbers, widths, room):
+    cells, screen = list(rows), console()
+    widths = [max(map(len, (column, *(row[index] for row in cells)))) for index, column in enumerate(columns)]
+    texts = [index for index, column in enumerate(columns) if column in left]
+    room = screen.width - sum(min(widths[index], NARROWEST) + 2 for index in texts)
+    for block in _blocks([index for index in range(len(columns)) if index not in texts], widths, room):
         table = Table(box=None, pad_edge=False)
-        for index in (*texts, *chunk):
+        shown = sorted((*texts, *block))
+        for index in shown:
             if index in texts:
-                table.add_column(columns[index], overflow="fold")
+                table.add_column(columns[index], overflow="fold", min_width=min(widths[index], NARROWEST))
             else:
                 table.add_column(columns[index], justify="right", no_wrap=True, min_width=widths[index])
-        for row in rows:
-            table.add_row(*(row[index] for index in (*texts, *chunk)))
-        screen.print(table, markup=False)
+        for row in cells:
+            table.add_row(*(row[index] for index in shown))
+        screen.print(table)
 
 
-def _chunks(columns: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
-    """Divide columns so that those of each part fit into the room; a part has at least one."""
-    chunks: list[list[int]] = [[]]
-    for index in columns:
-        if chunks[-1] and sum(widths[other] + GAP for other in (*chunks[-1], index)) > room:
-            chunks.append([])
-        chunks[-1].append(index)
-    return chunks
+def _blocks(numbers: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns of numbers, as many in a block as fit into the room."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for index in numbers:
+        if blocks[-1] and used + widths[index] + 2 > room + 2:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(index)
+        used += widths[index] + 2
+    return blocks
 
 
 def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
-    """Print rows of texts as a table."""
+    """Print rows of texts as a table; into a pipe go lines with tabs."""
     save_json(json_file, rows)
-    if prints(False, json_file):
+    if not prints(False, json_file):
+        return
+    if sys.stdout.isatty():
         print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
+    else:
+        for line in (rows[0], *(row.values() for row in rows)):
+            print("\t".join(line))
 
 
 def console() -> Any:

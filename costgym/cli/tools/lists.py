@@ -1,7 +1,9 @@
 """`costgym agents`, `envs` and `scenarios`: list what there is."""
 
+import sys
+
 from costgym.cli.options import JsonFile
-from costgym.cli.output import console, print_list, print_table, prints, save_json
+from costgym.cli.output import console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
@@ -21,13 +23,11 @@ def agents(json_file: JsonFile = None) -> None:
         for entry in all_agents()
         if track_of(entry.env_id) == track.name
     ]
+    if not sys.stdout.isatty():
+        print_list(rows, json_file)
+        return
     save_json(json_file, rows)
-    if not prints(False, json_file):
-        return
     screen = console()
-    if not screen.is_terminal:
-        print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
-        return
     for track in tracks:
         own = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
         table = Table(box=None, pad_edge=False, show_header=False)
