@@ -18,13 +18,14 @@ from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
 from costgym.agents.registry import agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
-from costgym.experiments.board.tracks import charges_tokens
+from costgym.experiments.board.tracks import charges_tokens, track_documents
 from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
 
 SHIPPED_NAMES = ("replayed", "recorded")  # recorded entries of the zoo that come with the package, shown with a badge
+FIRST_TRACK = "text"
 MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
@@ -127,6 +128,20 @@ def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
     for row in rows:
         counts.update({str(reason): int(count) for reason, count in (row.get(key) or {}).items()})
     return [reason for reason, _ in counts.most_common()]
+
+
+def tracks_in_order(leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A leaderboard's tracks as they are shown: chat agents first, and last those without a ranked row."""
+    return sorted(
+        track_documents(leaderboard),
+        key=lambda track: (not any(map(is_ranked, track.get("rows") or ())), track.get("track") != FIRST_TRACK),
+    )
+
+
+def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file of each track's page, in the order of the tracks."""
+    tracks = [str(track.get("track", "")) for track in tracks_in_order(leaderboard)]
+    return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}
 
 
 def best(rows: Iterable[Row], metric: Metric, key: str) -> float | None:

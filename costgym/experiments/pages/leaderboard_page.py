@@ -1,6 +1,6 @@
 """The leaderboard as self-contained pages, one a track, each a single HTML file that works from disk.
 
-Its first screen says which agent to take for a budget (`budget_section`), its table holds every figure; both are complete
+Its first screen says which agent to take for a budget (`first_screen`), its table holds every figure; both are complete
 without a script, which follows the reader's choices in the address. Every name is escaped, and the same leaderboard gives the
 same bytes.
 """
@@ -43,25 +43,20 @@ from costgym.experiments.board.rows import (
     rank_bands,
     reasons,
     shown_name,
+    track_files,
+    tracks_in_order,
 )
-from costgym.experiments.board.tracks import TRACKS, track_document, track_documents, track_files
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
-from costgym.experiments.pages.budget_section import budget_section
+from costgym.experiments.pages.answers import grading_of
+from costgym.experiments.pages.first_screen import first_screen
 from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
-from costgym.experiments.pages.sections import plan_figures, reliability_section, robustness_section, writes_section
-from costgym.experiments.pages.table import ALWAYS_SHOWN, grading_of
+from costgym.experiments.pages.sections import sections_of
+from costgym.experiments.pages.table import ALWAYS_SHOWN
 from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
 
-SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
-    plan_figures,
-    writes_section,
-    robustness_section,
-    reliability_section,
-    lambda track: curves_section(track.get("rows") or ()),
-)
-"""What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
 _EXPLAINED = (
@@ -134,8 +129,8 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
     be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     context = context or PageContext()
-    files, views = track_files(leaderboard), track_documents(leaderboard)
-    leaderboard = track_document(leaderboard, track)
+    files, views = track_files(leaderboard), tracks_in_order(leaderboard)
+    leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
     title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
@@ -149,7 +144,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     peers = {id(row): group for group in groups for row in group}
     currency = currency_of(leaderboard)
     chosen = shown_first(groups) if groups else 0
-    face = budget_section(rows, leaderboard, groups[chosen][0], grading) if rows else None
+    face = first_screen(rows, groups, leaderboard, chosen, grading) if rows else None
     return render(
         "page.html",
         context=context,
@@ -169,11 +164,8 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         csv=CSV,
         facts=_facts(leaderboard, rows, scenario),
         about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
-        condition_title="Budget" if all(not settings_of(row, leaderboard) for row in rows) else "Condition",
-        condition_choices=_condition_choices(groups, leaderboard),
-        grading_choices=[
-            {"value": name, "label": name.capitalize(), "checked": name == grading} for name in gradings if len(gradings) > 1
-        ],
+        condition=chosen,
+        conditions=len(groups),
         ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
         heads=_heads(columns, currency),
         more=len(columns) > COLUMNS,
@@ -189,7 +181,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             for kind in BLOCKS
         ],
         notes=_notes(rows),
-        sections=[context.sections, *(section(leaderboard) for section in SECTIONS)],
+        sections=[context.sections, *sections_of(leaderboard), curves_section(leaderboard.get("rows") or ())],
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
@@ -243,7 +235,7 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
         condition = f"({condition_label(rows[0], leaderboard)})"
     played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
     if simulated := sum(is_simulated(row) for row in rows):
-        whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"
+        whose = "Its language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
     return (
@@ -267,16 +259,6 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Release": leaderboard.get("release"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
-
-
-def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the choices of a condition: each, and all. The one in the middle is shown first, being the most telling."""
-    chosen = shown_first(groups)
-    each: list[dict[str, Any]] = [
-        {"value": index, "label": condition_label(group[0], leaderboard), "checked": index == chosen}
-        for index, group in enumerate(groups)
-    ]
-    return each if len(groups) == 1 else [*each, {"value": "all", "label": "All", "checked": not groups}]
 
 
 def _ranking_note(rows: Sequence[Row], main: Metric, bands: bool) -> str:

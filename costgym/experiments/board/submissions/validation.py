@@ -35,7 +35,7 @@ from costgym.experiments.board.submissions.differences import (
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
+from costgym.experiments.board.tracks import TRACKS, charges_tokens
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.files import json_text, reading
 from costgym.experiments.play.judging.verdicts import Verdicts
@@ -49,6 +49,7 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
+_PAGES = ("index.html", *(f"{name}.html" for name in TRACKS), "episodes/")  # made from the data, and never read
 _OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, RECORD, OUTCOMES)
 _OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
@@ -200,7 +201,7 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
-    problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    problems += unexpected_files(place, {*(row.path for row in rows), *_PAGES, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine, informed)
