@@ -36,7 +36,6 @@ class Costgym(LazyGroup):
         "reproduce": Entry("Learn", "Reproduce a paper's table.", "costgym.cli.learn.reproduce:reproduce"),
         "train": Entry("Learn", "Train a policy.", "costgym.cli.learn.train:app"),
         "models": Entry("Learn", "Published language models, from Python packages.", "costgym.cli.learn.models:models"),
-        "site": Entry("Share", "Build a static site of results.", "costgym.cli.share.site:site"),
         "serve": Entry("Share", "Serve sessions over OpenEnv's messages and over MCP.", "costgym.cli.share.serve:serve"),
         "proxy": Entry("Share", "Run real tools under the world's luck.", "costgym.cli.share.proxy:proxy"),
         "submit": Entry("Share", "Leaderboard submissions, verified by replay.", "costgym.cli.share.submit:submit"),

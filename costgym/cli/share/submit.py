@@ -113,7 +113,6 @@ def rerun(
 
 
 def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: Path | None, quiet: bool) -> None:
-    from costgym.cli.share.site import site
     from costgym.experiments.board.reruns.queue import judge_queue
     from costgym.experiments.board.reruns.sandbox import choose, why_not
     from costgym.experiments.pages.leaderboard_page import pages_of
@@ -124,8 +123,6 @@ def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: 
         typer.echo(f"warning: no sandbox, entries with their own code keep waiting: {why_not()}", err=True)
     where, bounds = (options.queue, options.board, secret), (options.most, options.minutes, sandbox)
     verdicts = judge_queue(*where, *bounds, pages_of, typer.echo, options.worlds, options.verdicts)
-    if options.site is not None:
-        site(run=[options.board], out=options.site, episodes=20, quiet=quiet)
     save_json(json_file, {name: verdict.model_dump() for name, verdict in verdicts.items()})
     if not all(verdict.accepted for verdict in verdicts.values()):
         raise typer.Exit(1)

@@ -8,8 +8,7 @@ same bytes.
 import csv
 import io
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -46,6 +45,7 @@ from costgym.experiments.board.rows import (
     track_files,
     tracks_in_order,
 )
+from costgym.experiments.board.store.runs import entry_of
 from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
 from costgym.experiments.pages.answers import grading_of
@@ -59,6 +59,7 @@ from costgym.experiments.play.metrics import GRADINGS
 
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
+EPISODES = "episodes/index.html"
 _EXPLAINED = (
     ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
@@ -81,22 +82,12 @@ NOTHING = Markup("")
 Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
 
 
-@dataclass(frozen=True, slots=True)
-class PageContext:
-    """The site around a page, and the page's content security policy."""
-
-    policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    styles: tuple[str, ...] = ()  # addresses of further ones
-    bar: Markup = NOTHING  # navigation above the header
-    sections: Markup = NOTHING  # after the figures
-    agent_page: Callable[[Row], str] | None = None  # address of the page of a row's agent
-
-
-def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+def pages_of(leaderboard: Mapping[str, Any], episodes: bool = False) -> dict[str, str]:
     """Render the files beside a `leaderboard.json`, by their names: a page for each track, the first of which is `index.html`,
-    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets."""
-    names, context = track_files(leaderboard), PageContext()
-    return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
+    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets. With
+    `episodes` the agents' names open the pages of their episodes (`pages.episodes`)."""
+    files = track_files(leaderboard)
+    return {**{file: page_of(leaderboard, track, episodes) for track, file in files.items()}, CSV: csv_of(leaderboard)}
 
 
 def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
@@ -125,10 +116,9 @@ def _harmless(text: str) -> str:
     return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
 
 
-def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
-    """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
-    be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
-    context = context or PageContext()
+def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: bool = False) -> str:
+    """Render the page of a leaderboard's track (None: the first) as a whole HTML document. Rows may be in any order; a
+    `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     files, views = track_files(leaderboard), tracks_in_order(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
@@ -147,7 +137,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     face = first_screen(rows, groups, leaderboard, chosen, grading) if rows else None
     return render(
         "page.html",
-        context=context,
+        episodes=EPISODES if episodes else "",
         css=Markup(asset("page.css")),
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
@@ -173,7 +163,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             {
                 "kind": kind,
                 "rows": [
-                    {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page)}
+                    {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, episodes)}
                     for number, row in enumerate(rows)
                     if block_of(row) == kind
                 ],
@@ -181,7 +171,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             for kind in BLOCKS
         ],
         notes=_notes(rows),
-        sections=[context.sections, *sections_of(leaderboard), curves_section(leaderboard.get("rows") or ())],
+        sections=[*sections_of(leaderboard), curves_section(leaderboard.get("rows") or ())],
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
@@ -337,11 +327,11 @@ def _row(
     peers: Sequence[Row],
     ranks: Mapping[str, Ranks],
     gradings: Sequence[str],
-    agent_page: Callable[[Row], str] | None,
+    episodes: bool,
 ) -> dict[str, Any]:
     submission, rerun = row.get("submission"), row.get("rerun")
     model = plain(row["model"]) if row.get("model") else "no language model"
-    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
+    under = [] if is_simulated(row) else ["bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
         under.append(f"claims to use {plain(submission['model'])}")
     if row.get("verified") and not badge(row):
@@ -357,7 +347,7 @@ def _row(
         "env": row.get("env", ""),
         "agent": shown_name(row),
         "badge": badge(row),
-        "page": None if agent_page is None else agent_page(row),
+        "page": f"{EPISODES}#entry={entry_of(row, leaderboard, None).id}" if episodes else "",
         "under": ", ".join(under),
         "about": describe(row),
         "condition": condition_label(row, leaderboard),
