@@ -208,24 +208,33 @@ def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
     return f"Not significantly better than {shown}."
 
 
-def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
-    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int = 1) -> list[tuple[float, float] | None]:
+    """The mean difference of each pair's figures, first less second, and its p-value, adjusted for all of these pairs; None for
+    a pair without figures of the same episodes."""
     values = [_values(row, metric) for row in rows]
     count = max((len(each) for each in values if each is not None), default=0)
-    found: list[int | None] = [None] * len(pairs)
-    differences = {
-        place: one - other
-        for place, (a, b) in enumerate(pairs)
+    found: list[tuple[float, float] | None] = [None] * len(pairs)
+    gaps = {
+        number: one - other
+        for number, (a, b) in enumerate(pairs)
         if (one := values[a]) is not None and (other := values[b]) is not None and len(one) == len(other) == count
     }
-    if differences:
+    if gaps:
         # an episode that is void for one of a pair tells nothing: its difference is 0
-        stacked = np.nan_to_num(np.stack(list(differences.values())))  # (n_pairs, n_episodes)
+        stacked = np.nan_to_num(np.stack(list(gaps.values())))  # (n_pairs, n_episodes)
         if count % seeds == 0:
             stacked = stacked.reshape(len(stacked), -1, seeds).sum(axis=2)
-        for place, each, p in zip(differences, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
-            found[place] = int(np.sign(each.sum())) if p < LEVEL else 0
+        for number, gap, p in zip(gaps, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
+            found[number] = float(gap.sum()) / count, p
     return found
+
+
+def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
+    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+    return [
+        None if found is None else int(np.sign(found[0])) if found[1] < LEVEL else 0
+        for found in differences(rows, metric, pairs, seeds)
+    ]
 
 
 def _values(row: Row, metric: str) -> NDArray[np.float64] | None:

@@ -17,6 +17,9 @@ from costgym.envs.rendering.chart import Bar, Chart, number
 from costgym.envs.rendering.draw import chart_drawing, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
 from costgym.envs.rendering.why import why
+from costgym.experiments.pages.episode_detail import replayed
+from costgym.experiments.pages.episodes import episode_page
+from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
@@ -161,9 +164,8 @@ class EpisodeReport:
         """Return the viewer of a leaderboard's episodes with this one in it, as a page that needs nothing else."""
         images, world = SceneImages(), base_env(self.env)
         detail = replayed(self.env, self.recorded, images)
-        return episode_page(
-            self.name, self.recorded.agent, world.budget.as_dict(), currency_of(world), detail, images.encoded()
-        )
+        about = self.recorded.agent, world.budget.as_dict(), currency_of(world)
+        return episode_page(self.name, *about, detail, images.encoded())
 
 
 def currency_of(world: BaseEnv[Any, Any]) -> str:

@@ -57,7 +57,7 @@
     byId("meters").replaceChildren(...["price", "seconds", "tokens", "calls"].map((name) => {
       const limit = entry.budget[name], used = final[name] ?? 0, over = limit !== undefined && used > limit;
       const value = make("span", { class: "value" }, number(used), make("small", {}, limit === undefined ? ` ${unit[name]}` : ` of ${number(limit)} ${unit[name]}`));
-      const parts = [make("span", { class: "name" }, name[0].toUpperCase() + name.slice(1)), value];
+      const parts = [make("span", { class: "name" }, name === "price" ? "Cost" : name[0].toUpperCase() + name.slice(1)), value];
       if (limit !== undefined) {
         const fill = make("i");
         fill.style.width = `${Math.min(100, (100 * used) / limit)}%`;
