@@ -81,7 +81,7 @@ def leaderboard(
     if model.batch > 1:
         config = config.model_copy(update={"batch": model.batch})
     if release is not None:
-        from costgym.experiments.board.releases.release import load_release
+        from costgym.experiments.board.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})

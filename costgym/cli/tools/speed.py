@@ -55,7 +55,7 @@ def bench(
 
     Example: `costgym bench`
     """
-    from costgym.experiments.lab.bench import measure, print_bench
+    from costgym.experiments.bench import measure, print_bench
 
     report = measure(steps, seed)
     save_json(json_file, report)

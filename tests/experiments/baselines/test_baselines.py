@@ -10,9 +10,9 @@ import pytest
 
 from costgym.agents import make_agent
 from costgym.agents.base import DECISION, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
-from costgym.experiments.lab.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit, learning_split, measure, open_env
-from costgym.experiments.lab.baselines.report import curves, interval, iqm, rows, sentence, table, write
-from costgym.experiments.lab.baselines.run import BaselineSettings, left_out, run, units
+from costgym.experiments.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit, learning_split, measure, open_env
+from costgym.experiments.baselines.report import curves, interval, iqm, rows, sentence, table, write
+from costgym.experiments.baselines.run import BaselineSettings, left_out, run, units
 from costgym.simulators.errors import ConfigError, UnknownName
 
 ENV = "costgym/Marketplace-v0"
@@ -196,7 +196,7 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
 
 def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one() -> None:
     torch = pytest.importorskip("torch")
-    from costgym.experiments.lab.baselines.offline import Transitions, _conservative_q, _network
+    from costgym.experiments.baselines.offline import Transitions, _conservative_q, _network
 
     torch.manual_seed(0)
     count = 64
@@ -229,7 +229,7 @@ def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_p
 
 def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() -> None:
     pytest.importorskip("sb3_contrib")
-    from costgym.experiments.lab.baselines.online import controller_of
+    from costgym.experiments.baselines.online import controller_of
 
     dual, pid = controller_of("ppo-lagrangian", 7.0), controller_of("pid-lagrangian", 7.0)
     assert dual is not None and pid is not None and controller_of("ppo", 7.0) is None

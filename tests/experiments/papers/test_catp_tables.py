@@ -10,15 +10,27 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
-from costgym.experiments.lab.papers.catp.play import Played, play_policies, tables_of
-from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, TEXT, Policy, policies, train_policies
-from costgym.experiments.lab.papers.catp.rows import difference_row, group_of, plan_rows
-from costgym.experiments.lab.papers.claims import ORDER, counted
-from costgym.experiments.lab.papers.page import write_page
-from costgym.experiments.lab.papers.protocols import BOARD, PUBLISHED
-from costgym.experiments.lab.papers.published import published
-from costgym.experiments.lab.papers.tables import print_reproduction
 from costgym.experiments.pages.charts import Panel, Series, panels
+from costgym.experiments.papers.catp import (
+    ALPHAS,
+    KINDS,
+    ORDER,
+    PAPER,
+    TEXT,
+    Played,
+    Policy,
+    difference_row,
+    group_of,
+    plan_rows,
+    play_policies,
+    policies,
+    tables_of,
+    train_policies,
+)
+from costgym.experiments.papers.claims import counted
+from costgym.experiments.papers.page import write_page
+from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, published
+from costgym.experiments.papers.tables import print_reproduction
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.opencatp import task, tasks
 from costgym.simulators.quality import MAX_PRICE_USD
@@ -126,9 +138,9 @@ def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: 
     paper, board = (effects["sequential: without masking the Quality of Plan falls", name] for name in (PUBLISHED, BOARD))
     assert paper["measured"] == "no episode with a valid plan of both" and not paper["follows"]
     assert board["follows"]
-    page = write_page("catp", {"paper": published("catp"), **tables}, tmp_path, "")
+    page = write_page(PAPER, {"paper": published("catp"), **tables}, tmp_path, "")
     assert "no episode with a valid plan" in page.read_text()
-    print_reproduction("catp", {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
+    print_reproduction(PAPER, {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
 
 
 @pytest.mark.slow
@@ -148,14 +160,14 @@ def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_pu
 @pytest.mark.slow
 def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dict[str, float], tmp_path: Path) -> None:
     found = {"paper": published("catp"), **tables_of(played(as_published))}
-    text = write_page("catp", found, tmp_path, "costgym reproduce catp").read_text()
+    text = write_page(PAPER, found, tmp_path, "costgym reproduce catp").read_text()
     for words in ("Which effects follow", "Plan by plan", "catp less hydra", "Table 3", "by construction"):
         assert words in text
     for file in ("catp.svg", "catp-board.svg"):
         assert file in text
         ElementTree.fromstring((tmp_path / file).read_text())
     console = Console(file=io.StringIO(), width=80)
-    print_reproduction("catp", found, console)
+    print_reproduction(PAPER, found, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "effects follow" in shown and "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
@@ -180,7 +192,7 @@ def test_policies_are_trained_played_and_taken_up_again(tmp_path: Path) -> None:
     )
     assert again[-1] == (26, 26)
     kept = {policy: name for policy, name in names.items() if policy.alpha == 0.5 or policy.agent == "catp"}
-    results = play_policies(kept, 0, 12, 1, tmp_path / "boards")
+    results = play_policies(kept, Job(0, 12, 1, tmp_path))
     found = tables_of(results)
     assert {row["agent"] for row in found["ours"]} >= {"catp", "ift", "rltf", "catp-no-mask", "hydra", "oracle"}
     of_valid = [row for row in found["ours"] if row["protocol"] == PUBLISHED and "quality_of_plan" in row]

@@ -15,7 +15,7 @@ from costgym.agents.base import Agent
 from costgym.agents.registry import FunctionAgent, make_agent
 from costgym.envs.base import base_env
 from costgym.envs.wrappers import DictLayout
-from costgym.experiments.lab.baselines.methods import OFFERS, Unit, open_env
+from costgym.experiments.baselines.methods import OFFERS, Unit, open_env
 from costgym.experiments.play.trajectories.record import played
 from costgym.simulators.draws import stable_generator
 

@@ -16,20 +16,16 @@ from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.lab.papers.claims import (
-    QUALITY_MARGIN,
-    UNPUBLISHED,
-    Printed,
-    _bends,
-    counted,
-    deer_effects,
-    effect,
-    toolplanner_effects,
-    two_sided,
-)
-from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
-from costgym.experiments.lab.papers.decisions import ACCURACIES
-from costgym.experiments.lab.papers.instructions import (
+from costgym.experiments.papers import btp, deer, ecoact, toolplanner
+from costgym.experiments.papers.btp import BUDGETS, CURVE_METRICS, THRESHOLDS, USES, Point, check_curves, play_point
+from costgym.experiments.papers.claims import QUALITY_MARGIN, UNPUBLISHED, Printed, counted, effect, two_sided
+from costgym.experiments.papers.deer import ACCURACIES
+from costgym.experiments.papers.page import write_page
+from costgym.experiments.papers.paper import PUBLISHED_ROWS, published
+from costgym.experiments.papers.playing import enlarged
+from costgym.experiments.papers.reproduce import PAPERS, reproduce
+from costgym.experiments.papers.tables import effect_lines, notes, print_reproduction, tables, verdict
+from costgym.experiments.papers.toolplanner import (
     AGENTS,
     Followed,
     difference_rows,
@@ -38,19 +34,14 @@ from costgym.experiments.lab.papers.instructions import (
     of_group,
     tag_rows,
     wins,
-)
-from costgym.experiments.lab.papers.page import write_page
-from costgym.experiments.lab.papers.protocols import PROTOCOLS, protocols
-from costgym.experiments.lab.papers.published import PUBLISHED, published
-from costgym.experiments.lab.papers.reproduce import enlarged, reproduce
-from costgym.experiments.lab.papers.tables import effect_lines, notes, print_reproduction, tables, verdict
+)  # fmt: skip
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
 
 
 def test_published_figures_are_shares_with_their_sources() -> None:
-    for name in PUBLISHED:
+    for name in PUBLISHED_ROWS:
         for row in published(name):
             assert row["source"] and row["agent"] and row["ci95"] == {}
             for key, value in row.items():
@@ -87,14 +78,14 @@ def test_ecoact_saves_most_where_tools_are_many() -> None:
     change = {
         row["group"]: row["cost_change"] for row in rows if row["agent"] == "react+ecoact" and row["protocol"] == "published"
     }
-    assert list(change) == list(protocols("ecoact")[0].candidates)
+    assert list(change) == list(ecoact.PROTOCOLS[0].candidates)
     assert change["more than 20"] < -0.4 and change["more than 20"] < change["11 to 20"] < change["up to 10"]
 
 
 @pytest.mark.slow
 def test_btp_never_overspends_and_costs_less() -> None:
     found = reproduce("btp", episodes=40, seed=3)
-    for protocol in protocols("btp"):
+    for protocol in btp.PROTOCOLS:
         rows = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
         tables = [row["agent"] for row in found["paper"] if "group" not in row]
         assert [name for name in rows if name in tables] == tables
@@ -132,16 +123,16 @@ def test_a_run_that_was_stopped_plays_only_what_is_missing(name: str, tmp_path) 
 
 
 @pytest.fixture(scope="module")
-def btp(tmp_path_factory) -> tuple[dict, object]:
+def btp_run(tmp_path_factory) -> tuple[dict, object]:
     folder = tmp_path_factory.mktemp("btp")
     return reproduce("btp", episodes=6, seed=2, out=folder), folder
 
 
 @pytest.mark.slow
-def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp) -> None:
-    found, _ = btp
+def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp_run) -> None:
+    found, _ = btp_run
     bases = ("react", "dfsdt", "tot-dfs")
-    for protocol in protocols("btp"):
+    for protocol in btp.PROTOCOLS:
         curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"] if row["protocol"] == protocol.name}
         counts = {curve: sum(key[1] == curve for key in curves) for curve in ("R", "tau", "uses")}
         assert counts == {"R": 6 * len(BUDGETS), "tau": 3 * len(THRESHOLDS), "uses": 6 * (len(USES) + 1)}
@@ -150,7 +141,7 @@ def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(bt
             same = [(base, "R", 20.0), *((f"{base}+btp", *at) for at in (("R", 20.0), ("tau", 0.15), ("uses", 40.0)))]
             for agent, curve, at in same:
                 point = curves[agent, curve, at]
-                assert all(point[name] == table[agent][name] for name in FIGURES)
+                assert all(point[name] == table[agent][name] for name in CURVE_METRICS)
             passes = [curves[base, "R", at]["judged_pass_rate_under_budget"] for at in BUDGETS]
             assert passes == sorted(passes)
             assert len({curves[base, "R", at]["average_cost"] for at in BUDGETS}) == 1
@@ -158,8 +149,8 @@ def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(bt
 
 
 @pytest.mark.slow
-def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(btp) -> None:
-    found, _ = btp
+def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(btp_run) -> None:
+    found, _ = btp_run
     table = {(row["protocol"], row["agent"]): row for row in found["ours"]}
     assert len(found["differences"]) == 2 * 3 * 3
     for row in found["differences"]:
@@ -173,35 +164,33 @@ def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(btp) 
 
 
 def test_a_protocol_holds_the_papers_settings() -> None:
-    published, board = protocols("btp")
+    published, board = btp.PROTOCOLS
     assert published.candidates == {"": 5} and board.scenario(load_scenario("marketplace")) == load_scenario("marketplace")
     assert BtpSettings(**published.btp) == BtpSettings.published()
     assert SearchSettings.chosen(published.search, "tot-dfs") == SearchSettings.btp(tree_of_thoughts=True)
     assert SearchSettings.chosen(published.search, "dfsdt") == SearchSettings.toolbench()
     assert SearchSettings.chosen(board.search, "react") is None
-    assert SearchSettings.chosen(protocols("ecoact")[0].search, "react") == SearchSettings.ecoact()
-    assert max(high for _, high in protocols("ecoact")[0].candidates.values()) == 64
-    assert SearchSettings.chosen(protocols("toolplanner")[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
-    found = protocols("toolplanner")[0].scenario(load_scenario("marketplace")).source.candidates
+    assert SearchSettings.chosen(ecoact.PROTOCOLS[0].search, "react") == SearchSettings.ecoact()
+    assert max(high for _, high in ecoact.PROTOCOLS[0].candidates.values()) == 64
+    assert SearchSettings.chosen(toolplanner.PROTOCOLS[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
+    found = toolplanner.PROTOCOLS[0].scenario(load_scenario("marketplace")).source.candidates
     assert found.k == 5 and found.retriever == "bm25"
-    strict = replace(protocols("btp")[0], judge={"curve": 9.0}).scenario(load_scenario("marketplace"))
+    strict = replace(btp.PROTOCOLS[0], judge={"curve": 9.0}).scenario(load_scenario("marketplace"))
     assert (strict.judge.curve, strict.judge.none, strict.source.candidates) == (
         9.0,
         load_scenario("marketplace").judge.none,
         5,
     )
-    many = replace(protocols("ecoact")[0], source={"candidates": {"retriever": "bm25"}})
+    many = replace(ecoact.PROTOCOLS[0], source={"candidates": {"retriever": "bm25"}})
     assert many.scenario(load_scenario("marketplace"), "more than 20").source.candidates.k == 64
-    assert read_rates(protocols("btp")[0].model).thought == 0.13 and protocols("btp")[1].model == "simulated"
-    assert all(made[0].name == "published" for made in PROTOCOLS.values())
-    with pytest.raises(UnknownName, match="ecoact"):
-        protocols("eco")
+    assert read_rates(btp.PROTOCOLS[0].model).thought == 0.13 and btp.PROTOCOLS[1].model == "simulated"
+    assert all(paper.protocols[0].name == "published" for paper in PAPERS.values())
 
 
 @pytest.mark.slow
-def test_a_point_played_again_gives_the_leaderboards_episodes(btp) -> None:
-    _, folder = btp
-    for protocol in protocols("btp"):
+def test_a_point_played_again_gives_the_leaderboards_episodes(btp_run) -> None:
+    _, folder = btp_run
+    for protocol in btp.PROTOCOLS:
         place = folder / protocol.name
         document = protocol.scenario(enlarged(load_scenario("marketplace"), 6)).model_dump_json()
         point = Point("dfsdt+btp", "R", 20.0, str(place / "experience.jsonl"))
@@ -211,12 +200,12 @@ def test_a_point_played_again_gives_the_leaderboards_episodes(btp) -> None:
 
 
 @pytest.mark.slow
-def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp_path) -> None:
-    found, _ = btp
+def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp_run, tmp_path) -> None:
+    found, _ = btp_run
     effects = found["effects"]
     assert {row["grading"] for row in effects} == {"", "judge", "strict"}
     assert all(isinstance(row["follows"], bool) and row["measured"] for row in effects)
-    path = write_page("btp", found, tmp_path, "costgym reproduce btp")
+    path = write_page(btp.PAPER, found, tmp_path, "costgym reproduce btp")
     text = path.read_text()
     failing = [row for row in effects if not row["by_construction"] and not row["follows"]]
     assert text.count("DOES NOT FOLLOW") == len(failing)
@@ -227,17 +216,17 @@ def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp
         ElementTree.fromstring((tmp_path / file).read_text())
     check_that_all_is_read_in_80_columns("btp", found)
     console = Console(file=io.StringIO(), width=200)
-    print_reproduction("btp", found, console)
+    print_reproduction(btp.PAPER, found, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "published" in shown and "by construction" in shown
-    assert {title for title, _, _ in tables("btp", found)} == {
+    assert {title for title, _, _ in tables(btp.PAPER, found)} == {
         f"btp: {side}" for side in ("paper", "ours", "differences", "curves")
     }
 
 
 @pytest.mark.slow
-def test_effects_by_construction_say_why_and_are_counted_nowhere(btp) -> None:
-    effects = btp[0]["effects"]
+def test_effects_by_construction_say_why_and_are_counted_nowhere(btp_run) -> None:
+    effects = btp_run[0]["effects"]
     built = [row for row in effects if row["by_construction"]]
     assert all(row["reason"] for row in built)
     assert {row["claim"] for row in built} == {
@@ -260,7 +249,7 @@ def test_an_effect_that_is_not_there_is_not_seen() -> None:
         for curve, ats in (("R", (5.0, 20.0)), ("tau", (0.0, 0.15, 0.5)))
         for at, value in zip(ats, (0.5, 0.4, 0.5), strict=False)
     ]
-    follows = [row["follows"] for row in _bends(curves, ["react+btp"], "judged_pass_rate_under_budget", "judge")]
+    follows = [row["follows"] for row in check_curves(curves, ["react+btp"], "judged_pass_rate_under_budget", "judge")]
     assert follows == [False, False, False]
 
 
@@ -283,7 +272,7 @@ def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
     steps = [row["registered_share"] for row in found["curves"] if (row["protocol"], row["agent"]) == ("board", "react+ecoact")]
     assert len(steps) == 24 and steps == sorted(steps) and steps[-1] == shares["react+ecoact"]
-    path = write_page("ecoact", found, tmp_path, "")
+    path = write_page(ecoact.PAPER, found, tmp_path, "")
     for file in ("ecoact.svg", "ecoact-beside.svg"):
         assert file in path.read_text()
         ElementTree.fromstring((tmp_path / file).read_text())
@@ -347,7 +336,7 @@ def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() ->
     kept = {(name, level, 0): followed(flags) for name, flags in agents.items() for level in ("statement", "tool")}
     kept |= {("dfsdt", level, 1): followed(plain) for level in ("statement", "tool")}
     tags = [{"level": "tool", "agent": name, "tag_f1": f1} for name, f1 in (("retriever@3", 0.5), ("tag extraction", 0.9))]
-    effects = {(row["claim"] + row["grading"]): row for row in toolplanner_effects(difference_rows(kept), tags)}
+    effects = {(row["claim"] + row["grading"]): row for row in toolplanner.check_claims(difference_rows(kept), tags)}
     assert len(effects) == 7 + 2 * 2 and "statement: Match rises" not in effects
     rises, more = effects["tool: Match rises"], effects["tool: tags raise Match more than paths"]
     assert rises["follows"] and rises["measured"].startswith("+75.0 points [")
@@ -364,23 +353,23 @@ def test_a_trained_row_stands_beside_the_simulated_ones_where_torch_is_there(nam
         without.setattr(registry, "find_spec", lambda module: None)
         found = reproduce(name, episodes=4)
     assert not any("zoo:" in row["agent"] for row in found["ours"])
-    assert f"The row of zoo:{name} is left out" in notes(name, found)
+    assert f"The row of zoo:{name} is left out" in notes(PAPERS[name], found)
     pytest.importorskip("torch", reason="the train extra is not installed")
     more = reproduce(name, episodes=4)
     assert [row for row in more["ours"] if "zoo:" not in row["agent"]] == found["ours"]
     assert {row["model"] for row in more["ours"] if row["agent"] == f"zoo:{name}"} == {
         "small" if name == "deer" else "zoo:toolplanner"
     }
-    assert "left out: it needs" not in notes(name, more)
+    assert "left out: it needs" not in notes(PAPERS[name], more)
 
 
 def check_that_all_is_read_in_80_columns(name: str, found: dict) -> None:
     console = Console(file=io.StringIO(), width=80)
-    print_reproduction(name, found, console)
+    print_reproduction(PAPERS[name], found, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
     assert "Intervals: on the page" in text
-    for _, headings, lines in tables(name, found):
+    for _, headings, lines in tables(PAPERS[name], found):
         at = headings.index("agent")
         assert all(word in text for heading in headings[at:] for word in heading.split())
         assert all(line[at] in text or line[at][:14] in text for line in lines)  # a long name is folded
@@ -390,7 +379,7 @@ def check_that_all_is_read_in_80_columns(name: str, found: dict) -> None:
 def test_both_tables_are_printed_with_their_sources(name: str) -> None:
     found = reproduce(name, episodes=8)
     console = Console(file=io.StringIO(), width=200)
-    print_reproduction(name, found, console)
+    print_reproduction(PAPERS[name], found, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     check_that_all_is_read_in_80_columns(name, found)
     assert f"{name}: paper" in text and f"{name}: ours" in text and "source:" in text and "simulated" in text and "[" in text
@@ -432,13 +421,13 @@ def test_deers_claims_are_about_the_trained_decider_and_a_rule_is_no_claim_of_th
         for split in ("valid", "test")
         for name, both in rates.items()
     ]
-    effects = {row["claim"]: row for row in deer_effects(rows)}
+    effects = {row["claim"]: row for row in deer.check_claims(rows)}
     assert len(effects) == 13 and len(counted(list(effects.values()))) == 10
     above = effects["unseen tools: P_DC of the trained decider is above that of GPT-4"]
     assert above["follows"] and above["measured"] == "+10.0 points [+7.2, +12.8]" and above["two_sided"] == "open"
     assert not effects["seen tools: P_DS is above a rule's"]["follows"]
     assert effects["P_DC on unseen tools is at most 5 points below that on seen ones"]["follows"]
-    assert deer_effects([row for row in rows if row["agent"] != "zoo:deer"]) == []
+    assert deer.check_claims([row for row in rows if row["agent"] != "zoo:deer"]) == []
 
 
 def test_toolplanner_is_played_on_tasks_across_categories_alone() -> None:

@@ -1,14 +1,12 @@
-"""A release names suites, seeds and worlds once and for all: a run that claims it must play exactly those.
+"""Check that a run plays a frozen release of the benchmark: figures of different days compare where they are of one release.
 
-Each is a JSON file in this folder, with a digest of the terms of every track (conditions, split, seeds, settings) and one of
-its world: tasks, tools, and what happens to scripted calls, so that a change of the rules shows as well.
-
-`tests/helpers/releases.py` writes the file of a new one.
+A release is a YAML file in `releases/`: suites, their seed, and digests of every track's terms and world. What happens to
+scripted calls is part of a world, so that a change of the rules shows as well. `tests/helpers/releases.py` writes the file of a
+new one.
 """
 
 import hashlib
 import json
-from importlib.resources import files
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -18,10 +16,11 @@ from costgym.envs.sessions.base import SessionBase
 from costgym.experiments.board.run_config import RunConfig, TrackConfig
 from costgym.experiments.board.submissions.replay import world_of
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.files import read_yaml
 from costgym.simulators.sessions.episode import session_world
 from costgym.simulators.world import World
 
-FOLDER = Path(str(files(__package__ or "costgym.experiments.board.releases")))
+FOLDER = Path(__file__).with_name("releases")
 SCRIPTED_EPISODES = 24
 
 
@@ -52,30 +51,30 @@ class Release(BaseModel):
             if getattr(config, name) != getattr(self, name):
                 raise ConfigError("--release", f"{self.name} is played with {name} {getattr(self, name)}")
         for track in config.tracks:
-            wanted, found = tracks.get(track.name), freeze(track)
-            if wanted is None:
+            frozen, played = tracks.get(track.name), freeze(track)
+            if frozen is None:
                 raise ConfigError("--release", f"{self.name} has no track {track.name} in {config.suite}")
-            if found.terms != wanted.terms:
+            if played.terms != frozen.terms:
                 raise ConfigError(
                     "--release", f"the track {track.name} is not played on the terms of {self.name}; give no option"
                 )
-            if found.world != wanted.world:
+            if played.world != frozen.world:
                 raise ConfigError(
                     "--release",
-                    f"the world of the track {track.name} is {found.world}, that of {self.name} is {wanted.world}; "
+                    f"the world of the track {track.name} is {played.world}, that of {self.name} is {frozen.world}; "
                     "install the version of costgym that the release names",
                 )
 
 
 def release_names() -> list[str]:
     """The releases that come with the package."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def load_release(name: str) -> Release:
     """A release by name; raises UnknownName where there is none."""
     check_known("release", name, release_names())
-    return Release.model_validate_json((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return Release.model_validate(read_yaml(FOLDER / f"{name}.yaml"))
 
 
 def freeze(track: TrackConfig) -> FrozenTrack:

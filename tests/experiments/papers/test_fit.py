@@ -14,11 +14,11 @@ from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, make_model
 from costgym.envs.registration import make
-from costgym.experiments.lab.papers.protocols import protocols
+from costgym.experiments.papers.btp import PROTOCOLS
 from costgym.experiments.play.rollout import play_many
 from costgym.simulators.errors import ConfigError, UnknownName
 
-REPORT = Path(__file__).parents[4] / "benchmarks" / "results" / "fit.json"
+REPORT = Path(__file__).parents[3] / "benchmarks" / "results" / "fit.json"
 
 
 def test_a_fit_finds_the_rates_behind_the_figures_and_leaves_the_others() -> None:
@@ -66,7 +66,7 @@ def test_a_sweep_shows_an_effect_over_a_rate() -> None:
 
 @pytest.mark.slow
 def test_calls_of_tools_that_btp_took_away_are_refused_and_yet_cost_replies() -> None:
-    never, always = sweep("forbidden", (0.0, 1.0), 12, agents=("react", "react+btp"), protocol=protocols("btp")[0])
+    never, always = sweep("forbidden", (0.0, 1.0), 12, agents=("react", "react+btp"), protocol=PROTOCOLS[0])
     assert always["tokens"] > never["tokens"] and always["PBC"] < never["PBC"]
 
 

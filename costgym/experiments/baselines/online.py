@@ -16,7 +16,7 @@ from costgym.agents.base import Agent
 from costgym.agents.checkpoints import checkpoints, read_state
 from costgym.agents.registry import FunctionAgent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.lab.baselines.methods import Unit, open_env
+from costgym.experiments.baselines.methods import Unit, open_env
 from costgym.experiments.train.run import Callback, TrainingStep
 from costgym.experiments.train.sb3.settings import Lagrangian, PpoSettings
 from costgym.experiments.train.sb3.train import train_ppo

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from costgym.experiments.lab.baselines.methods import METHODS
-from costgym.experiments.lab.baselines.run import Record
+from costgym.experiments.baselines.methods import METHODS
+from costgym.experiments.baselines.run import Record
 from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
 from costgym.experiments.play.files import write_atomically
 from costgym.simulators.draws import stable_generator

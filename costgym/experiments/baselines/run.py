@@ -9,8 +9,8 @@ from typing import Any
 from costgym.agents.base import NUMERIC, Agent
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import class_of, parameters_of
-from costgym.experiments.lab.baselines.methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
-from costgym.experiments.lab.baselines.settings import BaselineSettings
+from costgym.experiments.baselines.methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
+from costgym.experiments.baselines.settings import BaselineSettings
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.files import make_folder, write_atomically
 from costgym.experiments.train.run import require_modules
@@ -126,11 +126,11 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
         agent, seed = make_agent(OFFERS[unit.env].rules[unit.method], unit.env), unit.seed if unit.method == "random" else None
         watch(0, 0.0, agent)
     elif kind == "offline":
-        from costgym.experiments.lab.baselines.offline import learn as learn_offline
+        from costgym.experiments.baselines.offline import learn as learn_offline
 
         steps, seconds, agent = learn_offline(unit, split, settings.recorded, settings.updates)
     else:
-        from costgym.experiments.lab.baselines.online import learn as learn_online
+        from costgym.experiments.baselines.online import learn as learn_online
 
         every = max(1, settings.steps // settings.points)
         limit_s = math.inf if settings.minutes is None else 60.0 * settings.minutes
