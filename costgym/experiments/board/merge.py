@@ -30,7 +30,7 @@ def merge(runs: Sequence[Run]) -> Run:
     if any(run.document.get("tracks") for run in runs):
         document["tracks"] = list(tracks.values())
     document["conditions"] = list(conditions.values())
-    document["merged"] = [run.id for run in runs]
+    document["merged"] = [run.document.get("run", run.id) for run in runs]
     entries: dict[str, RunEntry] = {}
     renamed: list[dict[str, str]] = []
     for run in runs:

@@ -116,8 +116,10 @@ def first_screen(
     """Make the first screen of a track's page from its rows, in the page's order and in groups of one condition each."""
     chart = _Chart(rows, groups, leaderboard)
     kind = chart.kind_of(condition)
-    start = {"condition": condition, "kind": kind, "grading": grading, "by": next(iter(chart.costs))}
+    by, world = next(iter(chart.costs)), chart.worlds.index(world_of(groups[condition][0], leaderboard))
+    start = {"condition": condition, "kind": kind, "grading": grading, "by": by, "world": world}
     fronts = chart.fronts()
+    leaders = [chart.dots[number] for number in fronts[f"{world} {kind} {grading} {by}"]]
     data = {
         "start": {name: start[name] for name in ("kind", "grading", "by")},
         "dots": chart.dots,
@@ -136,6 +138,7 @@ def first_screen(
         condition_title="Condition" if any(settings_of(row, leaderboard) for row in rows) else "Budget",
         chart=chart,
         start=start,
+        front=_steps([(dot["x"][by], dot["y"][grading]) for dot in leaders]),
         main=chart.main.heading(chart.currency),
         upper={by: [(axis.at(tick), brief(tick)) for tick in axis.ticks] for by, axis in chart.axes.items()},
         side=[(chart.height.at(tick), brief(tick, chart.main.kind)) for tick in chart.height.ticks],
@@ -205,6 +208,14 @@ class _Chart:
             }
             found[f"{world} {kind} {grading} {by}"] = frontier({n: xy for n, xy in points.items() if xy[1] > 0})
         return found
+
+
+def _steps(points: Sequence[tuple[float, float]]) -> str:
+    """Write the corners of a frontier, in percent of the chart, as the page's script does."""
+    corners: list[tuple[float, float]] = []
+    for x, y in points:
+        corners += [(x, corners[-1][1] if corners else y), (x, y)]
+    return " ".join(f"{100 * x:.2f},{100 * (1 - y):.2f}" for x, y in corners)
 
 
 def _family(row: Row) -> str:

@@ -48,8 +48,8 @@ ALWAYS_SHOWN = {
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 _GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
 _APART = {
-    SIMULATED: "with a simulated language model, ranked apart",
-    UNMETERED: "unmetered: tokens as the agents report them, ranked apart",
+    SIMULATED: "with a simulated language model",
+    UNMETERED: "unmetered: tokens as the agents report them",
 }
 MIN_NAME = 12  # characters of an agent's name
 GAP = 2  # between columns
@@ -93,7 +93,7 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
             for rank, row, cells in _cells(group, columns, grading):
                 if row is not None:
                     shown = (f"**{value}**" if bold else value for value, bold in cells)
-                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain)
+                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain + " simulated" * is_simulated(row))
                     lines.append([f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown])
             parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(parts) + "\n"
@@ -187,7 +187,7 @@ def _cells(
 ) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
     """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
     for kind, block in blocks(rows):
-        if kind in _APART and (kind == UNMETERED or len(block) < len(rows)):
+        if kind in _APART:
             yield _APART[kind], None, []
         ranks = itertools.count(1)
         for row in block:
@@ -203,11 +203,9 @@ def _cells(
 def _name(row: Row) -> Text:
     """The agent's name, and in dim letters what its figures rest on."""
     name = Text(plain(shown_name(row)), style="" if is_ranked(row) else "dim")
-    if is_simulated(row):
-        name.append(" simulated", style="dim italic")
-    elif badge(row):
+    if badge(row):
         name.append(f" {badge(row)}", style="dim italic")
-    elif row.get("model"):
+    elif row.get("model") and not is_simulated(row):  # a heading says that these are simulated
         name.append(f" {plain(row['model'])}", style="dim")
     return name
 

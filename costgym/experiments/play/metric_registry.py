@@ -222,6 +222,12 @@ def brief(value: float | None, kind: str = "number") -> str:
     return f"−{size}" if number < 0 and size != "0" else size
 
 
+def signed(value: float) -> str:
+    """A difference in two significant digits, with its sign."""
+    text = brief(abs(value))
+    return text if text == "0" else f"{'+' if value > 0 else '−'}{text}"
+
+
 def span(low: str, high: str) -> str:
     """An interval as it is written beside its figure: ``(9–15)``, or ``(−3 to 53)`` where a dash would look like a sign."""
     return f"({low} to {high})" if "−" in low + high else f"({low}–{high})"

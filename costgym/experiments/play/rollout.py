@@ -1,6 +1,8 @@
 """Play episodes of one agent in one environment and record the results."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,7 +187,7 @@ def play_many(
 
 def rollout(
     env: gym.Env[Any, Any],
-    agent: Agent | str | Policy,
+    agent: Agent | str | Policy | Sequence[Agent | str | Policy],
     episodes: int,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -197,7 +199,8 @@ def rollout(
 
     Args:
         env: an environment of costgym; its split, budget and grading hold.
-        agent: any agent for that view, its name, or a function ``(observation, info) -> action``.
+        agent: any agent for that view, its name, or a function ``(observation, info) -> action``; or a list of them, which
+            play the same tasks with the same luck one after the other.
         episodes: how many, at least 1.
         seed: same seed, same results.
         progress: called with the number of finished episodes.
@@ -214,9 +217,16 @@ def rollout(
     >>> results = costgym.rollout(env, make_agent("cheapest"), episodes=5, seed=0)
     >>> len(results), results.split
     (5, 'train')
+    >>> list(costgym.rollout(env, ["cheapest", "greedy"], episodes=5).summary())
+    ['cheapest, 20 credits', 'greedy, 20 credits']
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")
+    if isinstance(agent, Sequence) and not isinstance(agent, str):
+        if not agent:
+            raise ConfigError("agent", "expected at least one agent, got an empty list")
+        parts = [rollout(env, one, episodes, seed, progress, engine, spending, crashes) for one in agent]
+        return functools.reduce(operator.add, parts)
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
     place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)

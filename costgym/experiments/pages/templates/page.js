@@ -50,7 +50,7 @@
     byId("lines").replaceChildren(...data.lines.flatMap((line) => {
       const there = line.filter((index) => !dots[index].hidden && (data.dots[index].kind === kind || data.dots[index].kind === "bound"));
       if (there.length < 2) return [];
-      const drawn = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+      const drawn = document.createElementNS(byId("front").namespaceURI, "polyline");
       drawn.setAttribute("points", points(there.map((index) => corner(data.dots[index]))));
       drawn.style.stroke = `var(--c${data.dots[there[0]].colour})`;
       return [drawn];
