@@ -21,6 +21,7 @@ from costgym.cli.output import shown
 from costgym.cli.play.judge_agreement import judge_agreement
 from costgym.cli.play.leaderboard import leaderboard
 from costgym.cli.play.play import play
+from costgym.cli.play.rank import rank
 from costgym.cli.play.run import run
 from costgym.cli.play.show import show
 from costgym.cli.share.proxy import proxy
@@ -78,7 +79,7 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
 app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 PANELS: dict[str, dict[str, Any]] = {
-    "Play": {"leaderboard": leaderboard, "run": run, "show": show, "play": play, "judge-agreement": judge_agreement},
+    "Play": {"leaderboard": leaderboard, "rank": rank, "run": run, "show": show, "play": play, "judge-agreement": judge_agreement},
     "Data": {
         "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
         "datasets": datasets, "twin": twin,
