@@ -48,7 +48,6 @@ from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAg
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
 
-
 COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
 
 

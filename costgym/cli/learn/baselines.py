@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import JsonFile, ManyWorkerOptions, Quiet
-from costgym.cli.output import Progress, save_json
+from costgym.cli.output import Progress, prints, save_json
 from costgym.experiments.lab.baselines.settings import BaselineSettings
 from costgym.simulators.bounds import Count, option
 
@@ -51,6 +51,6 @@ def baselines(
     page = write(out, records, command, datetime.date.today().isoformat(), machine, left_out(chosen, worlds))
     found = rows(records)
     save_json(json_file, found)
-    if not quiet:
+    if prints(quiet, json_file):
         typer.echo(table(found))
         typer.echo(f"page: {page.resolve()}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import Progress, console, save_json
+from costgym.cli.output import Progress, console, prints, save_json
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import argument, option
 
@@ -34,10 +34,10 @@ def reproduce(
     with Progress(f"reproducing {name}", quiet) as progress:
         found = rerun(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps)
     save_json(json_file, found)
-    if not quiet:
+    if prints(quiet, json_file):
         print_reproduction(name, found, console())
     if out is not None:
         count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
         page = write_page(name, found, out, f"costgym reproduce {name}{count} --seed {seed}")
-        if not quiet:
+        if prints(quiet, json_file):
             typer.echo(f"page: {page.resolve()}")

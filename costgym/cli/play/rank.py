@@ -9,7 +9,7 @@ import typer
 
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
 from costgym.cli.output import Progress, console, save_json
-from costgym.experiments.play.options import Concurrency, Data, Limits, Model, Prices, ScenarioName, Seed, SpendLimit
+from costgym.experiments.play.options import Concurrency, Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, option
 from costgym.simulators.errors import ConfigError, require
 
@@ -40,7 +40,9 @@ def rank(
     entry: EntryOptions,
     scenario: ScenarioName = None,
     data: Data = None,
-    budget: Limits = "price=30",
+    budget: Annotated[
+        str, option("Budgets: price=10,20,40 or price=20;seconds=60", "LIMITS", "--budget", "--budgets")
+    ] = "price=30",
     episodes: Annotated[Count, option("Number of episodes.")] = 160,
     beside: Annotated[
         str | None, option("Agents of ours that play beside it; react by default, none for a real model.", "A,B,...")
@@ -56,8 +58,8 @@ def rank(
 ) -> None:
     """Rank any command: each episode starts it with a metered model, tools and a task.
 
-    Its environment has OPENAI_BASE_URL, ANTHROPIC_BASE_URL, COSTGYM_MCP_URL, COSTGYM_TOOLS_URL, COSTGYM_TASK and COSTGYM_BUDGET.
-    The answer is its call of `finish`, or the last line that it writes.
+    Its environment has OPENAI_BASE_URL, ANTHROPIC_BASE_URL, COSTGYM_MCP_URL, COSTGYM_TOOLS_URL, COSTGYM_TASK and
+    COSTGYM_BUDGET. The answer is its call of `finish`, or the last line that it writes.
 
     Example: `costgym rank --episodes 24 -- python my_agent.py`
     """
@@ -105,8 +107,7 @@ def rank(
     if entry.pack is not None and entry.contact is not None:
         from costgym.experiments.board.submissions.submission import pack
 
-        about = {"description": entry.description} if entry.description else {}
-        pack(out, entry.pack, name.partition(":")[2], entry.contact, [name], **about)
+        pack(out, entry.pack, name.partition(":")[2], entry.contact, [name], description=entry.description)
         typer.echo(f"packed {entry.pack}", err=quiet)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -163,7 +163,7 @@ class CommandConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^command:[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")  # of the agent
     words: tuple[str, ...]  # of the command, as they may be published: without the folders of absolute paths
-    isolation: Literal["bubblewrap", "none"]
+    isolation: str = Field(pattern="^(bubblewrap|none)$")
     time_limit_s: float = Field(gt=0)  # wall seconds of an episode
 
 

@@ -83,7 +83,7 @@ class Messages:
         yield event({"type": "message_start", "message": begun}, "message_start")
         for index, block in enumerate(answer["content"]):
             if block["type"] == "text":
-                empty = {"type": "text", "text": ""}
+                empty: dict[str, Any] = {"type": "text", "text": ""}
                 delta = {"type": "text_delta", "text": block["text"]}
             else:
                 empty = {**block, "input": {}}
