@@ -94,36 +94,12 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
     typer.echo(f"warning: {failed.exc_value}", err=True)
 
 
-<<<<<<< HEAD
-app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-
-PANELS: dict[str, dict[str, Any]] = {
-    "Play": {"leaderboard": leaderboard, "rank": rank, "run": run, "show": show, "play": play, "judge-agreement": judge_agreement},
-    "Data": {
-        "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
-        "datasets": datasets, "twin": twin,
-    },
-    "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
-    "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
-    "Tools": {
-        "envs": envs, "agents": agents, "scenarios": scenarios, "selftest": selftest, "forge": forge,
-        "bench": bench, "warm": warm, "opencatp": opencatp, "prices": prices,
-    },
-}  # fmt: skip
-for panel, verbs in PANELS.items():
-    for name, verb in verbs.items():
-        if isinstance(verb, typer.Typer):
-            app.add_typer(verb, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, rich_help_panel=panel)(verb)
-=======
 app = Verbs(
     name="costgym",
     cls=Costgym,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
->>>>>>> main
 
 
 def _version(wanted: bool) -> None:
