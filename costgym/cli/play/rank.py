@@ -10,7 +10,7 @@ import typer
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
 from costgym.cli.output import Progress, console, save_json
 from costgym.experiments.play.options import Concurrency, Data, Model, Prices, ScenarioName, Seed, SpendLimit
-from costgym.simulators.bounds import Count, Settings, option
+from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
 
 
@@ -33,9 +33,8 @@ class CommandOptions(Settings):
 
 
 def rank(
-    words: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND ...", help="Started once for each episode.", show_default=False)
-    ],
+    words: Annotated[list[str], argument("The command, started once for each episode.", "-- COMMAND...")],
+    *,
     starting: CommandOptions,
     entry: EntryOptions,
     scenario: ScenarioName = None,

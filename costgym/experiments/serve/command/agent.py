@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from costgym.agents.base import TEXT, Agent
@@ -220,8 +221,8 @@ class CommandAgent(Agent):
 
     @staticmethod
     def _figures(info: Mapping[str, Any], status: str, executed: bool) -> dict[str, Any]:
-        left = {name: info[name] for name in info if name.startswith("budget_remaining_")}
-        return {"status": status, "executed": executed, **left}
+        left = {name: float(info[name]) for name in info if name.startswith("budget_remaining_")}
+        return {"status": status, "executed": executed, **{name: value for name, value in left.items() if isfinite(value)}}
 
 
 def _as_offered(reply: Reply, functions: Sequence[Function], number: int) -> Reply:
