@@ -27,7 +27,7 @@ from costgym.experiments.lab.papers.claims import counted
 from costgym.experiments.lab.papers.common import Job
 from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
 from costgym.experiments.lab.papers.reproduce import play_protocol
-from costgym.experiments.play.files import write_atomically
+from costgym.simulators.files import write_atomically
 
 Found = dict[str, dict[str, tuple[str, bool]]]
 """Measured and whether it follows, by claim and variation."""

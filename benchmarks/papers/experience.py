@@ -26,8 +26,8 @@ from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protoc
 from costgym.experiments.lab.papers.reproduce import enlarged
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import describe_experience, first_uses, past_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.results import EpisodeResult
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
 
 USES = (0.0, 1.0, 3.0, 10.0, 20.0, 40.0, 100.0, 200.0)

@@ -29,8 +29,8 @@ from costgym.experiments.lab.papers.catp.policies import KINDS
 from costgym.experiments.lab.papers.catp.rows import AVERAGE, difference_row, plan_rows
 from costgym.experiments.lab.papers.protocols import PUBLISHED
 from costgym.experiments.leaderboard import run as run_leaderboard
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.catp.train import train_catp, train_rltf
+from costgym.simulators.files import write_atomically
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""

@@ -15,7 +15,7 @@ def shown(text: object) -> str:
 def save_json(file: Path | None, document: Any) -> None:
     """Write figures to the file of `--json`, if one was named."""
     if file is not None:
-        from costgym.experiments.play.files import json_text, write_atomically
+        from costgym.simulators.files import json_text, write_atomically
 
         write_atomically(file, json_text(document))
 

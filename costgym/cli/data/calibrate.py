@@ -68,7 +68,7 @@ def calibrate(
     found.write(out, json_file)
     if page is not None:
         from costgym.experiments.pages.world_pages import calibration_page
-        from costgym.experiments.play.files import write_atomically
+        from costgym.simulators.files import write_atomically
 
         write_atomically(page, calibration_page(found))
     if not quiet:

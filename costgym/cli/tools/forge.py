@@ -39,7 +39,7 @@ def forge(
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
     from costgym.experiments.fit.forge.forge import forge_folder, measured
-    from costgym.experiments.play.files import write_atomically
+    from costgym.simulators.files import write_atomically
 
     single = out.suffix in (".yaml", ".yml")
     if single and worlds is not None:
@@ -67,7 +67,7 @@ def _one(
     import yaml
 
     from costgym.experiments.fit.forge.forge import forge as make
-    from costgym.experiments.play.files import make_folder, write_atomically
+    from costgym.simulators.files import make_folder, write_atomically
 
     made, tally = make(sources, out.stem, seed, cache, profiles, settings)
     make_folder(out.parent)

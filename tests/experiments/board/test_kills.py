@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym.experiments.play.files import keep_lines, read_lines
+from costgym.simulators.files import keep_lines, read_lines
 
 COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "600", "--seed", "5")
 BOARD = ("leaderboard", "--agents", "cheapest,react", "--budgets", "price=10,20", "--episodes", "60", "--jobs", "1")
@@ -58,7 +58,7 @@ def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(argume
 
 DYING = """
 import os, runpy, signal, sys
-from costgym.experiments.play.files import LineFile
+from costgym.simulators.files import LineFile
 from costgym.simulators.writes import Store
 
 moment, left, *sys.argv[1:] = sys.argv[1:]

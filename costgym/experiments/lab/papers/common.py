@@ -13,9 +13,9 @@ from costgym.envs.registration import make
 from costgym.experiments.board.board import check_owner
 from costgym.experiments.board.suites import STEP_LIMIT
 from costgym.experiments.play.execution.engine import Local, Work
-from costgym.experiments.play.files import make_folder, read_lines, sole_writer, write_atomically
 from costgym.experiments.play.statistics import intervals
 from costgym.simulators import __version__
+from costgym.simulators.files import make_folder, read_lines, sole_writer, write_atomically
 from costgym.simulators.scenario import Scenario
 
 Row = dict[str, Any]

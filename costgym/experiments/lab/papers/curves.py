@@ -20,10 +20,10 @@ from costgym.experiments.lab.papers.common import Job, Row, play_kept, text_env
 from costgym.experiments.lab.papers.protocols import Protocol
 from costgym.experiments.pages.charts import Panel, Series, panels
 from costgym.experiments.play.experience import first_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.rollout import play_many
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario
 
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)

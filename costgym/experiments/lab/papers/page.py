@@ -12,8 +12,8 @@ from costgym.experiments.lab.papers.curves import curves_svg, plans_svg, steps_s
 from costgym.experiments.lab.papers.protocols import PUBLISHED
 from costgym.experiments.lab.papers.tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 from costgym.experiments.pages.charts import Estimate, beside
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators import __version__
+from costgym.simulators.files import write_atomically
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
 CAUSES = "Why the others do not, measured by one change at a time: *Why the others do not follow* in `docs/reproduce.md`."

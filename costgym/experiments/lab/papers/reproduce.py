@@ -34,12 +34,12 @@ from costgym.experiments.lab.papers.published import published
 from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import describe_experience, past_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.metrics import paired_difference
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.rollout import play
 from costgym.experiments.train.run import check_steps
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
 from costgym.simulators.world import Episode
 
