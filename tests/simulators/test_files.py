@@ -49,7 +49,16 @@ def several(folder: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     "replace": replace_file, "file": new_file, "folder": new_folder, "change": several,
 }  # fmt: skip
-CALLS = ((os, "fsync"), (os, "open"), (os, "replace"), (os, "mkdir"), (Path, "open"), (Path, "replace"), (Path, "rename"), (Path, "mkdir"))
+CALLS = (
+    (os, "fsync"),
+    (os, "open"),
+    (os, "replace"),
+    (os, "mkdir"),
+    (Path, "open"),
+    (Path, "replace"),
+    (Path, "rename"),
+    (Path, "mkdir"),
+)
 FAULTS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from costgym.experiments.board.tracks import TRACKS, has_own_limits
 from costgym.experiments.play.experience import ExperienceSettings
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
-from costgym.simulators.files import json_text, read_text
+from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario
 
@@ -233,6 +233,15 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
         experience=(asked.experience or ExperienceSettings()) if plans else None,
         documents=asked.documents,
     )
+
+
+@contextmanager
+def copied_run(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
+    """`private_copy` of a folder that is to hold a run; raises ConfigError if it holds none."""
+    if not (folder / "run.json").is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    with private_copy(folder, only) as copy:
+        yield copy
 
 
 def read_run_config(folder: Path) -> RunConfig:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from costgym.experiments.board.run_config import make_run_config
-from costgym.experiments.leaderboard import run
 from costgym.simulators.files import LOCK, NEXT
 from tests.helpers.command_line import invoke
 

@@ -24,7 +24,7 @@ from costgym.experiments.board.reruns.equivalence import WORLD_SD, tasks_needed,
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD
 from costgym.experiments.board.reruns.references import Informed, informed_of
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig, read_run_config
+from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config
 from costgym.experiments.board.run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
@@ -81,7 +81,7 @@ def pack(
         DataError: a file of trajectories is not the whole record of its row.
         UnknownName: the run has no such agent.
     """
-    with private_copy(Path(run)) as copy:
+    with copied_run(Path(run)) as copy:
         return _pack(copy, Path(out), agents, files, {"name": name, "contact": contact, **about})
 
 
@@ -180,7 +180,7 @@ def add(
     somebody else's, DataError if the submission differs from replay.
     """
     board = Path(leaderboard)
-    with private_copy(board, ("run.json", "leaderboard.json")) as copy:
+    with copied_run(board, ("run.json", "leaderboard.json")) as copy:
         read_ended(copy)
     with addition_of(board, Path(submission), data, progress, engine, rerun) as added:
         put(board, [added], pages)

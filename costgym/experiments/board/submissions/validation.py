@@ -21,7 +21,7 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, copied_run, entry_of, is_trained, read_run_config
 from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
@@ -188,7 +188,7 @@ def validate_run(folder: str | Path, data: str | None = None, engine: Engine | N
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
     """
-    with private_copy(Path(folder)) as copy:
+    with copied_run(Path(folder)) as copy:
         return _of_folder(_check_run(copy, data, engine), Path(folder))
 
 
