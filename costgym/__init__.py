@@ -58,8 +58,8 @@ _ENVS = {
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
 _VECTOR_ENVS = {
-    "costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv",
-    "costgym/MarketplaceSession-v0": "costgym.envs.vector.sessions:SessionVectorEnv",
+    "costgym/Marketplace-v0": "costgym.envs.native:MarketplaceVectorEnv",
+    "costgym/MarketplaceSession-v0": "costgym.envs.native:SessionVectorEnv",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)

@@ -31,7 +31,7 @@ from costgym.agents.base import SESSION
 from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.registry import FunctionAgent
 from costgym.agents.sessions.network import SessionNetwork
-from costgym.envs.sessions.features import MEMORIES
+from costgym.envs.session_features import MEMORIES
 from costgym.experiments.play.rollout import play
 from costgym.experiments.train.run import read_curve
 from costgym.experiments.train.sessions.train import measure, train_sessions

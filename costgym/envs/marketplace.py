@@ -3,14 +3,14 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import inf, log1p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.base import Document, checked_action
-from costgym.envs.compiled import Compiled, CompiledChoice
+from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from costgym.envs.tool_world import ToolEnv
@@ -25,6 +25,9 @@ from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
 from costgym.simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 
+if TYPE_CHECKING:
+    from costgym.envs.vector.single import CompiledEpisode
+
 MASKS = ("useful", "legal")
 KEPT_TEMPLATES = 2_048
 HIGHEST = 10.0
@@ -37,7 +40,7 @@ _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 Observation = dict[str, NDArray[np.float32]]
 
 
-class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
+class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
     """Choose which tool to call next, from arrays of numbers.
 
     ## Description
@@ -169,15 +172,14 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
     | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
     | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster, but without a log. |
 
     ## Version history
 
     * v0: first version.
     """
 
-    episode_state: tuple[str, ...] = ("_episode", "_compiled", "_tools", "_needs", "_received")
-    kernels = "marketplace"
+    episode_state: tuple[str, ...] = ("_episode", "_tools", "_needs", "_received")
     column_names: Mapping[str, Sequence[str]] = {
         "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
         "roles": ROLE_FEATURES, "effects": EFFECT_FEATURES,
@@ -189,7 +191,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         concurrent: bool = False,
         mask: str | None = None,
         enforcement: Enforcement | None = None,
-        compiled: Compiled = "auto",
+        compiled: bool = False,
         **settings: Any,
     ) -> None:
         if not isinstance(concurrent, bool):
@@ -229,9 +231,14 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         begun = self._choose(seed, options)
-        return self.open_episode(*begun) if self._place is None else self._begin(*begun)
+        return self._open(*begun) if self._compiled is None else self._compiled.begin(*begun)
 
-    def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
+    def _compiled_episode(self) -> "CompiledEpisode":
+        from costgym.envs.vector.single import CompiledEpisode, SingleBatch
+
+        return CompiledEpisode(self, SingleBatch)
+
+    def _open(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
         episode = self._start(number, seed)
         self._template = template = self.template(episode.number)
         self._tools = template.tools.copy()
@@ -322,11 +329,9 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         if type(action) is not int or not 0 <= action <= self.finish_action:  # the usual action saves a call
             action = checked_action(action, self.finish_action + 1)
-        compiled = self._compiled
-        # compiled code plays for as long as nobody asks for what only the event-driven world knows
-        if compiled is not None and compiled.goes_on:
-            return compiled.play(action)
-        episode = self._episode if compiled is None and self._episode is not None else self._playing()
+        if self._compiled is not None:
+            return self._compiled.play(action)
+        episode = self._episode if self._episode is not None else self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
@@ -429,6 +434,10 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         mask = self._mask.copy()
         mask[useful_rows(episode, self._slots)] = True
         return mask
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` always is."""
+        return self._possible(self._playing()) if self._compiled is None else self._compiled.action_masks()
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         # what follows from the known facts is kept by phase; only prices, bans and `wait` change from step to step

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.oracle import env_of
 from costgym.agents.seat import Seat, expect_seat
-from costgym.envs.sessions.features import PRICE_UNIT, RUNNING, STATIC
+from costgym.envs.session_features import PRICE_UNIT, RUNNING, STATIC
 from costgym.envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from costgym.simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from costgym.simulators.sessions.draw import call_times
@@ -229,7 +229,7 @@ class InformedPaced(IndexPolicy):
 
     def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
         env = env_of(seat, self.name, MarketplaceSessionEnv, SESSION)
-        self._episode: SessionEpisode = env.account()
+        self._episode: SessionEpisode = env.episode
         self._begin(env.seat(SESSION), observation, seed)
         kept, lasts_s = call_times(self._episode.session.profiles)
         self._empty = 0, len(observation["tools"]) - len(kept)  # slots that a world's tools leave

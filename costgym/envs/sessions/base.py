@@ -9,6 +9,7 @@ from typing import Any, Generic, get_args
 import gymnasium as gym
 
 from costgym.envs.base import ActType, BaseEnv, Document, ObsType, no_episode
+from costgym.envs.session_features import PAUSE_S
 from costgym.envs.tool_world import Named, named_scenario
 from costgym.simulators.bounds import refuse
 from costgym.simulators.calls import Call
@@ -25,7 +26,6 @@ from costgym.simulators.tasks import Task
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
 """Numbers of the sessions of each split."""
-PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 RECALL, NEXT, WAIT, PAUSE, CANCEL = OTHERS = ("recall", "next_query", "wait", "pause", "cancel")
 """Actions that are not calls; the last three where calls run side by side."""
 _REFUSED = {

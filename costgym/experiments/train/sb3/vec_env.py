@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from costgym.envs.marketplace import Observation
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.envs.native import MarketplaceVectorEnv
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import require
 from costgym.simulators.forge.folder import WorldFolder, is_folder

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costgym.agents.settings import TrainerSettings
-from costgym.envs.sessions.features import MEMORIES
+from costgym.envs.session_features import MEMORIES
 from costgym.simulators.bounds import Amount, Count, Number, Share, one_of
 
 

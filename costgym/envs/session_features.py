@@ -13,6 +13,7 @@ from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.sessions.rules import VALUES, SessionRules
 from costgym.simulators.status import LOOKS_OK, Status
 
+PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 MEMORIES = ("counts", "raw")
 PRICE_UNIT = 20.0  # a price of 1 in an observation: the dearest fee at its highest factor
 STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
