@@ -229,7 +229,7 @@ class InformedPaced(IndexPolicy):
 
     def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
         env = env_of(seat, self.name, MarketplaceSessionEnv, SESSION)
-        self._episode: SessionEpisode = env.episode
+        self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
         kept, lasts_s = call_times(self._episode.session.profiles)
         self._empty = 0, len(observation["tools"]) - len(kept)  # slots that a world's tools leave

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -369,9 +370,38 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return plan_chart(self.account(), self.quality())
 
     def describe_episode(self, steps: Sequence[Any]) -> "EpisodeStory":
-        from costgym.envs.rendering.story import plan_story
+        from costgym.envs.rendering.story import EpisodeStory, wrapped
 
-        return plan_story(self, steps)
+        account, figures = self.account(), self.figures()
+        head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
+        sample = f"sample {figures['sample']}, size level {figures['size_level']}"
+        head.append(f"  {sample}, seed {account.seed}, budget: {account.budget}")
+        return EpisodeStory(head, self._choices_story(steps), self._grade_story(account))
+
+    def _choices_story(self, steps: Sequence[Any]) -> str:
+        """List the choices with their times; choices at the same time are on one line."""
+        from costgym.envs.rendering.story import wrapped
+
+        chosen = [(before.info["execution_time_s"], self.action_text(step.action)) for before, step in pairwise(steps)]
+        if not self.in_time:
+            return wrapped("Written: ", " | ".join(name for _, name in chosen))
+        times = groupby(chosen, key=lambda pair: pair[0])
+        lines = [wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)) for at_s, names in times]
+        return "\n".join(["Actions", *lines])
+
+    def _grade_story(self, account: PlanEpisode) -> str:
+        from costgym.envs.rendering.chart import plan_verdict
+        from costgym.envs.rendering.story import wrapped
+
+        plan, lines = self.plan(), [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, self.quality())}"]
+        refused = [call.reason for call in account.calls if call.reason]
+        if refused:
+            lines.append(wrapped("  ", f"no valid plan: {refused[0]}"))
+        elif account.over and not self.figures()["plan_valid"]:
+            lines.append("  no valid plan: it was cut off, or does not answer with all that is wanted")
+        if plan is not None:
+            lines.append(wrapped("  plan: ", "; ".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)))
+        return "\n".join(lines)
 
 
 def _int(name: str, value: Any) -> int:

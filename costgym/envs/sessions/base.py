@@ -163,6 +163,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
         return int(text)
 
+    def account(self) -> SessionEpisode:
+        return self._playing()
+
     def _playing(self) -> SessionEpisode:
         episode: SessionEpisode | None = self.episode
         if episode is None:

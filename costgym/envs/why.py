@@ -4,30 +4,26 @@ Nothing is guessed: calls, prices and facts are those of the log, and the optimu
 again. "call 3" in a sentence is the third call of the log; pages link it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from costgym.envs.base import BaseEnv
+from costgym.envs.decision import DecisionAwareEnv
+from costgym.envs.opencatp.base import OpenCATPBase
 from costgym.envs.rendering.chart import by_tool, number
+from costgym.envs.sessions.base import SessionBase
+from costgym.envs.tool_world import ToolEnv
 from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
 from costgym.simulators.grading import read_answer, read_facts, states
 from costgym.simulators.opencatp.tools import TOOLS
 from costgym.simulators.oracle.optimum import WAIT, Optimum
 from costgym.simulators.quality import quality_of_plan
+from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Need, needed
 from costgym.simulators.tools import KEY, WRITE
-
-if TYPE_CHECKING:
-    from costgym.envs.base import BaseEnv
-    from costgym.envs.decision import DecisionAwareEnv
-    from costgym.envs.opencatp.base import OpenCATPBase
-    from costgym.envs.sessions.session import MarketplaceSessionEnv
-    from costgym.envs.tool_world import ToolEnv
-    from costgym.simulators.sessions.episode import SessionEpisode
 
 MAX_WISH_CHARS, MAX_TOOLS = 70, 3
 _ANSWERS = {
@@ -40,24 +36,24 @@ _SLACK = 1e-9  # prices are sums of floats
 
 def why(world: BaseEnv[Any, Any], truncated: bool = False, crash: str = "") -> str:
     """The sentence about an episode that ended: by itself, by the step limit, or by the agent's exception `crash`."""
-    any_world: Any = world
-    episode: Any = world.account()
+    episode = world.account()
     end = ""
     if crash:
         end = f"its own code ended the episode ({crash.rstrip('.')})"
     elif episode.exceeded is not None:
-        unit = {"sessions": "credits", "opencatp": "USD"}.get(world.world_kind) or any_world.scenario.currency
-        end = _past_limit(episode, unit)
+        plain = "USD" if isinstance(world, OpenCATPBase) else "credits"
+        end = _past_limit(episode, world.scenario.currency if isinstance(world, ToolEnv) else plain)
     elif truncated:
         end = f"it did not end within {world.step_limit} steps"
-    if world.world_kind == "sessions":
-        text = _session(any_world, episode, end)
-    elif world.world_kind == "opencatp":
-        text = _plan(any_world, episode, end)
-    elif hasattr(world, "right_actions"):  # decisions; the class itself would be an import cycle
-        text = _decision(any_world, episode, end)
+    if isinstance(world, SessionBase):
+        text = _session(world, world.account(), end)
+    elif isinstance(world, OpenCATPBase):
+        text = _plan(world, episode, end)
+    elif isinstance(world, DecisionAwareEnv):
+        text = _decision(world, episode, end)
     else:
-        text = _tools(any_world, episode, end)
+        assert isinstance(world, ToolEnv)
+        text = _tools(world, episode, end)
     return " ".join(text.split())
 
 
@@ -332,7 +328,7 @@ def _decision(world: DecisionAwareEnv, episode: Episode, end: str) -> str:
     )
 
 
-def _session(world: MarketplaceSessionEnv, episode: SessionEpisode, end: str) -> str:
+def _session(world: SessionBase[Any, Any], episode: SessionEpisode, end: str) -> str:
     session, calls = episode.session, episode.calls
     total = float(session.value.sum())
     unit = "seconds" if episode.exceeded == "seconds" else "credits"
