@@ -1,4 +1,4 @@
-"""A policy of sessions that `costgym train sessions` left in a folder, as an agent: ``sessions:RUN``."""
+"""A policy of sessions that `costgym train ppo` left in a folder, as an agent: ``sessions:RUN``."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +18,14 @@ READ = ("query", "at_s", "status", "action_mask", "budget_remaining_price", "bud
 
 
 class SessionConfig(PolicyConfig):
-    """The `config.json` of a learnt policy of sessions."""
+    """The `config.json` of a learnt policy of sessions; "sessions" is the trainer of version 0.2."""
 
-    trainer: Literal["sessions"] = "sessions"
+    trainer: Literal["ppo", "sessions"] = "ppo"
     env: str = SESSION
     settings: dict[str, Any] = Field(description="Settings of the algorithm.")
-    network: dict[str, Any] = Field(description="Shape of the network, and the meaning of its inputs.")
+    env_settings: dict[str, Any] = Field(default={}, description="Settings of the environment.")
+    lagrangian: list[dict[str, Any]] | None = Field(default=None, description="The constraints on mean costs; null for none.")
+    network: dict[str, Any] = Field(default={}, description="Shape of the network, and the meaning of its inputs.")
 
 
 class SessionAgent(Agent):

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from costgym.cli.bridge import Verbs
 from costgym.simulators.errors import check_known
 
-TRAINERS = ("ppo", "dqn", "sessions", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
 
 
 class _Trainers(TyperGroup):
