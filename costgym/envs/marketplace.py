@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, log1p
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import Document, checked_action
+from costgym.envs.base import Document, checked_action, takes
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
-from costgym.envs.tool_world import ToolEnv
+from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -23,7 +24,7 @@ from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import LOOKS_OK, Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
-from costgym.simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
+from costgym.simulators.world import Call, Candidate, Episode, WorldEvent
 
 if TYPE_CHECKING:
     from costgym.envs.vector.single import CompiledEpisode
@@ -38,6 +39,16 @@ _NO_NEED, _UNSEEN_NEED = MAX_NEEDS + 1, MAX_NEEDS
 _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 
 Observation = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketplaceSettings(ToolSettings):
+    """Arguments of `MarketplaceEnv`, which describes them."""
+
+    max_tools: int | None = None
+    concurrent: bool = False
+    mask: str | None = None
+    compiled: bool = False
 
 
 class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -185,26 +196,17 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         "roles": ROLE_FEATURES, "effects": EFFECT_FEATURES,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        max_tools: int | None = None,
-        concurrent: bool = False,
-        mask: str | None = None,
-        enforcement: Enforcement | None = None,
-        compiled: bool = False,
-        **settings: Any,
-    ) -> None:
+    @takes(MarketplaceSettings)
+    def __init__(self, settings: MarketplaceSettings) -> None:
+        self.concurrent = concurrent = settings.concurrent
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        check_positive("max_tools", max_tools, or_none=True)
-        if mask is not None:
-            check_known("mask", mask, MASKS)
-        if enforcement is None and not concurrent:
-            enforcement = "refuse"
-        super().__init__(enforcement=enforcement, **settings)
-        self.concurrent = concurrent
-        self.mask = mask or ("legal" if concurrent else "useful")
-        self.max_tools = largest = self._most_candidates() if max_tools is None else max_tools
+        check_positive("max_tools", settings.max_tools, or_none=True)
+        if settings.mask is not None:
+            check_known("mask", settings.mask, MASKS)
+        self._configure(settings if concurrent or settings.enforcement else replace(settings, enforcement="refuse"))
+        self.mask = settings.mask or ("legal" if concurrent else "useful")
+        self.max_tools = largest = self._most_candidates() if settings.max_tools is None else settings.max_tools
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
@@ -218,7 +220,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._set_limits(self.budget)
-        self._choose_engine(compiled)
+        self._choose_engine(settings.compiled)
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)

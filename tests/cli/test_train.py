@@ -99,7 +99,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
+    known = {"args", "callback", "env", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
     known |= {"lagrangian", "pool", "sft"}
     assert set(called) - known <= set(options)
 

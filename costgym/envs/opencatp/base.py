@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
@@ -44,6 +45,24 @@ if TYPE_CHECKING:
 
 SAMPLES = ("drawn", "each")
 WORLD = "opencatp"  # the name in the document of an OpenCATP world
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenCATPSettings:
+    """Arguments that all OpenCATP environments have; `OpenCATPBase` describes them."""
+
+    tasks: str = "sequential"
+    split: str = "train"
+    alpha: float = 0.5
+    profile: str | Path | Mapping[str, Any] | Profile = "v100"
+    level: int | None = None
+    budget: dict[str, float] | str | float | None = None
+    cost: str = "price"
+    success_score: float = 0.5
+    outcomes: str | None = None
+    scores: ScoreSource | None = None
+    samples: str = "drawn"
+    render_mode: str | None = None
 
 
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -95,39 +114,29 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     in_time = False
     may_give_nothing = True  # an episode may end without a plan, which scores and costs nothing
 
-    def __init__(
-        self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        profile: str | Path | Mapping[str, Any] | Profile = "v100",
-        level: int | None = None,
-        budget: dict[str, float] | str | float | None = None,
-        cost: str = "price",
-        success_score: float = 0.5,
-        outcomes: str | None = None,
-        scores: ScoreSource | None = None,
-        samples: str = "drawn",
-        render_mode: str | None = None,
-    ) -> None:
+    def _configure(self, settings: OpenCATPSettings) -> None:
+        """Check the arguments, and read tasks, profile and outcomes."""
+        split, alpha, level, success_score = settings.split, settings.alpha, settings.level, settings.success_score
         if split not in ("train", "test"):
             raise ConfigError("split", f"expected train or test, got {split!r}")
-        self.kind, self.tasks = tasks, tasks_of(tasks, split)
+        self.kind, self.tasks = settings.tasks, tasks_of(settings.tasks, split)
         self.numbers = [task.task_id for task in self.tasks]
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
-        check_known("way to choose samples", samples, SAMPLES)
+        check_known("way to choose samples", settings.samples, SAMPLES)
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
-        self.outcomes = None if outcomes is None else str(outcomes)
-        self.evaluator = Evaluator(shipped_outcomes(self.outcomes) if scores is None else scores, profile, alpha)
+        self.outcomes = None if settings.outcomes is None else str(settings.outcomes)
+        scores = shipped_outcomes(self.outcomes) if settings.scores is None else settings.scores
+        self.evaluator = Evaluator(scores, settings.profile, alpha)
         self.profile = self.evaluator.profile
         self._worlds = plan_worlds(self.profile)
         self.samples = split_samples(self.evaluator.scores.samples, split)
-        self.each_sample = samples == "each"
+        self.each_sample = settings.samples == "each"
         self.level, self.success_score = level, success_score
-        self._set_up(split, Budget.one({} if budget is None else budget, "budget"), cost, render_mode)
+        budget = Budget.one({} if settings.budget is None else settings.budget, "budget")
+        self._set_up(split, budget, settings.cost, settings.render_mode)
         self._task: OpenCATPTask | None = None
         self.sample = self.size_level = self._draw = 0
         self._seed: int | None = None

@@ -7,11 +7,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import checked_action
+from costgym.envs.base import checked_action, takes
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import Seat
 from costgym.envs.session_features import MEMORIES, Features, boxes, column_names
-from costgym.envs.sessions.base import CANCEL, OTHERS, SessionBase
+from costgym.envs.sessions.base import CANCEL, OTHERS, SessionBase, SessionSettings
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import check_known
 from costgym.simulators.sessions.episode import SessionEpisode
@@ -39,6 +39,15 @@ class SessionSeat(Seat):
 
 
 Number = int | np.integer[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketplaceSessionSettings(SessionSettings):
+    """Arguments of `MarketplaceSessionEnv`, which describes them."""
+
+    memory: str = "counts"
+    mask: str = "useful"
+    compiled: bool = False
 
 
 class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observation, Number]):
@@ -184,11 +193,13 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     episode_state = ("_episode", "_features")
 
-    def __init__(self, memory: str = "counts", mask: str = "useful", compiled: bool = False, **settings: Any) -> None:
+    @takes(MarketplaceSessionSettings)
+    def __init__(self, settings: MarketplaceSessionSettings) -> None:
+        memory, concurrent = settings.memory, settings.concurrent
+        self.memory, self.mask = memory, settings.mask
         check_known("memory", memory, MEMORIES)
-        check_known("mask", mask, MASKS)
-        super().__init__(**settings)
-        self.memory, self.mask, concurrent = memory, mask, self.concurrent
+        check_known("mask", settings.mask, MASKS)
+        self._configure(settings)
         self.column_names = column_names(self.rules, memory, concurrent)
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
         self.wait_action, self.pause_action, self.cancel_action = (
@@ -197,7 +208,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         self._actions = 2 * self.rules.tools + 4 if concurrent else self.rules.tools + 2
         self.action_space = gym.spaces.Discrete(self._actions)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory, concurrent))  # type: ignore[assignment, arg-type]
-        self._choose_engine(compiled)
+        self._choose_engine(settings.compiled)
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
 
