@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import console, save_json
+from costgym.cli.output import console, prints, save_json
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import option
 
@@ -55,9 +55,9 @@ def bench(
 
     Example: `costgym bench`
     """
-    from costgym.experiments.lab.bench import measure, print_bench
+    from costgym.experiments.bench import measure, print_bench
 
     report = measure(steps, seed)
     save_json(json_file, report)
-    if not quiet:
+    if prints(quiet, json_file):
         print_bench(report, console())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from pydantic import BeforeValidator
@@ -67,6 +67,7 @@ _BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")  # setting
 class World(Settings):
     """The options about the tasks to learn from."""
 
+    heading: ClassVar[str] = "Tasks"
     scenario: ScenarioName = None
     split: Annotated[str, option("Tasks to learn from: train, or train-large.")] = "train"
     budget: Limits = None
@@ -75,6 +76,7 @@ class World(Settings):
 class Length(Settings):
     """The options about the length of a run."""
 
+    heading: ClassVar[str] = "Length"
     steps: Annotated[int | None, option("Number of decisions; the policy then does not depend on the machine's speed.")] = None
     minutes: Annotated[
         float | None, option("Training time in minutes after compilation, instead of --steps; 5 if neither is given.")
