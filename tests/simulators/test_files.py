@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,8 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "replace": replace_file, "file": new_file, "folder": new_folder, "change": several,
 }  # fmt: skip
 CALLS = (
-    (os, "fsync"),
-    (os, "open"),
-    (os, "replace"),
-    (os, "mkdir"),
-    (Path, "open"),
-    (Path, "replace"),
-    (Path, "rename"),
-    (Path, "mkdir"),
+    *((os, name) for name in ("fsync", "open", "replace", "mkdir")),
+    *((Path, name) for name in ("open", "replace", "rename", "mkdir")),
 )
 FAULTS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
@@ -220,11 +215,12 @@ def test_a_file_that_cannot_be_synced_is_named(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_reader_refuses_a_folder_that_is_written_to_and_keeps_writers_out_while_it_copies(tmp_path: Path) -> None:
+    stack = ExitStack()
     with files.sole_writer(tmp_path), pytest.raises(ConfigError, match="another process writes to"):
         files.private_copy(tmp_path).__enter__()
-    with files.plain.Directory.opened(tmp_path) as directory, files.plain.shared_lock(directory):
-        with files.private_copy(tmp_path), pytest.raises(ConfigError, match="or reads it"):
-            files.sole_writer(tmp_path).__enter__()
+    locked = files.plain.shared_lock(stack.enter_context(files.plain.Directory.opened(tmp_path)))
+    with stack, locked, files.private_copy(tmp_path), pytest.raises(ConfigError, match="or reads it"):
+        files.sole_writer(tmp_path).__enter__()
     with files.private_copy(tmp_path), files.sole_writer(tmp_path):
         pass
 

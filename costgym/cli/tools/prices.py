@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
+from costgym.cli.verbs import Verbs
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError
 
-prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
+prices = Verbs(help="Price tables of language models' tokens.")
 
 
 @prices.command("import")

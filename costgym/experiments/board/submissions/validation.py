@@ -342,7 +342,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     if suite is None:
         return [f"suite: there is no suite {run.suite!r}"]
     if run.release is not None:
-        from costgym.experiments.board.releases.release import load_release
+        from costgym.experiments.board.release import load_release
 
         try:
             load_release(run.release).check(run)
