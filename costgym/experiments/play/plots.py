@@ -127,10 +127,10 @@ class Plots:
 
     def _agents(self) -> dict[str, list[Group]]:
         """The rows of each agent, one for each budget."""
-        found: dict[str, list[Group]] = {}
+        groups: dict[str, list[Group]] = {}
         for group, name in self._results.names.items():
-            found.setdefault(name, []).append(group)
-        return found
+            groups.setdefault(name, []).append(group)
+        return groups
 
     def _passes(self, group: Group) -> tuple[float | None, tuple[float, float]]:
         """The pass rate within the budget and its interval."""
@@ -142,11 +142,11 @@ class Plots:
     def _currency(self) -> str:
         if not self._results:
             raise ConfigError("plot", "expected at least one episode, got none")
-        found = {each.currency for each in self._results.conditions.values()}
-        if len(found) > 1:
-            names = ", ".join(sorted(each or "unknown" for each in found))
+        currencies = {condition.currency for condition in self._results.conditions.values()}
+        if len(currencies) > 1:
+            names = ", ".join(sorted(currency or "unknown" for currency in currencies))
             raise ConfigError("plot", f"expected prices in one currency, got {names}; choose an environment: select(env=...)")
-        return found.pop()
+        return currencies.pop()
 
     @contextmanager
     def _chart(self, x_label: str) -> Iterator[tuple[Figure, Axes]]:
