@@ -21,9 +21,8 @@ from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.llm.types import Strategy, ToolAccess
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
