@@ -21,7 +21,7 @@ import costgym
 from costgym.agents.registry import make_agent
 from costgym.experiments.board.verify import verify
 from costgym.experiments.play.collect import collect
-from costgym.experiments.play.files import write_atomically
+from costgym.simulators.files import write_atomically
 
 AGENTS = "react,dfsdt,tot-dfs,plan-act,react+ecoact"
 

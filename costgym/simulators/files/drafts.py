@@ -1,18 +1,16 @@
-"""Write files atomically, so that after a crash there is either the old file or the new one, and read YAML within bounds."""
+"""Write files atomically, so that after a crash there is either the old file or the new one."""
 
 import ctypes
 import errno
 import glob
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from costgym.simulators.errors import DataError
+from costgym.simulators.errors import ConfigError, DataError
 
 REMEDIES = {
     errno.ENOSPC: "make room on the disk and run the same command again",
@@ -20,9 +18,6 @@ REMEDIES = {
     errno.EIO: "check the disk and run the same command again",
     errno.EFBIG: "raise the limit on the size of files and run the same command again",
 }
-
-
-MAX_YAML_NODES, MAX_YAML_DEPTH = 1_000_000, 100  # of a document, with every alias written out
 
 
 def cannot_write(path: object, error: OSError) -> DataError:
@@ -178,81 +173,47 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-# libyaml splits the text into tokens; nodes are composed here, so that a document is refused before it grows or nests too deep
-_PARSERS: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
-
-
-class _BoundedLoader(*_PARSERS):  # type: ignore[misc]
-    """Reads plain data; times stay text, as in JSON.
-
-    It refuses keys that are given twice, parts too deep in each other, and aliases that make a document endless or far larger
-    than its text.
-    """
-
-    def __init__(self, text: str) -> None:
-        _PARSERS[-1].__init__(self, text)
-        self.anchors: dict[Any, yaml.Node] = {}
-        self._sizes: dict[int, int] = {}  # nodes below each node that is complete, itself included, aliases written out
-        self._depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        is_alias = self.check_event(yaml.AliasEvent)
-        self._depth += 1
-        if self._depth > MAX_YAML_DEPTH:
-            raise _refused(f"expected at most {MAX_YAML_DEPTH} levels of nested lists and mappings", self.peek_event())
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        if node is None:
-            return node
-        if is_alias and id(node) not in self._sizes:  # what it stands for is still open
-            raise _refused("a part contains itself", node)
-        if not is_alias:
-            below: list[yaml.Node] = []
-            if isinstance(node, yaml.MappingNode):
-                below = [part for pair in node.value for part in pair]
-            elif isinstance(node, yaml.SequenceNode):
-                below = node.value
-            self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in below)
-        if self._sizes[id(node)] > MAX_YAML_NODES:
-            raise _refused(f"its aliases expand to more than {MAX_YAML_NODES:,} parts", node)
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if (key.tag, key.value) in seen:
-                    raise _refused(f"the key {key.value[:80]!r} is given twice", key)
-                seen.add((key.tag, key.value))
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-_BoundedLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _refused(problem: str, at: Any) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
-
-
-def parse_yaml(text: str, name: object) -> Any:
-    """Parse plain data; raises DataError with the line where it is not valid, gives a key twice, or is too deep or large."""
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder, and those above it that are missing; they outlast a power cut. Raises ConfigError if it cannot be one;
+    names the command's option."""
     try:
-        return _BoundedLoader(text).get_single_data()
-    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # a tag such as !!int, too
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or ""
-        problem = f"is not valid YAML: {reason:.160}" if reason else "is not valid YAML"
-        raise DataError(name, problem, f"line {mark.line + 1}" if mark else "") from error
+        missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            sync_folder(each.parent)
+    except OSError as error:
+        if error.errno in REMEDIES:
+            raise cannot_write(folder, error) from error
+        raise ConfigError(option, f"{folder} cannot be a folder: {error.strerror}") from error
 
 
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file of plain data; raises DataError where it cannot be read, and as `parse_yaml` does."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return parse_yaml(text, path)
+@contextmanager
+def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
+    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise; raises ConfigError if
+    something stands there and is not to be replaced, or its folder cannot be made."""
+    if not path.name:
+        raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
+    put_back(path)
+    if path.exists() and not replace:
+        raise ConfigError("--out", f"{path} exists already; choose another name")
+    make_folder(path.parent)
+    with replacing(path) as draft:
+        yield draft
+
+
+@contextmanager
+def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """The same for a folder; the draft is created empty."""
+    with finished_file(path, replace) as draft:
+        draft.mkdir()
+        yield draft
+
+
+def write_lines(path: Path, documents: Iterable[object], progress: Callable[[int], None] | None = None) -> Path:
+    """Write a line of JSON for each document, and call `progress` with their number; errors as for `finished_file`."""
+    with finished_file(path) as draft, draft.open("w", encoding="utf-8") as store:
+        for count, document in enumerate(documents, 1):
+            store.write(json.dumps(document, ensure_ascii=False) + "\n")
+            if progress is not None:
+                progress(count)
+    return path

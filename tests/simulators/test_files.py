@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costgym.experiments.play import files
-from costgym.experiments.play.files import (
+from costgym.simulators import files
+from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from costgym.simulators.files import (
     LineFile,
     change_together,
     finished_file,
@@ -22,7 +24,6 @@ from costgym.experiments.play.files import (
     read_lines,
     write_atomically,
 )
-from costgym.simulators.errors import ConfigError, CostGymError, DataError
 from tests.helpers.full_disk import no_file_longer_than
 
 
@@ -49,7 +50,10 @@ def several(folder: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     "replace": replace_file, "file": new_file, "folder": new_folder, "change": several,
 }  # fmt: skip
-CALLS = ((os, "fsync"), (os, "open"), (Path, "open"), (Path, "replace"), (Path, "rename"), (Path, "mkdir"))
+CALLS = (
+    *((os, name) for name in ("fsync", "open", "replace", "mkdir")),
+    *((Path, name) for name in ("open", "replace", "rename", "mkdir")),
+)
 FAULTS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 
@@ -190,7 +194,7 @@ def test_a_line_that_cannot_be_written_whole_leaves_the_file_as_it_was(tmp_path:
 
 def test_the_folders_that_are_made_are_synced_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = list[Path]()
-    monkeypatch.setattr(files, "sync_folder", synced.append)
+    monkeypatch.setattr(files.drafts, "sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b" / "c")
     assert synced == [tmp_path / "a" / "b", tmp_path / "a", tmp_path]
     make_folder(tmp_path / "a" / "b" / "d")
@@ -210,24 +214,51 @@ def test_a_file_that_cannot_be_synced_is_named(tmp_path: Path, monkeypatch: pyte
         files.sync(tmp_path / "trajectories.jsonl")
 
 
-def test_readers_share_a_folder_and_keep_writers_out(tmp_path: Path) -> None:
+def test_a_reader_refuses_a_folder_that_is_written_to_and_keeps_writers_out_while_it_copies(tmp_path: Path) -> None:
+    stack = ExitStack()
     with files.sole_writer(tmp_path), pytest.raises(ConfigError, match="another process writes to"):
-        files.reading(tmp_path).__enter__()
-    with files.reading(tmp_path), files.reading(tmp_path), pytest.raises(ConfigError, match="or reads it"):
+        files.private_copy(tmp_path).__enter__()
+    locked = files.plain.shared_lock(stack.enter_context(files.plain.Directory.opened(tmp_path)))
+    with stack, locked, files.private_copy(tmp_path), pytest.raises(ConfigError, match="or reads it"):
         files.sole_writer(tmp_path).__enter__()
-    with files.sole_writer(tmp_path):
+    with files.private_copy(tmp_path), files.sole_writer(tmp_path):
         pass
 
 
-def test_a_reader_finishes_a_change_that_a_killed_writer_had_decided(tmp_path: Path) -> None:
+def test_a_private_copy_stays_as_it_was_and_its_errors_name_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "board.json").write_text("old")
+    with pytest.raises(DataError) as raised, files.private_copy(tmp_path) as copy:
+        (tmp_path / "board.json").write_text("new")
+        assert state(copy) == {"board.json": "old"}
+        raise DataError(copy / "board.json", f"is not like {copy}")
+    assert str(raised.value) == f"{tmp_path}/board.json: is not like {tmp_path}"
+    assert raised.value.path == f"{tmp_path}/board.json"
+    assert not copy.exists()
+
+
+def test_a_reader_leaves_a_change_to_its_owner_who_finishes_it(tmp_path: Path) -> None:
     (tmp_path / "board.json").write_text("old")
     (tmp_path / files.NEXT).mkdir()
     (tmp_path / files.NEXT / "board.json").write_text("new")
-    with files.reading(tmp_path):
-        assert (tmp_path / "board.json").read_text() == "new"
+    before = state(tmp_path)
+    with pytest.raises(DataError, match="a change that was interrupted; its owner runs the command again"):
+        files.private_copy(tmp_path).__enter__()
+    assert state(tmp_path) == before
+    files.finish_change(tmp_path)
+    assert state(tmp_path) == {"board.json": "new"}
 
 
-def test_reading_a_folder_without_a_lock_writes_nothing_into_it(tmp_path: Path) -> None:
-    with files.reading(tmp_path):
+def test_reading_a_folder_writes_nothing_into_it(tmp_path: Path) -> None:
+    with files.private_copy(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["hard link", "link"])
+def test_lines_are_not_appended_to_a_file_that_stands_elsewhere_too(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("one\nhalf")
+    (os.link if kind == "hard link" else os.symlink)(tmp_path / "victim", tmp_path / "lines")
+    for write in (LineFile, lambda path: files.keep_lines(path, 0)):
+        with pytest.raises(DataError, match=f"is a {kind}"):
+            write(tmp_path / "lines")
+    assert (tmp_path / "victim").read_text() == "one\nhalf"
