@@ -21,9 +21,8 @@ from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.llm.types import Strategy, ToolAccess
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
@@ -277,7 +276,9 @@ _NETWORK = ("torch", "safetensors")
 _CATP = _trained_by(".catp.planner", "CatpPlanner")
 _TRAINED = {
     "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "sessions": _run_of(
+        f"`costgym train ppo --env {SESSION}`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK
+    ),
     "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
     "toolplanner": _run_of(
         "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)

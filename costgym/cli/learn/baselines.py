@@ -7,7 +7,7 @@ import typer
 
 from costgym.cli.options import JsonFile, ManyWorkerOptions, Quiet
 from costgym.cli.output import Progress, prints, save_json
-from costgym.experiments.lab.baselines.settings import BaselineSettings
+from costgym.experiments.baselines.settings import BaselineSettings
 from costgym.simulators.bounds import Count, option
 
 
@@ -34,9 +34,9 @@ def baselines(
     import platform
 
     from costgym.agents.base import NUMERIC
-    from costgym.experiments.lab.baselines.methods import METHODS
-    from costgym.experiments.lab.baselines.report import rows, table, write
-    from costgym.experiments.lab.baselines.run import left_out, run
+    from costgym.experiments.baselines.methods import METHODS
+    from costgym.experiments.baselines.report import rows, table, write
+    from costgym.experiments.baselines.run import left_out, run
 
     chosen, worlds = methods or list(METHODS), envs or (NUMERIC,)
     texts = {"methods": methods, "envs": envs, "levels": levels}

@@ -69,7 +69,7 @@ def leaderboard(
     if model.batch > 1:
         config = config.model_copy(update={"batch": model.batch})
     if release is not None:
-        from costgym.experiments.board.releases.release import load_release
+        from costgym.experiments.board.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
@@ -122,7 +122,7 @@ def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: 
 def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
     from costgym.experiments.pages.leaderboard_page import csv_of
     from costgym.experiments.pages.table import markdown_of, print_table
-    from costgym.experiments.play.files import json_text
+    from costgym.simulators.files import json_text
 
     if format == "table":
         print_table(document, console(), wide)

@@ -19,8 +19,8 @@ from costgym.experiments.fit.calibration.document import Fit, fit, own_document,
 from costgym.experiments.fit.calibration.fits import episodes_of
 from costgym.experiments.fit.calibration.judge import FIGURES, Chain, Figure, compare, figures, simulate
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators.errors import ConfigError, DataError, require
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, parse_scenario
 
 FORMAT = "costgym.calibration/1"

@@ -13,10 +13,10 @@ import numpy as np
 from costgym.agents.base import Agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from costgym.experiments.play.named.catalogue import Family, Part, Recipe, family_of, recipe_of
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
