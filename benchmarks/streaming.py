@@ -25,7 +25,7 @@ EPISODES_PER_STEP = 1 / 16
 def collect(folder: Path, episodes: int) -> None:
     import costgym
     from costgym.agents.registry import make_agent
-    from costgym.experiments.play.trajectories.collect import collect as record_episodes
+    from costgym.experiments.play.collect import collect as record_episodes
 
     agent = make_agent("random")
     env = costgym.make(agent.env_id, scenario="storm", split="train", max_steps=400, disable_env_checker=True)

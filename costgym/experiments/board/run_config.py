@@ -397,3 +397,11 @@ def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) 
             raise ConfigError(f"--{name}", "expected at least one value, and every value once")
         values[name] = list(given)
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}

@@ -6,10 +6,20 @@ Terminal, pages, `leaderboard.json` and the documentation take their words from 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
 CURRENCY = "currency"  # the unit of a price; shown as the scenario's currency
+
+
+class Group(NamedTuple):
+    """The episodes that make up one row: of one agent and model in one environment under one budget and the same settings."""
+
+    env: str
+    agent: str
+    model: str | None
+    budget: tuple[tuple[str, float], ...]
+    settings: str
 
 
 @dataclass(frozen=True, slots=True)

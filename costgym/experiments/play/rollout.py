@@ -228,12 +228,12 @@ def rollout(
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
-    place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
+    workers, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
     if spending is None:
-        played = place.stream(_results, shared, chunks(0, episodes, place))
+        played = workers.stream(_results, shared, chunks(0, episodes, workers))
     else:
         singles = ((agent.name, range(index, index + 1)) for index in range(episodes))
-        played = spending.stream(place, _results, shared, singles, lambda result: result)
+        played = spending.stream(workers, _results, shared, singles, lambda result: result)
     for result in played:
         results.append(result)
         if progress is not None:
