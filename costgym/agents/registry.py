@@ -47,6 +47,8 @@ from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAg
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
 
+COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
@@ -312,7 +314,7 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
-    if is_custom(name) or _trained(name) is not None:
+    if is_custom(name) or name.startswith(COMMAND) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
@@ -336,6 +338,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         if env_id not in (None, made.env_id):
             raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
         return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
+    if name.startswith(COMMAND) and env_id in (None, TEXT):
+        return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
     trained = _trained(name)
     known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
@@ -343,6 +347,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         if fits and (env_id is None or env_id in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
+
+
+def _refuse_command(request: AgentRequest) -> Agent:
+    raise ConfigError("agent", f"{request.name} is a command; `costgym rank -- COMMAND` plays it")
 
 
 def run_folder(name: str) -> Path:
