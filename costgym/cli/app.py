@@ -19,6 +19,7 @@ class Costgym(LazyGroup):
 
     entries: ClassVar = {
         "leaderboard": Entry("Play", "Rank agents under budgets.", "costgym.cli.play.leaderboard:leaderboard"),
+        "rank": Entry("Play", "Rank any command beside our agents, metered.", "costgym.cli.play.rank:rank"),
         "run": Entry("Play", "Play one agent in one environment and print its figures.", "costgym.cli.play.run:run"),
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from costgym.envs.base import base_env
 from costgym.envs.sessions.base import SessionBase
-from costgym.experiments.board.run_config import RunConfig, TrackConfig
-from costgym.experiments.board.submissions.replay import world_of
+from costgym.experiments.board.run_config import RunConfig, TrackConfig, world_of
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.files import read_yaml
 from costgym.simulators.sessions.episode import session_world

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from costgym.envs.base import NO_OPTIONS, base_env
-from costgym.experiments.play.trajectories.collect import open_collection
+from costgym.experiments.play.collect import open_collection
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import Tape, trajectory_of
 from costgym.experiments.serve.limits import Bucket, Limits, Refused

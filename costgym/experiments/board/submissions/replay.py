@@ -17,7 +17,7 @@ import gymnasium as gym
 
 from costgym.envs.base import FILE_PLACES, base_env
 from costgym.experiments.board.conditions import place_of
-from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig
+from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig, world_of
 from costgym.experiments.board.run_log import EPISODES
 from costgym.experiments.board.submissions.alarms import Played, signs_of
 from costgym.experiments.board.submissions.manifest import MAX_PROBLEMS
@@ -252,14 +252,6 @@ def _check_world(file: RecordedRow, header: Header) -> list[str]:
     if world_of(header.scenario) != world_of(wanted.scenario):
         return ["header, scenario: is not the run's"]
     return []
-
-
-def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """A world's document without the place of its files."""
-    source = scenario.get("source")
-    if not isinstance(source, Mapping):
-        return dict(scenario)
-    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}
 
 
 @lru_cache(maxsize=8)

@@ -24,7 +24,7 @@ from costgym.experiments.board.reruns.equivalence import WORLD_SD, tasks_needed,
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD
 from costgym.experiments.board.reruns.references import Informed, informed_of
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config
+from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config, world_of
 from costgym.experiments.board.run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
@@ -38,7 +38,7 @@ from costgym.experiments.board.submissions.manifest import (
     read_manifest,
     texts_of,
 )
-from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes, world_of
+from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes
 from costgym.experiments.board.submissions.validation import (
     SubmissionVerdict,
     check_rerun,

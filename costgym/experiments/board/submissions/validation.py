@@ -21,7 +21,16 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, copied_run, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import (
+    FORMAT,
+    RowConfig,
+    RunConfig,
+    copied_run,
+    entry_of,
+    is_trained,
+    read_run_config,
+    world_of,
+)
 from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
@@ -33,7 +42,7 @@ from costgym.experiments.board.submissions.differences import (
     unexpected_files,
 )
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
-from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
+from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
 from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
 from costgym.experiments.play.execution.engine import Engine, Local

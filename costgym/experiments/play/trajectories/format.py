@@ -136,8 +136,8 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
     world = class_of(header.env)
-    if strange := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
-        return [f"header, settings: {strange[0]!r} does not belong there"]
+    if unknown := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
+        return [f"header, settings: {unknown[0]!r} does not belong there"]
     try:
         digest = world.world_digest(relocated(header.scenario, data))
     except CostGymError as error:
