@@ -23,7 +23,7 @@ LONGEST_HEAD = 16 * 1024
 SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
 
 
-def configuration(app: ASGIApp, limits: Limits) -> Config:
+def configuration(app: ASGIApp, limits: Limits, log_level: str = "warning") -> Config:
     """Uvicorn's configuration of a server with these limits."""
     http, websocket = protocols(limits)
     return Config(
@@ -37,7 +37,7 @@ def configuration(app: ASGIApp, limits: Limits) -> Config:
         timeout_keep_alive=max(1, int(limits.timeout_s)),
         timeout_graceful_shutdown=SHUTDOWN_S,
         access_log=False,
-        log_level="warning",
+        log_level=log_level,
         server_header=False,
     )
 
