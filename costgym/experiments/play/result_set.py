@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, overload
 
 from markupsafe import Markup
@@ -76,6 +77,17 @@ class Results(Sequence[EpisodeResult]):
         own = tuple(episodes)
         conditions = Conditions(split, grading, currency, seed, seeds)
         self._fill(own, {result.env: conditions for result in own})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Results:
+        """Read the results of a folder that `costgym leaderboard`, `rank`, `collect` or `serve --record` wrote.
+
+        Recorded trajectories are replayed, and every figure follows from their actions. Raises DataError for other folders, and
+        for records that cannot be read or do not replay.
+        """
+        from costgym.experiments.play.load import load_results
+
+        return load_results(folder)
 
     def _fill(self, episodes: tuple[EpisodeResult, ...], conditions: Mapping[str, Conditions]) -> None:
         groups: dict[Group, dict[int, EpisodeResult]] = {}

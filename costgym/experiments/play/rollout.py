@@ -1,6 +1,6 @@
 """Play episodes of one agent in one environment and record the results."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.agents.base import Agent
+from costgym.agents.btp.experience import Experience
 from costgym.agents.models.base import REQUESTS, RETRIED
-from costgym.agents.registry import Policy, as_agent
+from costgym.agents.registry import Policy, as_agent, find_agent, make_agent
 from costgym.envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.result_set import Results
@@ -19,6 +20,7 @@ from costgym.experiments.play.trajectories.format import URL, Header, Trajectory
 from costgym.experiments.play.trajectories.record import AgentCrash, Crashes, played, record, replies_of
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError, InfrastructureError
+from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Origin, Status
 
 INFRASTRUCTURE_TRIES = 3  # number of times that an episode is played before it counts as void, if the infrastructure fails
@@ -194,7 +196,7 @@ def play_many(
 
 def rollout(
     env: gym.Env[Any, Any],
-    agent: Agent | str | Policy,
+    agent: Agent | str | Policy | Sequence[Agent | str | Policy],
     episodes: int,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -206,7 +208,8 @@ def rollout(
 
     Args:
         env: an environment of costgym; its split, budget and grading hold.
-        agent: any agent for that view, its name, or a function ``(observation, info) -> action``.
+        agent: any agent for that view, its name, or a function ``(observation, info) -> action``; or several, which play the
+            same episodes. An agent named with ``+btp`` plans from the past uses that `costgym run` gives it.
         episodes: how many, at least 1.
         seed: same seed, same results.
         progress: called with the number of finished episodes.
@@ -226,8 +229,13 @@ def rollout(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")
+    if isinstance(agent, Sequence) and not isinstance(agent, str):
+        if not agent:
+            raise ConfigError("agent", "expected at least one agent")
+        played_by = [rollout(env, each, episodes, seed, progress, engine, spending, crashes) for each in agent]
+        return sum(played_by[1:], start=played_by[0])
     results: list[EpisodeResult] = []
-    agent = as_agent(agent, env)
+    agent = _with_past_uses(agent, env, engine) if isinstance(agent, str) else as_agent(agent, env)
     workers, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
     if spending is None:
         played = workers.stream(_results, shared, chunks(0, episodes, workers))
@@ -244,6 +252,17 @@ def rollout(
     except ConfigError:  # the world was made from an object that no document can hold
         currency = ""
     return Results(results, split=world.split, grading=world.grading, currency=currency, seed=seed)
+
+
+def _with_past_uses(name: str, env: gym.Env[Any, Any], engine: Engine | None) -> Agent:
+    """The agent of a name; one that plans from past uses of the tools gets those that `costgym run` gives it."""
+    from costgym.experiments.play.experience import past_uses
+
+    agent = as_agent(name, env)
+    if not find_agent(name, agent.env_id).needs_experience:
+        return agent
+    scenario = parse_scenario(base_env(env).world_document(), "env")
+    return make_agent(name, agent.env_id, experience=Experience.from_jsonl(past_uses(scenario, engine=engine)))
 
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
