@@ -42,7 +42,7 @@ def test_unseen_tools_are_in_no_other_split() -> None:
     assert len(names[0]) == len(names[1]) and not names[0] & names[1]
     unseen.reset(seed=0)
     assert unseen.task.id.startswith("test-")
-    again = MarketplaceEnv(**MarketplaceEnv.world_arguments(unseen.world_document(), unseen.world_settings()))
+    again = MarketplaceEnv(**unseen.world_spec().arguments(unseen.world_settings()))
     assert np.array_equal(again.reset(seed=0)[0]["tools"], unseen.reset(seed=0)[0]["tools"])
 
 
@@ -140,4 +140,4 @@ def test_scenarios_that_make_no_choice_are_refused(given: Any) -> None:
 
 def test_episodes_over_several_scenarios_are_not_recorded_as_one_world() -> None:
     with pytest.raises(ConfigError, match="record each"):
-        MarketplaceEnv(scenario=[small("a"), small("b")]).world_document()
+        MarketplaceEnv(scenario=[small("a"), small("b")]).world_spec()
