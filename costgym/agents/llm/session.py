@@ -215,7 +215,7 @@ class LlmSession:
         written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
         for call in written:
             if call.name == FINISH_NAME:
-                ending, problem = (None, CUT) if said.outcome == TRUNCATED else _read_finish(call)
+                ending, problem = (None, CUT) if said.outcome == TRUNCATED else read_finish(call)
                 if ending is None:
                     turn.messages.append(_result_message(call, problem))
                 turn.ending = ending
@@ -231,11 +231,11 @@ class LlmSession:
                 asked.append(call)
                 documents.append(self._document(call))
         if documents:
-            outcome = yield _write(documents, self._take())
+            outcome = yield encode_calls(documents, self._take())
             self.info = outcome.info
             self.meet(outcome.info)
             news = outcome.info["news"]
-            for call, (text, status, executed) in zip(asked, _results(outcome.info, len(asked)), strict=True):
+            for call, (text, status, executed) in zip(asked, read_results(outcome.info, len(asked)), strict=True):
                 if call.name == SEARCH and self.seat.categories:
                     text, executed = found_names(text), False
                 result = CallResult(call, text, status, executed)
@@ -303,11 +303,12 @@ def _answer_in(message: Message) -> str:
     """Return the answer that a message holds: its text, or what it would finish with."""
     if message.content.strip():
         return message.content
-    endings = [_read_finish(call)[0] for call in message.calls if call.name == FINISH_NAME]
+    endings = [read_finish(call)[0] for call in message.calls if call.name == FINISH_NAME]
     return next((ending.answer for ending in endings if ending is not None and ending.answer), "")
 
 
-def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
+def read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
+    """Return the ending that a call of `finish` means; None and what is wrong where its arguments cannot be read."""
     arguments = call.read()
     if arguments is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish takes a JSON object with answer or give_up"})
@@ -332,7 +333,7 @@ def _result_message(call: FunctionCall, text: str) -> Message:
     return Message(TOOL, text, name=str(call.name), call_id=call.id)
 
 
-def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
+def encode_calls(documents: list[dict[str, Any]], usage: Usage) -> str:
     """Calls as an action; what JSON cannot hold, or is too long, is asked for and refused as malformed."""
     action: dict[str, Any] = documents[0] if len(documents) == 1 else {"calls": documents}
     try:
@@ -347,7 +348,7 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     return text
 
 
-def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
+def read_results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
     found = [(each["text"], status := _STATUS[each["status"]], status.executed) for each in info["results"]]
     return found + [("", Status.OK, False)] * (count - len(found))

@@ -166,6 +166,16 @@ class RowConfig(NamedTuple):
         return self.track.name, self.agent, self.condition.key
 
 
+class CommandConfig(BaseModel):
+    """An agent of a run that is a command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^command:[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")  # of the agent
+    words: tuple[str, ...]  # of the command, as they may be published: without the folders of absolute paths
+    isolation: str = Field(pattern="^(bubblewrap|none)$")
+    time_limit_s: float = Field(gt=0)  # wall seconds of an episode
+
+
 class RunConfig(BaseModel):
     """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
 
@@ -184,6 +194,7 @@ class RunConfig(BaseModel):
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
     batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
     release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
+    command: CommandConfig | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""

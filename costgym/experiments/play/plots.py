@@ -128,10 +128,10 @@ class Plots:
 
     def _agents(self) -> dict[str, list[Group]]:
         """The rows of each agent, one for each budget."""
-        found: dict[str, list[Group]] = {}
+        groups: dict[str, list[Group]] = {}
         for group, name in self._names.items():
-            found.setdefault(name, []).append(group)
-        return found
+            groups.setdefault(name, []).append(group)
+        return groups
 
     def _passes(self, group: Group) -> tuple[float | None, tuple[float, float]]:
         """The pass rate within the budget and its interval."""
@@ -192,11 +192,11 @@ def _figure_class() -> Any:
 
 def _frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """The points, by cost, that pass more often than every cheaper one."""
-    found: list[tuple[float, float]] = []
+    groups: list[tuple[float, float]] = []
     for cost, share in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not found or share > found[-1][1]:
-            found.append((cost, share))
-    return found
+        if not groups or share > groups[-1][1]:
+            groups.append((cost, share))
+    return groups
 
 
 def _unit(currency: str) -> str:

@@ -143,8 +143,8 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
     world_class = class_of(header.env).world_class
-    if strange := sorted(header.settings.keys() & (world_class.arguments_of_world | WITHOUT_INFLUENCE)):
-        return [f"header, settings: {strange[0]!r} does not belong there"]
+    if unknown := sorted(header.settings.keys() & (world_class.arguments_of_world | WITHOUT_INFLUENCE)):
+        return [f"header, settings: {unknown[0]!r} does not belong there"]
     try:
         digest = world_class(relocated(header.scenario, data)).digest_like(header.digest)
     except CostGymError as error:
