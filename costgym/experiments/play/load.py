@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
-from costgym.experiments.play.result_set import Results
+from costgym.experiments.play.episodes import AgentInfo, result_of
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import AgentInfo, result_of
 from costgym.experiments.play.trajectories.format import first_line, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.verify import Checker
 from costgym.simulators.errors import DataError
@@ -17,7 +16,14 @@ from costgym.simulators.files import iter_lines, read_json
 EPISODES, RUN, TRAJECTORIES = "episodes.jsonl", "run.json", "trajectories.jsonl"
 
 
-def load_results(folder: str | Path) -> Results:
+class Played(NamedTuple):
+    """Episodes that were played under the same conditions, which are arguments of `Results`."""
+
+    episodes: list[EpisodeResult]
+    conditions: dict[str, Any]
+
+
+def load_episodes(folder: str | Path) -> list[Played]:
     """Read the episodes of a folder that `leaderboard`, `rank`, `collect` or `serve --record` wrote, or of a trajectory file.
 
     Raises DataError where the folder holds neither, a line is not a valid record, or an episode does not replay.
@@ -32,7 +38,7 @@ def load_results(folder: str | Path) -> Results:
     raise DataError(path, f"expected a folder with {RUN} and {EPISODES}, or with {TRAJECTORIES}")
 
 
-def _of_a_run(folder: Path) -> Results:
+def _of_a_run(folder: Path) -> list[Played]:
     """The run's own episodes, each track under its conditions."""
     config = read_json(folder / RUN)
     tracks = config.get("tracks") if isinstance(config, Mapping) else None
@@ -45,13 +51,17 @@ def _of_a_run(folder: Path) -> Results:
         except DataError as error:
             raise DataError(folder / EPISODES, str(error), f"line {number}") from error
         by_env.setdefault(result.env, []).append(result)
-    found = Results()
+    found = []
     for env, episodes in by_env.items():
         track = next((track for track in tracks if track.get("env") == env), tracks[0])
-        about = {"split": str(track.get("split") or ""), "grading": str(config.get("grading") or "strict")}
-        found += Results(
-            episodes, **about, currency=_currency(track), seed=config.get("seed", 0), seeds=int(track.get("seeds") or 1)
-        )
+        conditions = {
+            "split": str(track.get("split") or ""),
+            "grading": str(config.get("grading") or "strict"),
+            "currency": _currency(track),
+            "seed": config.get("seed", 0),
+            "seeds": int(track.get("seeds") or 1),
+        }
+        found.append(Played(episodes, conditions))
     return found
 
 
@@ -59,10 +69,10 @@ def _currency(track: Mapping[str, Any]) -> str:
     scenario = track.get("scenario")
     if not isinstance(scenario, Mapping):
         return ""
-    return str(class_of(str(track.get("env"))).world_summary(scenario).get("currency") or "")
+    return str(class_of(str(track.get("env"))).world_class(scenario).summary().get("currency") or "")
 
 
-def _replayed(path: Path) -> Results:
+def _replayed(path: Path) -> list[Played]:
     """The episodes of a trajectory file, each replayed."""
     first, lines = first_line(path)
     header = parse_header(first, path)
@@ -78,5 +88,5 @@ def _replayed(path: Path) -> Results:
             who = AgentInfo(recorded.agent, recorded.model)
             yield result_of(world, who, header.env, recorded.episode, crash=recorded.crash, replies=recorded.replies)
 
-    currency = str(world.world_summary(header.scenario).get("currency") or "")
-    return Results(results(), split=world.split, grading=world.grading, currency=currency)
+    currency = str(world.world_spec().summary().get("currency") or "")
+    return [Played(list(results()), {"split": world.split, "grading": world.grading, "currency": currency})]

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from markupsafe import Markup
 
+from costgym.experiments.play.load import load_episodes
 from costgym.experiments.play.metric_registry import REGISTRY, Group, cell, figure, plain, written
 from costgym.experiments.play.metrics import PairedDifference, paired_difference, summarise
 from costgym.experiments.play.plots import PASS, Plots
@@ -85,9 +86,7 @@ class Results(Sequence[EpisodeResult]):
         Recorded trajectories are replayed, and every figure follows from their actions. Raises DataError for other folders, and
         for records that cannot be read or do not replay.
         """
-        from costgym.experiments.play.load import load_results
-
-        return load_results(folder)
+        return sum((cls(played.episodes, **played.conditions) for played in load_episodes(folder)), start=cls())
 
     def _fill(self, episodes: tuple[EpisodeResult, ...], conditions: Mapping[str, Conditions]) -> None:
         groups: dict[Group, dict[int, EpisodeResult]] = {}
