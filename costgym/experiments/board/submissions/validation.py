@@ -12,6 +12,7 @@ from typing import Any
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
+from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
@@ -21,7 +22,7 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
