@@ -22,9 +22,8 @@ from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, S
 from costgym.agents.deer.learnt import LearntDeerAgent
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.llm.types import Strategy, ToolAccess
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
@@ -51,6 +50,8 @@ from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
+
+COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,7 @@ def _planner_of_run(by: str) -> AgentEntry:
 
 _TRAINED = {
     "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, Sb3Agent, _NETWORK),
-    "sessions": _run_of("`costgym train sessions`", SESSION, SessionAgent, _NETWORK),
+    "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, SessionAgent, _NETWORK),
     "deer": _run_of("`costgym train deer`", DECISION, LearntDeerAgent),
     "toolplanner": AgentEntry(
         "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL
@@ -316,7 +317,7 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
-    if is_custom(name) or _trained(name) is not None:
+    if is_custom(name) or name.startswith(COMMAND) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
@@ -340,6 +341,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         if env_id not in (None, agent.env_id):
             raise ConfigError("agent", f"{name} plays in {agent.env_id}, not in {env_id}")
         return AgentEntry(name, "a user's own", (agent.env_id,), lambda request: custom_agent(request.name))
+    if name.startswith(COMMAND) and env_id in (None, TEXT):
+        return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
     trained = _trained(name)
     entries = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in entries:
@@ -347,6 +350,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         if fits and (env_id is None or env_id in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
+
+
+def _refuse_command(request: AgentRequest) -> Agent:
+    raise ConfigError("agent", f"{request.name} is a command; `costgym rank -- COMMAND` plays it")
 
 
 def run_folder(name: str) -> Path:
