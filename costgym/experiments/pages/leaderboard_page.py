@@ -43,8 +43,9 @@ from costgym.experiments.board.rows import (
     rank_bands,
     reasons,
     shown_name,
+    track_files,
 )
-from costgym.experiments.board.tracks import TRACKS, track_document, track_documents, track_files
+from costgym.experiments.board.tracks import TRACKS, track_document, track_documents
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
 from costgym.experiments.pages.budget_section import budget_section
 from costgym.experiments.pages.html import asset, embedded, render
