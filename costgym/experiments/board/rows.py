@@ -94,19 +94,31 @@ def is_void(row: Row) -> bool:
 
 
 def is_metered(row: Row) -> bool:
-    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
-    return row.get("metered") is not False
+    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart,
+    but for those of one's own agent on one's own board: there nobody else needs to believe them."""
+    return row.get("metered") is not False or "submission" not in row
+
+
+def by_the_floor(row: Row) -> bool:
+    """Whether the row is of one's own agent, whose tokens are at least what it was shown and wrote."""
+    return row.get("metered") is False and is_metered(row)
 
 
 def block_of(row: Row) -> str:
     """Which of `BLOCKS` a row is ranked in."""
-    return UNMETERED if not is_metered(row) else SIMULATED if is_simulated(row) and not is_reference(row) else PLAYED
+    if not is_metered(row):
+        return UNMETERED
+    beside_simulated = is_simulated(row) or (by_the_floor(row) and not row.get("model"))
+    return SIMULATED if beside_simulated and not is_reference(row) else PLAYED
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """The rows of a condition by their block, in the order of `BLOCKS`; each block is ranked by itself, and none is empty."""
-    found = [(name, [row for row in rows if block_of(row) == name]) for name in BLOCKS]
-    return [(name, own) for name, own in found if own]
+    by_name = {name: [row for row in rows if block_of(row) == name] for name in BLOCKS}
+    if all(map(by_the_floor, by_name[SIMULATED])):  # one's own agent plays beside whatever models the board has
+        by_name[PLAYED] = [row for row in rows if block_of(row) != UNMETERED]
+        by_name[SIMULATED] = []
+    return [(name, own) for name, own in by_name.items() if own]
 
 
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:

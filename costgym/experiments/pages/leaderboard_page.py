@@ -369,6 +369,8 @@ def _row(
         under.append(f"claim {plain(rerun.get('claim'))}")
     if not is_metered(row):
         under.append("unmetered")
+    elif row.get("metered") is False:
+        under.append("tokens by a floor of what it was shown and wrote")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),
