@@ -30,12 +30,12 @@ from starlette.routing import Route
 from costgym.agents.models.base import ASSISTANT, Message, Reply
 from costgym.envs.actions import FINISH
 from costgym.experiments.serve.command.desk import Desk, EpisodeEnded, ModelRequest, ToolAnswer, ToolRequest
-from costgym.experiments.serve.connections import Gate, protocols
+from costgym.experiments.serve.connections import Gate, configuration
 from costgym.experiments.serve.dialects.base import BadRequest, Dialect
 from costgym.experiments.serve.dialects.chat import ChatCompletions
 from costgym.experiments.serve.dialects.messages import Messages
 from costgym.experiments.serve.dialects.responses import Responses
-from costgym.experiments.serve.limits import LOOPBACK, Limits, Refused
+from costgym.experiments.serve.limits import Access, Limits, Refused
 from costgym.simulators import __version__
 from costgym.simulators.bounds import unreadable
 from costgym.simulators.calls import Usage
@@ -68,18 +68,7 @@ class Endpoint:
         unix.bind(self.socket_path)
         self.port = int(tcp.getsockname()[1])
         application = Starlette(routes=routes, lifespan=self._life, exception_handlers={404: _missing})
-        http, websocket = protocols(_LIMITS)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                Gate(application, _LIMITS, LOOPBACK),
-                http=http,
-                ws=websocket,
-                access_log=False,
-                log_level="error",
-                server_header=False,
-                timeout_keep_alive=int(_LIMITS.timeout_s),
-            )
-        )
+        self._server = uvicorn.Server(configuration(Gate(application, _LIMITS, Access()), _LIMITS, "error"))
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = self._server.serve([tcp, unix])
         threading.Thread(target=asyncio.run, args=(serving,), name="endpoint of commands", daemon=True).start()
