@@ -7,6 +7,7 @@ charge extra for keeping it. The cache lives on the simulated clock, so a tool t
 
 import hashlib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -70,9 +71,11 @@ class ModelPrices(StrictModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.cached is None and (self.cache is not None or self.cache_write is not None or self.cache_write_1h is not None):
-            raise ValueError("a cache needs a price of what is read from it; add `cached`, or leave out `cache` and `cache_write`")
+            raise ValueError(
+                "a cache needs a price of what is read from it; add `cached`, or leave out `cache` and `cache_write`"
+            )
         lengths = [tier.tokens for tier in self.above]
-        if any(low >= high for low, high in zip(lengths, lengths[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(lengths)):
             raise ValueError(f"above: expected ascending numbers of tokens, got {lengths}")
         below: ModelPrices | LongPrices = self
         for tier in self.above:
