@@ -42,6 +42,7 @@ class Costgym(LazyGroup):
         "serve": Entry("Share", "Serve sessions over OpenEnv's messages and over MCP.", "costgym.cli.share.serve:serve"),
         "proxy": Entry("Share", "Run real tools under the world's luck.", "costgym.cli.share.proxy:proxy"),
         "submit": Entry("Share", "Leaderboard submissions, verified by replay.", "costgym.cli.share.submit:submit"),
+        "doctor": Entry("Tools", "Ask a model server which settings it needs.", "costgym.cli.tools.doctor:doctor"),
         "envs": Entry("Tools", "List the environments.", "costgym.cli.tools.lists:envs"),
         "agents": Entry("Tools", "List the agents by their leaderboard track.", "costgym.cli.tools.lists:agents"),
         "scenarios": Entry("Tools", "List the scenarios that come with the package.", "costgym.cli.tools.lists:scenarios"),

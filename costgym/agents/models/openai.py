@@ -23,7 +23,9 @@ from costgym.agents.models.base import (
     ASSISTANT,
     FILTERED,
     PROVIDER_ERRORS,
+    SYSTEM,
     TOOL,
+    USER,
     Function,
     FunctionCall,
     Message,
@@ -110,6 +112,9 @@ class OpenAISettings(Settings):
         "(auto); the field alone (native); or also JSON anywhere in the text (json), or calls between marks (text).",
     )
     stream: bool = Field(default=False, description="Ask for replies in pieces, for servers that give no others.")
+    system: Literal["system", "user"] = Field(
+        default="system", description="Role of the instructions; user for models whose template knows no system message."
+    )
     send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
 
 
@@ -208,8 +213,7 @@ class OpenAIModel:
                 if not self._streams and _STREAMS_ONLY.search(refusal.text):
                     self._streams = True
                     return self._send(request, messages)
-                if not self._filler and _EMPTY_REFUSED.search(refusal.text):
-                    self._filler = _FILLER
+                if _EMPTY_REFUSED.search(refusal.text) and self.fill_empty_texts():
                     return self._send(request, messages)
             advice = _advice(refusal.text)
             raise ConfigError(f"model server {self.url}", f"HTTP {refusal.status}: {refusal.text}{advice}") from None
@@ -221,7 +225,7 @@ class OpenAIModel:
         try:
             with TRAFFIC.request():
                 raw = self._client.chat.completions.with_raw_response.create(
-                    messages=chat_messages(messages, self._filler or None),
+                    messages=self._written(messages),
                     extra_body=body,
                     extra_headers=self._headers,
                     **request,
@@ -250,6 +254,46 @@ class OpenAIModel:
             return document
         shown = self._hide(content.decode("utf-8", "replace").strip())
         raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {shown!r}")
+
+    def _written(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """The conversation as the server takes it."""
+        written = chat_messages(messages, self._filler or None)
+        if self.settings.system == "user" and len(written) > 1 and written[0]["role"] == SYSTEM and written[1]["role"] == USER:
+            instructions, request = written[:2]
+            return [{**request, "content": f"{instructions['content']}\n\n{request['content']}"}, *written[2:]]
+        return written
+
+    def listing(self) -> dict[str, Any]:
+        """What the server's list of models says of this one; empty where it has none."""
+        try:
+            raw = self._client.with_options(max_retries=0).models.with_raw_response.list(extra_headers=self._headers)
+            models = json.loads(raw.http_response.content)["data"]
+            return next((dict(entry) for entry in models if entry.get("id") == self.name), {})
+        except (self._sdk.OpenAIError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def fill_empty_texts(self) -> bool:
+        """From now on send no empty text; False where that is done already."""
+        filled, self._filler = bool(self._filler), _FILLER
+        return not filled
+
+    def exchange(self, messages: Sequence[Message], fields: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        """Send one request with these fields, and nothing else, once; returns status, headers and body, whatever they are.
+
+        Raises InfrastructureError if no answer comes."""
+        sdk = self._sdk
+        try:
+            raw = self._client.with_options(max_retries=0).chat.completions.with_raw_response.create(
+                model=self.name, messages=self._written(messages), extra_body=dict(fields), extra_headers=self._headers
+            )
+            response = raw.http_response
+        except sdk.APIStatusError as error:
+            response = error.response
+        except (sdk.OpenAIError, OSError) as error:
+            problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
+            raise InfrastructureError(f"model server {self.url}: {problem}") from None
+        text = self._mask(response.content.decode("utf-8", "replace"))
+        return response.status_code, dict(response.headers), text.encode()
 
     def _masked(self, value: Any) -> Any:
         """Return a part of an answer, every text in it masked."""

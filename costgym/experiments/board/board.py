@@ -24,7 +24,6 @@ from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
-from costgym.envs.registration import class_of
 from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
 from costgym.experiments.board.judged import VERDICTS, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
@@ -98,7 +97,7 @@ class Leaderboard:
             episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
-            currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
+            currency = str(track.world.summary().get("currency") or "")
             own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds

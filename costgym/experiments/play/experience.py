@@ -157,10 +157,14 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
         "budget": {},
         "enforcement": "record",
     }
-    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
+    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()})
     rates = asdict(SimulatedRates())
     del rates["repeat"], rates["guess"]  # younger than the experience that ships, and without influence on it
-    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
+    played = {
+        **settings.model_dump(exclude={"uses", "candidates"}),
+        "world": world.digest_under(0),
+        "rates": rates,
+    }  # that of the experience that ships
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 

@@ -240,7 +240,7 @@ def rollout(
             progress(len(results))
     world = base_env(env)
     try:
-        currency = str(world.world_summary(world.world_document()).get("currency") or "")
+        currency = str(world.world_spec().summary().get("currency") or "")
     except ConfigError:  # the world was made from an object that no document can hold
         currency = ""
     return Results(results, split=world.split, grading=world.grading, currency=currency, seed=seed)
@@ -248,7 +248,7 @@ def rollout(
 
 def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
     """Forecast what a roll-out costs, and say so; raises ConfigError if there is a limit and the tokens have no price."""
-    usd_per_unit = spending.usd_per_unit(base_env(env).world_document())
+    usd_per_unit = spending.usd_per_unit(base_env(env).world_spec().document)
     if usd_per_unit is None:
         spending.unpriced()
         return

@@ -285,8 +285,10 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
         if own is None:
             different.append(f"track {track.name}")
             continue
-        fields = ("env", "digest", "split", "seeds", "ranked_by")
+        fields = ("env", "split", "seeds", "ranked_by")
         different += [name for name in fields if getattr(own, name) != getattr(track, name)]
+        if not own.in_world_of(track):
+            different.append("digest")
         if world_of(own.scenario) != world_of(track.scenario):
             different.append("scenario")
         if own.portable_settings != track.portable_settings:

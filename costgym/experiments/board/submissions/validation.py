@@ -369,12 +369,12 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         if not track.conditions or not track.agents:
             return [f"tracks: {track.name} has no agents or no conditions"]
         try:
-            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            digest = class_of(track.env).world_class(relocated(track.scenario, data)).digest_like(track.digest)
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
-            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+            wanted_world = track.world.varied(track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_spec().document) != world_of(wanted_world.document):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
