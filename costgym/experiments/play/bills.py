@@ -18,8 +18,8 @@ from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import ACT, SYSTEM, Function, LanguageModel, Message, Reply
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.base import base_env
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import TOKEN_COST, EpisodeResult, outcome
-from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.statistics import intervals
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
