@@ -5,7 +5,6 @@ too, so tools' fees and models' tokens are added up in one unit.
 """
 
 import datetime
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.simulators.errors import ConfigError, DataError, check_known
-from costgym.simulators.files import read_yaml
+from costgym.simulators.files import read_json, read_yaml
 from costgym.simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
@@ -57,12 +56,7 @@ def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] |
     price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
     Raises DataError where it is neither format, and UnknownName for a wanted model without a price.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is not valid JSON ({error})") from error
+    document = read_json(Path(path), follow=True)
     found: dict[str, TokenPrices] = {}
     if isinstance(document, dict) and isinstance(document.get("data"), list):
         for entry in document["data"]:
