@@ -12,6 +12,7 @@ from typing import Any
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
+from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
@@ -21,13 +22,13 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.run_config import (
     FORMAT,
     RowConfig,
     RunConfig,
     copied_run,
     entry_of,
-    is_trained,
     read_run_config,
     world_of,
 )
@@ -44,7 +45,7 @@ from costgym.experiments.board.submissions.differences import (
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
+from costgym.experiments.board.tracks import TRACKS, charges_tokens
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
