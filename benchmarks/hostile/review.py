@@ -365,14 +365,14 @@ def outage(tree: Tree) -> str:
 
 
 def junk(tree: Tree) -> str:
-    """C9: an entry is packed from a run whose episodes are junk, and a refused board is published."""
+    """C9: an entry is packed from a run whose episodes are junk, and a board of them is verified."""
     tree.board("greedy", "greedy", **TERMS)
     shutil.copytree(tree.folder / "greedy", tree.folder / "junk")
     path = next((tree.folder / "junk/trajectories").rglob("*.jsonl"))
     path.write_text(path.read_text().splitlines()[0] + "\njunk\n")
     packed, _ = tree.run("submit", "pack", "junk", "--out", "packed-junk", "--name", "junk", "--contact", "a@example.org")
-    site, _ = tree.run("site", "--run", "junk", "--verify", "--out", "junk-site", "--quiet")
-    return f"pack: {'accepted' if packed == 0 else 'refused'}; site --verify: {'published' if site == 0 else 'refused'}"
+    verified, _ = tree.run("verify", "junk")
+    return f"pack: {'accepted' if packed == 0 else 'refused'}; verify: {'accepted' if verified == 0 else 'refused'}"
 
 
 def crash(tree: Tree) -> str:

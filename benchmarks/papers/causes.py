@@ -26,7 +26,7 @@ from costgym.agents.registry import make_agent
 from costgym.experiments.papers import btp, ecoact, toolplanner
 from costgym.experiments.papers.claims import counted
 from costgym.experiments.papers.paper import PUBLISHED, Job, Protocol
-from costgym.experiments.play.files import write_atomically
+from costgym.simulators.files import write_atomically
 
 Found = dict[str, dict[str, tuple[str, bool]]]
 """Measured and whether it follows, by claim and variation."""

@@ -25,8 +25,8 @@ from costgym.experiments.papers.paper import PUBLISHED, Protocol
 from costgym.experiments.papers.playing import BUDGET, enlarged, play_pieces
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import describe_experience, first_uses, past_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.results import EpisodeResult
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
 
 USES = (0.0, 1.0, 3.0, 10.0, 20.0, 40.0, 100.0, 200.0)

@@ -28,8 +28,8 @@ from costgym.experiments.board.run_log import read_episodes
 from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.papers.catp import AVERAGE, KINDS, difference_row, plan_rows
 from costgym.experiments.papers.paper import PUBLISHED
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.catp.train import train_catp, train_rltf
+from costgym.simulators.files import write_atomically
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def _with_its_folder(file: Path | None) -> Path | None:
     """Make a file's folder before anything is played, so that no result is lost for want of it."""
     if file is not None and file != STANDARD_OUTPUT:
-        from costgym.experiments.play.files import make_folder
+        from costgym.simulators.files import make_folder
 
         make_folder(file.parent, "--json")
     return file

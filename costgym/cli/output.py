@@ -19,7 +19,7 @@ def save_json(file: Path | None, document: Any) -> None:
     """Write figures to the file of `--json`, if one was named, or to standard output."""
     if file is None:
         return
-    from costgym.experiments.play.files import json_text, write_atomically
+    from costgym.simulators.files import json_text, write_atomically
 
     if file == STANDARD_OUTPUT:
         print(json_text(document), end="")

@@ -64,8 +64,8 @@ def make_vec(
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
     if gym.spec(env_id).vector_entry_point is None:
-        given = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
-        if refused := [name for name, there in given.items() if there]:
+        of_native = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
+        if refused := [name for name, passed in of_native.items() if passed]:
             raise ConfigError(refused[0], f"is for costgym/Marketplace-v0, which has a native batch; {env_id} has none")
     if device != "cpu" or tensors:
         from costgym.envs.vector.device import make_on_device
@@ -80,13 +80,7 @@ def make_vec(
 
 def parameters_of(env_id: str) -> dict[str, Any]:
     """The arguments of an environment by name, with their defaults."""
-    found: dict[str, Any] = {}
-    for base in class_of(env_id).__mro__:
-        if "__init__" in vars(base):
-            given = inspect.signature(vars(base)["__init__"]).parameters.values()
-            defaults = {each.name: each.default for each in given if each.default is not each.empty}
-            found = defaults | found  # a class's own default holds, not its base's
-    return found
+    return {name: parameter.default for name, parameter in inspect.signature(class_of(env_id)).parameters.items()}
 
 
 def describe(env_id: str) -> str:
@@ -107,5 +101,5 @@ def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")
-    found: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
-    return found
+    env_class: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
+    return env_class

@@ -20,13 +20,9 @@ from costgym.envs.registration import make
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SESSION_ID = "costgym/MarketplaceSession-v0"
 IDS = (ENV_ID, SESSION_ID, DECISION_ID, "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
-SETTINGS: dict[str, dict[str, Any]] = {
-    ENV_ID: {"compiled": False},
-    SESSION_ID: {"compiled": False},
-    DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}},
-}
-"""The event-driven world; and fewer samples than DEER's 9,585, each of which is embedded at its first use, before any step."""
-SINGLE = ("scalar", "default", "compiled")  # beside CartPole of the kind `scalar`; others beside its native batch of their size
+SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
+"""Fewer samples than DEER's 9,585, each of which is embedded at its first use, before any step."""
+SINGLE = ("scalar", "compiled")  # beside CartPole of the kind `scalar`; others beside its native batch of their size
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)  # numbers of environments in a vector
 ACTIONS = 64  # number of action arrays drawn in advance
@@ -35,8 +31,8 @@ SHORTEST_S = 0.05  # shortest duration of a round, seconds; below it the clock's
 
 @dataclass
 class Entry:
-    """A line of the table. Its kind is "scalar", "default" (as `make` makes it), "compiled", "sync" (Gymnasium's loop over
-    scalar ones), "native", or "in place" (native, with `copy=False`)."""
+    """A line of the table. Its kind is "scalar", "compiled", "sync" (Gymnasium's loop over scalar ones), "native", or
+    "in place" (native, with `copy=False`)."""
 
     name: str
     kind: str
@@ -53,8 +49,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
     native = find_spec("numba") is not None
-    for kind, compiled in (("default", "auto"), ("compiled", True)) if native else ():
-        entries += [_scalar(name, generator, seed, kind, compiled=compiled) for name in (ENV_ID, SESSION_ID)]
+    if native:
+        entries += [_scalar(name, generator, seed, "compiled", compiled=True) for name in (ENV_ID, SESSION_ID)]
     for envs in SIZES:
         entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
         if envs <= 64:

@@ -5,13 +5,16 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from costgym.experiments.board.board import (
+    NO_PLAYERS,
     Leaderboard,
     PageMaker,
+    Players,
     Progress,
     check_owner,
     experience_text,
@@ -30,18 +33,18 @@ from costgym.experiments.pages.episodes import DETAILED, FOLDER, write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import (
+from costgym.experiments.play.judging.verdicts import Verdicts
+from costgym.experiments.play.spending import Spending
+from costgym.simulators.errors import check_positive
+from costgym.simulators.files import (
     finish_change,
     finished_folder,
     json_text,
     make_folder,
-    reading,
+    private_copy,
     sole_writer,
     write_atomically,
 )
-from costgym.experiments.play.judging.verdicts import Verdicts
-from costgym.experiments.play.spending import Spending
-from costgym.simulators.errors import check_positive
 
 __all__ = [
     "JudgeOptions",
@@ -67,6 +70,7 @@ def run(
     concurrency: int = CONCURRENCY,
     judge: JudgeOptions | None = None,
     recorded: bool = False,
+    players: Players = NO_PLAYERS,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted.
 
@@ -80,6 +84,7 @@ def run(
         concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
             Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
         judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
+        players: makers of agents that the registry cannot make, by their names in the run.
         recorded: show the recorded entries that ship too, as far as they fit; see `board.submissions.submission`.
 
     Raises:
@@ -99,7 +104,7 @@ def run(
         place = engine or engine_for(config.model, jobs, concurrency)
         # explorers use the simulated model, which a batch of requests to a local model does not speed up
         experience = experience_text(config, for_replays(place))
-        results = finish_episodes(config, folder, experience, place, progress, spending)
+        results = finish_episodes(config, folder, experience, place, progress, spending, players)
         verdicts = Verdicts.read(folder / VERDICTS)
         document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
         if judge is not None:
@@ -139,8 +144,8 @@ def merge(
         ConfigError: there are fewer than two, they were played differently, or `out` holds files.
     """
     target = Path(out)
-    with reading(*map(Path, folders)), finished_folder(target) as draft:
-        run = join([read_run(folder) for folder in folders])
+    with ExitStack() as copies, finished_folder(target) as draft:
+        run = join([read_run(copies.enter_context(private_copy(Path(folder)))) for folder in folders])
         write_episodes(run, draft, None, most, progress)
         write_atomically(draft / "leaderboard.json", json_text(run.document))
         for name, text in _page_maker(draft)(run.document).items():

@@ -22,10 +22,9 @@ from costgym.experiments.board.submissions.replay import digest_of
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
-from costgym.experiments.play.files import json_text, snapshot
 from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.simulators.errors import CostGymError, DataError
-from costgym.simulators.files import read_yaml
+from costgym.simulators.files import json_text, read_yaml, snapshot
 from tests.adversaries.corpus import adversary
 
 GREEDY = "trajectories/numbers/greedy.price=10.jsonl"

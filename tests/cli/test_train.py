@@ -43,7 +43,7 @@ def test_help_shows_the_trainers_own_options_and_an_example(name: str) -> None:
     shown = train(name, "--help")
     assert shown.exit_code == 0 and f"Example: `costgym train {name} " in " ".join(shown.output.split())
     assert "--out" in shown.output and "--seed" in shown.output and "--resume" in shown.output
-    assert ("--n-steps" in shown.output) == (name in ("ppo", "sessions"))
+    assert ("--n-steps" in shown.output) == (name == "ppo")
     assert ("--minutes" in shown.output) == (name in ("ppo", "dqn", "sft"))
     assert ("--pool" in shown.output) == (name == "catp")
     assert "Undefined" not in shown.output
@@ -99,7 +99,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
+    known = {"args", "callback", "env", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
     known |= {"lagrangian", "pool", "sft"}
     assert set(called) - known <= set(options)
 

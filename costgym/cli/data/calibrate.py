@@ -75,7 +75,7 @@ def calibrate(
     save_json(json_file, found.report)
     if page is not None:
         from costgym.experiments.pages.world_pages import calibration_page
-        from costgym.experiments.play.files import write_atomically
+        from costgym.simulators.files import write_atomically
 
         write_atomically(page, calibration_page(found))
     if prints(quiet, json_file):

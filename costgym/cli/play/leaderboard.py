@@ -144,7 +144,7 @@ def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: 
 def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
     from costgym.experiments.pages.leaderboard_page import csv_of
     from costgym.experiments.pages.table import markdown_of, print_table
-    from costgym.experiments.play.files import json_text
+    from costgym.simulators.files import json_text
 
     if format == "table":
         print_table(document, console(), wide)

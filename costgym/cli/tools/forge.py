@@ -66,7 +66,7 @@ def _one(
     import yaml
 
     from costgym.experiments.fit.forge.forge import forge as make
-    from costgym.experiments.play.files import make_folder, write_atomically
+    from costgym.simulators.files import make_folder, write_atomically
 
     made, tally = make(sources, out.stem, seed, cache, profiles, settings)
     make_folder(out.parent)

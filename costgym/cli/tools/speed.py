@@ -21,9 +21,9 @@ THREADS = (1, 2)
 
 
 def warm(quiet: Quiet = False) -> None:
-    """Compile the environments and the native batches, and keep the code on disk.
+    """Compile the environments and the native batches, and keep the code on disk for `compiled=True` and `make_vec`.
 
-    By default, environments play in compiled code if it is on disk, and in Python otherwise. A second call takes seconds.
+    A second call takes seconds.
 
     Example: `costgym warm`
     """
@@ -42,7 +42,7 @@ def warm(quiet: Quiet = False) -> None:
             arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
             console().print(f"{env_id} {arguments} {time.perf_counter() - began:.0f} s", highlight=False)
     if not quiet:
-        typer.echo("compiled; environments of these forms now play in compiled code by default")
+        typer.echo("compiled; environments and native batches of these forms start without a wait")
 
 
 def bench(

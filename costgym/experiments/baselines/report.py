@@ -9,8 +9,8 @@ import numpy as np
 from costgym.experiments.baselines.methods import METHODS
 from costgym.experiments.baselines.run import Record
 from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators.draws import stable_generator
+from costgym.simulators.files import write_atomically
 
 RESAMPLES = 2_000
 Row = dict[str, Any]

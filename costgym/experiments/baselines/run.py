@@ -12,10 +12,10 @@ from costgym.envs.registration import class_of, parameters_of
 from costgym.experiments.baselines.methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
 from costgym.experiments.baselines.settings import BaselineSettings
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import make_folder, write_atomically
 from costgym.experiments.train.run import require_modules
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.files import make_folder, write_atomically
 
 RUNS = "runs"
 Record = dict[str, Any]

@@ -16,7 +16,16 @@ from costgym.experiments.board.conditions import (
     seeds_of,
     shown_first,
 )
-from costgym.experiments.board.rows import as_good, blocks, columns_of, is_ranked, is_simulated, rivals_text, shown_name
+from costgym.experiments.board.rows import (
+    as_good,
+    blocks,
+    columns_of,
+    episodes_to_tell_apart,
+    is_ranked,
+    is_simulated,
+    rivals_text,
+    shown_name,
+)
 from costgym.experiments.play.metric_registry import REGISTRY, Row, brief, estimate, figure, plain, with_unit
 from costgym.experiments.play.metrics import GRADINGS
 
@@ -47,6 +56,8 @@ def answer(rows: Sequence[Row], track: Mapping[str, Any], grading: str) -> Answe
         return Answer(None, None, "", plain(f"{condition}: {NOBODY}"))
     alike = as_good(leader, others, key, seeds_of(track))
     rivals = rivals_text([(plain(shown_name(row)), tie) for row, tie in zip(others, alike, strict=True)]) if others else ""
+    if others and alike[0] and (needed := episodes_to_tell_apart(leader, others[0], key, seeds_of(track))) is not None:
+        rivals += f" About {needed:,} episodes would tell it from {plain(shown_name(others[0]))}."
     paid = [row for row in rows if figure(row, thrift) is not None]
     cheapest = min(paid, key=lambda row: figure(row, thrift) or 0.0, default=None)
     sentence = f"{condition}: {_name(leader)}, {main_figure(leader, track, grading)}"

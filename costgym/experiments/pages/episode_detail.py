@@ -10,7 +10,7 @@ import gymnasium as gym
 
 from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import meaning_of
-from costgym.envs.rendering.why import why
+from costgym.envs.why import why
 from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, read_trajectories
 from costgym.experiments.play.trajectories.record import digest, final_of

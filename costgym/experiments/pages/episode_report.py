@@ -16,17 +16,17 @@ from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import Bar, Chart, number
 from costgym.envs.rendering.draw import chart_drawing, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
-from costgym.envs.rendering.why import why
+from costgym.envs.why import why
 from costgym.experiments.pages.episode_detail import replayed
 from costgym.experiments.pages.episodes import episode_page
 from costgym.experiments.pages.opencatp_images import SceneImages
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
 from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
 from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from costgym.simulators.files import iter_lines
 
 TIMELINE_COLUMNS = 60
 MARKS = {
@@ -171,7 +171,7 @@ class EpisodeReport:
 def currency_of(world: BaseEnv[Any, Any]) -> str:
     """The currency of an environment's prices; "" where its world was made from an object that no document can hold."""
     try:
-        return str(world.world_summary(world.world_document()).get("currency") or "")
+        return str(world.world_spec().summary().get("currency") or "")
     except ConfigError:
         return ""
 

@@ -21,10 +21,10 @@ from costgym.experiments.pages.answers import grading_of
 from costgym.experiments.pages.episode_detail import Detail, details
 from costgym.experiments.pages.html import asset, embedded, part, render
 from costgym.experiments.pages.opencatp_images import SceneImages
-from costgym.experiments.play.files import finished_folder, write_atomically
 from costgym.experiments.play.metric_registry import unit_of
 from costgym.experiments.play.results import EpisodeResult, outcome
 from costgym.experiments.play.trajectories.replay import readable
+from costgym.simulators.files import finished_folder, write_atomically
 
 FOLDER = "episodes"
 DETAILED = 20  # episodes of every row that the viewer shows, where nothing else is wanted

@@ -25,7 +25,7 @@ from costgym.experiments.board.rows import (
     PLAYED,
     SIMULATED,
     UNMETERED,
-    block_of,
+    block_by_row,
     columns_of,
     is_ranked,
     is_reference,
@@ -89,10 +89,6 @@ def world_of(row: Row, leaderboard: Row) -> str:
     return condition_label({**row, "budget": {}}, leaderboard) if settings_of(row, leaderboard) else ""
 
 
-def kind_of(row: Row) -> str:
-    return BOUND if is_reference(row) else block_of(row)
-
-
 def frontier(points: Mapping[int, tuple[float, float]]) -> list[int]:
     """The points, by number, that no other reaches at the same or a lower x with the same or a higher y; x and y both rise."""
     chosen: list[int] = []
@@ -128,7 +124,7 @@ def first_screen(
         "limits": {by: [_limit(group, by, axis) for group in groups] for by, axis in chart.axes.items()},
     }
     cards = [
-        {"condition": number, "kind": name, "grading": way, **_cards(groups, number, name, way, leaderboard)}
+        {"condition": number, "kind": name, "grading": way, **_cards(chart, number, name, way, leaderboard)}
         for number, name, way in itertools.product(range(len(groups)), chart.kinds, chart.gradings)
     ]
     html = part(
@@ -165,16 +161,16 @@ class _Chart:
         rate = self.main.kind == "rate"
         self.height = Axis(0.0, 1.0, False, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) if rate else axis_of(heights, from_zero=False)
         self.worlds = list(dict.fromkeys(world_of(row, leaderboard) for row in rows))
-        self.groups = groups
-        self.kinds = [
-            kind for kind in (PLAYED, SIMULATED) if any(kind_of(row) == kind and not is_void(row) for row in rows)
-        ] or [UNMETERED]
+        self.groups, blocks = groups, block_by_row(groups)
+        self.kind = {id(row): BOUND if is_reference(row) else blocks[id(row)] for row in rows}
+        shown = {self.kind[id(row)] for row in rows if not is_void(row)}
+        self.kinds = [kind for kind in (PLAYED, SIMULATED) if kind in shown] or [UNMETERED]
         conditions = {id(row): number for number, group in enumerate(groups) for row in group}
         families = {name: number for number, name in enumerate(dict.fromkeys(map(_family, rows)))}
         self.dots: list[dict[str, Any]] = [
             {
                 "name": plain(shown_name(row)),
-                "kind": kind_of(row),
+                "kind": self.kind[id(row)],
                 "world": self.worlds.index(world_of(row, leaderboard)),
                 "condition": conditions[id(row)],
                 "colour": families[_family(row)] % FAMILIES,
@@ -194,8 +190,14 @@ class _Chart:
 
     def kind_of(self, condition: int) -> str:
         """The kind of rows that is shown first under a condition: played ones, if there are any."""
-        ranked = {block_of(row) for row in self.groups[condition] if is_ranked(row)}
+        ranked = {self.kind[id(row)] for row in self.groups[condition] if is_ranked(row)}
         return next((kind for kind in self.kinds if kind in ranked), self.kinds[0])
+
+    def ranked(self, group: Iterable[Row], kind: str, leaderboard: Mapping[str, Any], grading: str) -> list[Row]:
+        """The ranked rows of a kind, the best first under a grading."""
+        key = ranking_metric(leaderboard, grading)
+        rows = [row for row in group if is_ranked(row) and self.kind[id(row)] == kind]
+        return sorted(rows, key=lambda row: (-(figure(row, key) or 0.0), figure(row, COSTS["price"]) or 0.0))
 
     def fronts(self) -> dict[str, list[int]]:
         """The rows on the frontier, by world, kind, grading and cost."""
@@ -242,17 +244,16 @@ def _cost(row: Row, leaderboard: Mapping[str, Any]) -> str:
     return f"{with_unit(value, currency_of(leaderboard))} an episode {ends}".rstrip()
 
 
-def _cards(
-    groups: Sequence[Sequence[Row]], condition: int, kind: str, grading: str, leaderboard: Mapping[str, Any]
-) -> dict[str, Any]:
+def _cards(chart: _Chart, condition: int, kind: str, grading: str, leaderboard: Mapping[str, Any]) -> dict[str, Any]:
     """The sentence and the three cards of a condition."""
-    rows = _ranked(groups[condition], kind, leaderboard, grading)
+    groups = chart.groups
+    rows = chart.ranked(groups[condition], kind, leaderboard, grading)
     if not rows:
         label = condition_label(groups[condition][0], leaderboard)
         return {"sentence": plain(f"{label}: {NOBODY}"), "best": None, "cheap": None, "next": None}
     best = answer(rows, leaderboard, grading)
     dearer = _next(groups, condition, leaderboard)
-    richer = [] if dearer is None else _ranked(dearer, kind, leaderboard, grading)
+    richer = [] if dearer is None else chart.ranked(dearer, kind, leaderboard, grading)
     after = answer(richer, leaderboard, grading) if richer else None
     return {
         "sentence": best.sentence,
@@ -274,13 +275,6 @@ def _card(row: Row, leaderboard: Mapping[str, Any], grading: str, under: str) ->
         "cost": _cost(row, leaderboard),
         "under": under,
     }
-
-
-def _ranked(group: Iterable[Row], kind: str, leaderboard: Mapping[str, Any], grading: str) -> list[Row]:
-    """The ranked rows of a kind, the best first under a grading."""
-    key = ranking_metric(leaderboard, grading)
-    rows = [row for row in group if is_ranked(row) and kind_of(row) == kind]
-    return sorted(rows, key=lambda row: (-(figure(row, key) or 0.0), figure(row, COSTS["price"]) or 0.0))
 
 
 def _next(groups: Sequence[Sequence[Row]], condition: int, leaderboard: Mapping[str, Any]) -> Sequence[Row] | None:

@@ -31,7 +31,7 @@ from costgym.experiments.board.rows import (
     UNMETERED,
     badge,
     best,
-    block_of,
+    block_by_row,
     blocks,
     columns_of,
     is_metered,
@@ -125,7 +125,8 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
     title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
-    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
+    block = block_by_row(groups)
+    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block[id(row)]))
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = _columns(leaderboard)
@@ -165,7 +166,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
                 "rows": [
                     {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, episodes)}
                     for number, row in enumerate(rows)
-                    if block_of(row) == kind
+                    if block[id(row)] == kind
                 ],
             }
             for kind in BLOCKS
@@ -340,6 +341,8 @@ def _row(
         under.append(f"claim {plain(rerun.get('claim'))}")
     if not is_metered(row):
         under.append("unmetered")
+    elif row.get("metered") is False:
+        under.append("tokens by a floor of what it was shown and wrote")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),

@@ -9,8 +9,8 @@ from pathlib import Path
 from costgym.experiments.papers.paper import PUBLISHED, Paper, Row
 from costgym.experiments.papers.pictures import beside_svg
 from costgym.experiments.papers.tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators import __version__
+from costgym.simulators.files import write_atomically
 
 CAUSES = "Why the others do not, measured by one change at a time: *Why the others do not follow* in `docs/reproduce.md`."
 

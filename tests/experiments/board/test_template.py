@@ -83,7 +83,7 @@ class Repository:
     def play(self, base: str = "") -> list[int]:
         self.summary.write_text("")
         self.output.write_text("")
-        if base and (self.place / "site").exists():  # the workflow begins with a checkout
+        if base and (self.place / "board/episodes").exists():  # the workflow begins with a checkout
             self.git("checkout", "-q", base, "--", "board")
             self.git("clean", "-fdq", "board")
         bash = ["bash", "-e", "-o", "pipefail", "-c"]
@@ -112,12 +112,12 @@ def test_the_workflow_says_yes_to_an_honest_submission_and_no_to_a_forged_one(re
     shutil.copytree(repository.place / "submissions/honest", forged)
     record = next(forged.rglob("*.jsonl"))
     record.write_text(record.read_text().replace('"share":0.0', '"share":1.0').replace('"price":', '"price":1', 1))
-    shutil.rmtree(repository.place / "site")
+    shutil.rmtree(repository.place / "board/episodes")
     assert repository.play() == [0, 0, 0]
     said = repository.summary.read_text()
     assert "**no**: submissions/forged/" in said and "**yes**: submissions/honest/" in said
     assert repository.output.read_text() == "refused=1\n"
-    assert (repository.place / "site/index.html").is_file()
+    assert (repository.place / "board/episodes/index.html").is_file()
 
 
 @pytest.mark.slow
@@ -174,4 +174,4 @@ def test_the_workflow_runs_a_labelled_entry_again_and_answers_in_words(repositor
     assert said[0].startswith("forged: refused: manifest.json: is not valid JSON") and "honest: accepted: 1 rows" in said[1]
     assert sorted(path.name for path in (place / "verdicts").glob("*.json")) == ["forged.verdict.json", "honest.verdict.json"]
     assert json.loads((place / "verdicts/forged.verdict.json").read_text())["accepted"] is False
-    assert (place / "board/submissions/Honest/rerun/rerun.json").is_file() and (place / "site/index.html").is_file()
+    assert (place / "board/submissions/Honest/rerun/rerun.json").is_file() and (place / "board/episodes/index.html").is_file()

@@ -6,9 +6,8 @@ from costgym.cli.verbs import Entry, LazyGroup, Verbs
 from costgym.simulators.errors import check_known
 
 SUMMARIES = {
-    "ppo": "Train MaskablePPO (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.",
+    "ppo": "Train MaskablePPO (Stable-Baselines3); the agent is `sb3:DIR`, or `sessions:DIR` in sessions.",
     "dqn": "Train DQN (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.",
-    "sessions": "Train PPO in sessions; the agent is `sessions:DIR`.",
     "catp": "Train CATP-LLM offline on executed plans; the agent is `catp:DIR`.",
     "ift": "Train the baseline of instruction fine-tuning; the agent is `ift:DIR`.",
     "rltf": "Train the baseline of learning from task feedback; the agent is `rltf:DIR`.",

@@ -12,6 +12,7 @@ from typing import Any
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
+from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
@@ -21,7 +22,15 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import (
+    FORMAT,
+    RowConfig,
+    RunConfig,
+    copied_run,
+    entry_of,
+    read_run_config,
+    world_of,
+)
 from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
@@ -33,17 +42,17 @@ from costgym.experiments.board.submissions.differences import (
     unexpected_files,
 )
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
-from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
+from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
 from costgym.experiments.board.tracks import TRACKS, charges_tokens
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import json_text, reading
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.experiments.play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import ConfigError, CostGymError, UnknownName
+from costgym.simulators.files import json_text, private_copy
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
@@ -111,7 +120,19 @@ def validate(
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
-    place = Path(folder)
+    with private_copy(Path(folder)) as copy:
+        return _of_folder(validate_copy(copy, data, progress, engine, board, informed), Path(folder))
+
+
+def validate_copy(
+    place: Path,
+    data: str | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    board: RunConfig | None = None,
+    informed: Informed | None = None,
+) -> SubmissionVerdict:
+    """`validate` of a folder that nobody else writes in and that holds plain files alone."""
     manifest, problems = read_manifest(place)
     if manifest is None:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
@@ -177,8 +198,14 @@ def validate_run(folder: str | Path, data: str | None = None, engine: Engine | N
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
     """
-    with reading(Path(folder)):
-        return _check_run(Path(folder), data, engine)
+    with copied_run(Path(folder)) as copy:
+        return _of_folder(_check_run(copy, data, engine), Path(folder))
+
+
+def _of_folder(verdict: SubmissionVerdict, folder: Path) -> SubmissionVerdict:
+    """A verdict on a copy as one on the folder itself."""
+    problems = tuple(problem.replace(str(verdict.folder), str(folder)) for problem in verdict.problems)
+    return replace(verdict, folder=folder, problems=problems)
 
 
 def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
@@ -343,12 +370,12 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         if not track.conditions or not track.agents:
             return [f"tracks: {track.name} has no agents or no conditions"]
         try:
-            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            digest = class_of(track.env).world_class(relocated(track.scenario, data)).digest_like(track.digest)
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
-            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+            wanted_world = track.world.varied(track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_spec().document) != world_of(wanted_world.document):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
@@ -377,7 +404,7 @@ def _check_kept(
     """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
     if not (kept / MANIFEST).is_file():
         return [], [f"there is no {MANIFEST}"]
-    verdict = validate(kept, data, None, engine, config, informed)
+    verdict = validate_copy(kept, data, None, engine, config, informed)
     problems = list(verdict.problems)
     if verdict.manifest is None or problems:
         return [], problems
