@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from costgym.experiments.board.conditions import rank_rows, row_key
-from costgym.experiments.board.store.runs import Run, RunEntry, entry_id, run_id
+from costgym.experiments.board.store.runs import Run, RunEntry, as_written, entry_id, run_id
 from costgym.experiments.board.tracks import track_documents
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError
@@ -35,13 +36,15 @@ def merge(runs: Sequence[Run]) -> Run:
     renamed: list[dict[str, str]] = []
     for run in runs:
         names: dict[str, str] = {}
-        for entry in run.entries:
-            made = _entry(run, entry, document, entries)
-            if made is not None:
-                entries[made.id] = made
-                names[entry.id] = made.id
+        with as_written(run.folder or Path()):
+            for entry in run.entries:
+                made = _entry(run, entry, document, entries)
+                if made is not None:
+                    entries[made.id] = made
+                    names[entry.id] = made.id
         renamed.append(names)
-    rows = rank_rows([entry.row for entry in entries.values()], document)
+    with as_written(runs[0].folder or Path()):
+        rows = rank_rows([entry.row for entry in entries.values()], document)
     ordered = {id(entry.row): entry for entry in entries.values()}
 
     def results() -> Iterator[tuple[str, EpisodeResult]]:
@@ -58,12 +61,13 @@ def merge(runs: Sequence[Run]) -> Run:
 def _tracks(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
     """The tracks of all runs by name; raises ConfigError if two of one name differ in their world."""
     tracks: dict[str, Mapping[str, Any]] = {}
-    wholes: dict[str, tuple[Run, Mapping[str, Any]]] = {}
+    worlds: dict[str, tuple[Run, dict[str, Any]]] = {}
     for run in runs:
-        for whole in track_documents(run.document):
-            name = str(whole.get("track", ""))
-            first, known = wholes.setdefault(name, (run, whole))
-            if differing := _differences(known, whole):
+        with as_written(run.folder or Path()):
+            played = {str(track.get("track", "")): _world(track) for track in track_documents(run.document)}
+        for name, world in played.items():
+            first, known = worlds.setdefault(name, (run, world))
+            if differing := [what for what, value in world.items() if known[what] != value]:
                 raise ConfigError(
                     "--merge",
                     f"expected the same tasks, worlds and seeds in track {name or 'of the board'!r}, got different "
@@ -74,10 +78,10 @@ def _tracks(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
     return tracks
 
 
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    world, theirs = (dict(track.get("scenario") or {}) for track in (one, other))
-    found = [name for name in ALIKE if one.get(name) != other.get(name)]
-    return found + [f"scenario {name}" for name in WORLD if world.get(name) != theirs.get(name)]
+def _world(track: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rows of a track have in common, by name."""
+    scenario = dict(track.get("scenario") or {})
+    return {**{name: track.get(name) for name in ALIKE}, **{f"scenario {name}": scenario.get(name) for name in WORLD}}
 
 
 def _entry(run: Run, entry: RunEntry, document: Mapping[str, Any], known: Mapping[str, RunEntry]) -> RunEntry | None:

@@ -245,8 +245,8 @@ def signed(value: float) -> str:
 
 
 def span(low: str, high: str) -> str:
-    """An interval as it is written beside its figure: ``(9–15)``, or ``(−3 to 53)`` where a dash would look like a sign."""
-    return f"({low} to {high})" if "−" in low + high else f"({low}–{high})"
+    """An interval as it is written beside its figure: ``(9–15)``, or ``(−3 to +53)`` where a dash would look like a sign."""
+    return f"({low} to {high})" if {"−", "+"} & {*low, *high} else f"({low}–{high})"
 
 
 def estimate(row: Row, key: str, kind: str, write: Callable[[float | None, str], str] = written) -> str:

@@ -204,7 +204,7 @@ def test_a_row_of_the_same_name_with_other_figures_is_told_apart_by_its_folder(b
     [
         (("one",), "expected at least two folders"),
         (("one", "other"), "expected the same tasks, worlds and seeds in track 'numbers', got different seed"),
-        (("one", "nothing"), "nothing holds no run"),
+        (("one", "nothing"), "nothing: cannot be read"),
     ],
 )
 def test_boards_that_cannot_be_joined_say_why_and_nothing_is_written(

@@ -239,7 +239,7 @@ def test_five_wins_in_twenty_are_not_yet_a_lead_and_the_sentence_says_so():
     b = [record(i, agent="cheapest", strict=i < 10) for i in range(20)]
     found = paired_difference(a, b, "pass_rate_under_budget")
     assert found.difference == 0.25 and found.p_value == pytest.approx(2 / 32, abs=0.02) and found.ci95[0] <= 0 < found.ci95[1]
-    start = "greedy less cheapest, success: +25 points (−"
+    start = "greedy less cheapest, success: +25 points (0 to +4"
     assert repr(found).startswith(start) and repr(found).endswith(", 20 episodes: it may be chance")
     few = paired_difference(a[9:12], b[9:12], "pass_rate_under_budget")
     assert "3 episodes are too few for an interval" in str(few) and few.ci95 == (-1.0, 1.0)
