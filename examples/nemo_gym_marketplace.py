@@ -2,8 +2,8 @@
 
 The data set's rows hold the tools of their tasks, with the task and the seed beside them; `write_rows` makes the file:
 
-    python -m costgym.experiments.serve.adapters.nemo_gym_server rows train.jsonl
-    python -m costgym.experiments.serve.adapters.nemo_gym_server            # NeMo Gym starts the server like this
+    python examples/nemo_gym_marketplace.py rows train.jsonl
+    python examples/nemo_gym_marketplace.py            # NeMo Gym starts the server like this
 
 Source: NeMo Gym 0.7, `resources_servers.gymnasium`. It needs Python 3.13.
 """
@@ -17,6 +17,7 @@ from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from costgym.agents.models.base import FunctionCall
 from costgym.experiments.play.text_episode import Row, TextWorld, ToolEpisode
+from costgym.simulators.errors import InfrastructureError
 
 
 class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
@@ -35,14 +36,25 @@ class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
         """Play a response: its function calls, in parallel, or a reminder if it contains none."""
         episode: ToolEpisode = self.session_state[session_id]
-        asked = [item for item in action.output if item.type == "function_call"]
-        messages = episode.say(extract_text(action), [FunctionCall(item.name, item.arguments, item.call_id) for item in asked])
+        items = [item for item in action.output if item.type == "function_call"]
+        calls = [FunctionCall(item.name, item.arguments, item.call_id) for item in items]
+        try:
+            messages = episode.say(extract_text(action), calls)
+        except InfrastructureError as error:  # not the model's play: nothing is to be learnt from it
+            return None, 0.0, True, False, {"failure_reason": f"infrastructure: {error}", "mask_sample": True}
         if episode.over:
-            return None, episode.step_reward(), True, False, episode.score()
-        if not asked:
+            return None, episode.step_reward(), True, False, {**episode.score(), **failure_of(episode.score())}
+        if not items:
             return messages[0]["content"], episode.step_reward(), False, False, {}
-        outputs = [{"call_id": item.call_id, "output": each["content"]} for item, each in zip(asked, messages, strict=True)]
+        outputs = [{"call_id": item.call_id, "output": answer["content"]} for item, answer in zip(items, messages, strict=True)]
         return None, episode.step_reward(), False, False, {"tool_outputs": outputs}
+
+
+def failure_of(score: Row) -> Row:
+    """Why an episode failed, as NeMo Gym's rollouts state it; what the model did itself is never masked."""
+    if score["success"]:
+        return {"failure_reason": None, "mask_sample": False}
+    return {"failure_reason": "answer" if score["within_budget"] else "over budget", "mask_sample": False}
 
 
 def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, **settings: Any) -> Path:
@@ -50,9 +62,9 @@ def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, 
     `TextWorld`, such as `tasks=100` and `budget="price=20"`."""
 
     def columns(episode: ToolEpisode) -> Row:
-        tools = [{"type": "function", "strict": False, **each.document()["function"]} for each in episode.functions]
-        asked = {"input": episode.prompt(), "tools": tools}
-        return {"responses_create_params": asked, "agent_ref": {"type": "responses_api_agents", "name": agent}}
+        tools = [{"type": "function", "strict": False, **function.document()["function"]} for function in episode.functions]
+        request = {"input": episode.prompt(), "tools": tools}
+        return {"responses_create_params": request, "agent_ref": {"type": "responses_api_agents", "name": agent}}
 
     return TextWorld(rounds=rounds, **settings).write(path, columns)
 
