@@ -24,7 +24,8 @@ from costgym.experiments.train.catp.dataset import ExecutedPlan, choices_of
 from costgym.experiments.train.catp.learning import OfflineLearner
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.opencatp.pools import PoolPlan, load_pool
+from costgym.simulators.files import read_bytes
+from costgym.simulators.opencatp.pools import MAX_POOL_BYTES, PoolPlan, load_pool
 from costgym.simulators.opencatp.profile import Profile
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import task as find_task
@@ -44,10 +45,7 @@ class PoolData:
 
 def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
     """Return the file name and content digest of each pool, which identify the training data of a run."""
-    try:
-        contents = [(Path(path).name, Path(path).read_bytes()) for path in paths]
-    except OSError as error:
-        raise DataError(error.filename, f"cannot be read as a plan pool: {error.strerror}") from error
+    contents = [(Path(path).name, read_bytes(Path(path), MAX_POOL_BYTES)) for path in paths]
     return tuple(f"{name} {hashlib.blake2b(content, digest_size=16).hexdigest()}" for name, content in contents)
 
 
