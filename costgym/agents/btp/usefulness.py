@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json, read_text
 from costgym.simulators.tasks import normalise
 
 
@@ -245,7 +246,7 @@ def load_usefulness(path: str | Path) -> LearntUsefulness:
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise DataError(file, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = decode_json(read_text(file, LARGEST_FILE))
     except OSError as error:
         raise DataError(file, f"cannot be read ({error.strerror}); expected a run of `costgym train btp`") from error
     except (ValueError, RecursionError) as error:
