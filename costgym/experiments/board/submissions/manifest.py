@@ -140,7 +140,7 @@ def is_shipped(manifest: Submission) -> bool:
 
 
 def name_key(name: str) -> str:
-    """What two names have in common that nobody who reads them tells apart: letters whatever their case, words but not spaces."""
+    """What is the same in names that nobody tells apart who reads them: letters whatever their case, words but not spaces."""
     return " ".join(name.split()).casefold()
 
 
