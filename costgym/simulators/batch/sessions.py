@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch.failures import pick
-from costgym.simulators.batch.memory import clear_row
+from costgym.simulators.batch.memory import clear_row, record_type
 from costgym.simulators.batch.rng import inlined, internal, uniforms
 from costgym.simulators.batch.state import LARGE, Batch, _wider
 from costgym.simulators.batch.tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
@@ -27,7 +27,7 @@ from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 CANCELLED = int(Status.CANCELLED)
-LANE = np.dtype([("value", np.float64), ("query", np.int32), ("called", np.int32)], align=True)
+LANE = record_type([("value", np.float64), ("query", np.int32), ("called", np.int32)])
 """An episode's session: the value of the queries that passed, the present query, and the calls made for it."""
 _ONE = np.uint64(1)
 _CODE = 64

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels
+from costgym.simulators.batch.memory import record_type
 from costgym.simulators.batch.rng import compiled
 from costgym.simulators.batch.tables import Tables, add_rows, make_rules, make_tables, replaced
 from costgym.simulators.batch.writes import ENTITY
@@ -19,15 +20,14 @@ from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.ledger import RESOURCES, Budget, Enforcement
 from costgym.simulators.world import World
 
-EPISODE = np.dtype(
+EPISODE = record_type(
     [(name, np.float64) for name in ("now", "price", "reserved")]
     + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_rows")]
     + [(name, np.int32) for name in ("task", "steps", "order", "calls", "tokens")]
     + [("log_now", np.float32)]
     + [(name, np.int16) for name in ("next", "records", "waiting", "news", "news_at", "idle", "epoch")]
     + [("exceeded", np.int8), ("status", np.int8), ("seen_ready", np.uint8)]
-    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")],
-    align=True,
+    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")]
 )
 """One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `next` is
 the place of the one that ends first (-1 for none), `news` counts the completions and events that no `wait` has returned
@@ -53,10 +53,8 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
     signs = [(name, np.int8) for name in ("chain", "usual", "last_ok")]
     epochs = [("submit_epoch", count), ("start_epoch", count)]
     return Records(
-        slot=np.dtype([*((name, count) for name in counts), *signs, ("outcome", np.uint8)], align=True),
-        call=np.dtype(
-            [("order", order), *epochs, *((name, np.int8) for name in ("status", "need", "aim", "effect"))], align=True
-        ),
+        slot=record_type([*((name, count) for name in counts), *signs, ("outcome", np.uint8)]),
+        call=record_type([("order", order), *epochs, *((name, np.int8) for name in ("status", "need", "aim", "effect"))]),
         number=np.dtype(number),
         news=np.dtype(news),
     )
@@ -64,9 +62,9 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
-BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], align=True)
+BILL = record_type([(name, np.float64) for name in ("price", "started", "ready")])
 """What a call in flight will cost, and since when it loads and runs."""
-BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
+BURST = record_type([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)])
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
 # most episodes have few calls in flight; what needs more widens all rows at once, which `make_room` does between actions

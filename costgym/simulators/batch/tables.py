@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costgym.simulators.batch.memory import record_type
 from costgym.simulators.batch.writes import EFFECT
 from costgym.simulators.calls import QUANTILES, Candidate
 from costgym.simulators.draws import stable_integer
@@ -36,7 +37,7 @@ _FLOATS = (
 _OWN = ("latency_s", "fee", "rate_per_s", "gpu_mb", "slip", "persistence", "need")
 _OF_PROFILE = ("timeout_s", "cold_start_s", "keep_alive_s", "window_s", "rate_limit", "concurrency", "quota")
 _WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need", "outage", "outage_slot")
-SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
+SLOT = record_type([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE])
 """A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
 latent state; `window_at` is the place in `State.windows` at which its admitted calls begin; `outage` is the column of
 `State.bursts` that holds its outages or -1 for none, and `outage_slot` the slot of the draws that they come from."""

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from costgym.simulators.batch.memory import record_type
 from costgym.simulators.batch.rng import inlined
 from costgym.simulators.status import AMBIGUOUS, Status
 from costgym.simulators.tools import CHECK, READ, UNDO, WRITE
 
-EFFECT = np.dtype([("settles_s", np.float64), ("happens", np.float64), ("role", np.int8), ("idempotent", np.bool_)], align=True)
+EFFECT = record_type([("settles_s", np.float64), ("happens", np.float64), ("role", np.int8), ("idempotent", np.bool_)])
 """What calls of a candidate do to the store; see `tools.Effect`."""
-ENTITY = np.dtype(
-    [("since", np.float64), ("count", np.int32), ("seen", np.int32), ("duplicates", np.int32), ("perhaps", np.bool_)],
-    align=True,
+ENTITY = record_type(
+    [("since", np.float64), ("count", np.int32), ("seen", np.int32), ("duplicates", np.int32), ("perhaps", np.bool_)]
 )
 """The effects on what a need wants; see `simulators.writes.Record`. With a count of 0, `since` says nothing."""
 
 _READ, _WRITE, _CHECK, _UNDO = READ, WRITE, CHECK, UNDO
 _OK, _NO_DATA = int(Status.OK), int(Status.NO_DATA)
-_AMBIGUOUS = sum(1 << int(status) for status in AMBIGUOUS)
+_AMBIGUOUS = np.int64(sum(1 << int(status) for status in AMBIGUOUS))
 _ONE = np.uint64(1)
 
 
@@ -32,7 +32,7 @@ def aim(tables: Any, rules: Any, state: Any, i: int, slot: int) -> Any:
     """The need that a call is for, as `calls.aim` chooses it."""
     e = state.episodes[i]
     serves = tables.serves[e.task, slot]
-    if serves & (serves - _ONE):  # two needs at least, which is rare
+    if serves and serves & (serves - _ONE):  # two needs at least, which is rare
         role = tables.effects[e.task, slot].role
         for need in range(tables.need_count[e.task]):
             bit = _ONE << np.uint64(need)

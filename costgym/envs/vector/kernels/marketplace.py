@@ -25,7 +25,7 @@ _UNSEEN_NEED, _ANY_NEED = np.uint8(1 << 6), np.uint8(255)
 """Bits of `View.serves`: a need that observations do not show; the highest stands for no need."""
 _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
-_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
 _ONE = np.uint64(1)
 ALL, START = -2, -3  # values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start
 _NONE = -1

@@ -15,7 +15,7 @@ from costgym.simulators import draws
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
-from costgym.simulators.batch.memory import clear_row, copy_row
+from costgym.simulators.batch.memory import clear_row, copy_row, record_type
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
 from costgym.simulators.batch.sessions import Sessions
 from costgym.simulators.sessions.rules import VALUES
@@ -23,16 +23,15 @@ from costgym.simulators.status import LOOKS_OK, Status
 
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
-SEEN = np.dtype(
-    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")],
-    align=True,
+SEEN = record_type(
+    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")]
 )
 """An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
 ended and that worked, and the number that failed since."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
 _HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
-_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
 _CLOCK = draws.log(1.0 + 10_000.0)
 _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
