@@ -49,6 +49,7 @@ The event-driven and the batched simulator both follow these rules:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent, latency_factors
@@ -57,6 +58,7 @@ from costgym.simulators.episode import Episode
 from costgym.simulators.failures import FailureModel, cumulative_kinds
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Answers, Judge, Task, TaskSet, needs_by_tool
 from costgym.simulators.tools import Catalog
@@ -99,11 +101,12 @@ class World:
     retriever: "Retriever | None" = None  #: finds the tools on offer in the catalogue; None where tasks list them
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
+    _rules: dict[tuple[Budget, Enforcement], Rules] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
 
     def changed(self, **parts: Any) -> "World":
         """The same world with other parts. It looks everything up again, since candidates follow from the parts."""
-        return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource())
+        return replace(self, **parts, _slots={}, _notices={}, _rules={}, _source=DrawSource())
 
     def candidates(self, number: int) -> tuple[Candidate, ...]:
         """A task's candidates, with prices and profiles looked up."""
@@ -122,6 +125,15 @@ class World:
                 self._notices.clear()
             events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
             found = self._notices[number] = tuple(events)
+        return found
+
+    def rules(self, budget: Budget, enforcement: Enforcement) -> Rules:
+        """The world's scalars under a budget."""
+        found = self._rules.get((budget, enforcement))
+        if found is None:
+            if len(self._rules) >= KEPT:
+                self._rules.clear()
+            found = self._rules[budget, enforcement] = make_rules(self, budget, enforcement)
         return found
 
     def thinking_s(self, usage: Usage) -> float:
@@ -174,6 +186,11 @@ class World:
     def kinds(self) -> tuple[tuple[float, Status], ...]:
         """Cumulative weights of the ways to fail."""
         return cumulative_kinds(self.failures.kinds)
+
+    @cached_property
+    def kind_edges(self) -> tuple[float, ...]:
+        """The weights alone, the last infinite, so that any luck is below one of them."""
+        return (*(edge for edge, _ in self.kinds[:-1]), inf)
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "terminate"

@@ -51,11 +51,7 @@ class OpenEpisode(Episode):
         # by the tool and not by the slot: the order of searches must not change a tool's luck
         self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
         self.candidates = (*self.candidates, found)
-        for counts in (self.counts, self.running):
-            counts.append(0)
-        self._chains.append(None)
-        self.idle.append(None)
-        self.windows.append(None)
+        self.tools.append(None)
         self.factors.append(1.0)
         if world.events is not None:
             self._announce(found)
@@ -68,7 +64,7 @@ class OpenEpisode(Episode):
             if event.kind == "preference_change":
                 continue  # it concerns the user, and is scheduled already
             if event.at_s > self.now_s:
-                self._schedule(event.at_s - self.now_s, self._happen, event)
+                self.schedule(event.at_s - self.now_s, event)
             elif event.kind == "price_change":
                 self.factors[found.index] *= event.factor
             elif event.kind == "ban":

@@ -122,7 +122,7 @@ def _state(episode: Episode) -> dict[str, Any]:
         "price": episode.ledger.price,
         "calls": episode.ledger.calls,
         "in_flight": episode.in_flight,
-        "reserved": episode._reserved,
+        "reserved": episode.reserved,
         "news": len(episode.unread),
         "known": sum(1 << need for need, known in enumerate(episode.known) if known),
         "effects": {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()},
