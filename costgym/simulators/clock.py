@@ -6,10 +6,16 @@ from typing import Any
 import simpy
 
 
+def now_of(episode: Any) -> float:
+    """An episode's time; SimPy's own property is one more call, and rules read it several times a step."""
+    seconds: float = episode.clock._now
+    return seconds
+
+
 class Clock(simpy.Environment):  # type: ignore[misc]
     """A SimPy environment at time 0, whose events can be taken back.
 
-    SimPy never removes an event from its queue. What is private to it is used in this class alone, and its version is pinned.
+    SimPy never removes an event from its queue. What is private to it is used in this module alone, and its version is pinned.
     """
 
     def __init__(self) -> None:

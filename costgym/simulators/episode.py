@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
-from costgym.simulators.clock import Clock
+from costgym.simulators.clock import Clock, now_of
 from costgym.simulators.contents import content
 from costgym.simulators.draws import CONTENT, KIND, Draws, stable_integer
 from costgym.simulators.errors import EpisodeOver
@@ -104,7 +104,7 @@ class Episode:
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return float(self.clock.now)
+        return now_of(self)
 
     def advance(self, seconds: float) -> None:
         """Let time pass. Calls that complete meanwhile are returned by the next `wait`."""
@@ -178,6 +178,7 @@ class Episode:
     def end_call(self, event: Any) -> None:
         """Let a call end; SimPy hands its event over."""
         call: Call = event.value
+        call.timer = None
         calls.complete(self, self.rules, self, 0, call)
         self._describe(call)
 
@@ -187,14 +188,8 @@ class Episode:
             self.store.describe(call, self.candidates[call.slot], self.needs)
 
     def find_answer(self, call: Call, spec: Candidate) -> bool:
-        """Return whether a working tool has an answer to a call; notes the need whose fact it brings."""
-        need = call.aim
-        if call.arguments is None:
-            if need >= 0:
-                if not layout.ready(self, self, need):
-                    return False
-                call.need = need
-            return True
+        """Return whether a working tool has an answer to a call's arguments; notes the need whose fact it brings."""
+        assert call.arguments is not None
         # the user may have changed their mind since the call was made; the answer is to what was asked then
         call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
         if call.answer is None:
@@ -202,7 +197,7 @@ class Episode:
         for number in spec.needs:
             if arguments_match(call.arguments, self.needs[number].arguments):
                 call.need = number
-                if number != need:
+                if number != call.aim:
                     call.aim, call.version = number, self.versions[number]
                 break
         return True
@@ -318,16 +313,21 @@ class Episode:
         self._alive()
         self.log.append(("finish", answer, gave_up))
         found, precision = read_facts(self.needs, self.known, answer, self.task.query)
-        met, clean = found, True
-        if self.store is not None:
-            met = [writes.need_met(self, self, 0, need, stated) for need, stated in enumerate(found)]
-            clean = writes.is_clean(self, self, 0)
+        met, clean = self.needs_met(found)
         required = [each for each, need in zip(met, self.needs, strict=True) if need.required]
         # the judge's luck belongs to the episode, so that agents with the same facts get the same verdict
         luck = self._draws.at(0, self._draws.slots - 1)[KIND]
         self.grade = self.world.judge.grade(required, luck, self.task.solvable, gave_up, precision, clean)
         calls.end(self, self.rules, self, 0, 0)
         return self.grade
+
+    def needs_met(self, stated: Sequence[bool]) -> tuple[list[bool], bool]:
+        """For each need whether the state and, where asked for, what an answer has `stated` meet it; and whether no effect is
+        there twice, and none that nobody wants."""
+        if self.store is None:
+            return list(stated), True
+        met = [bool(writes.need_met(self, self, 0, need, said)) for need, said in enumerate(stated)]
+        return met, bool(writes.is_clean(self, self, 0))
 
     def close(self, passed: int) -> None:
         """Note the end of the episode, and the number of the limit that ended it; 0 for none."""

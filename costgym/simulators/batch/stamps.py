@@ -14,8 +14,9 @@ def digest(*files: Path) -> bytes:
 
 @lru_cache(maxsize=1)
 def batch_digest() -> bytes:
-    """The digest of this folder, with which the stamp of every compiled kernel begins."""
-    return digest(*sorted(Path(__file__).parent.glob("*.py")))
+    """The digest of this folder and of the rule book, with which the stamp of every compiled kernel begins."""
+    folder = Path(__file__).parent
+    return digest(*sorted(folder.glob("*.py")), *sorted((folder.parent / "rules").glob("*.py")))
 
 
 @lru_cache

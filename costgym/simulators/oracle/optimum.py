@@ -25,7 +25,7 @@ from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.rules.calls import FIRST_FAILURE, price_of, runs_for
 from costgym.simulators.rules.failures import start_next, way_to_fail
 from costgym.simulators.rules.records import ToolState
-from costgym.simulators.rules.writes import happens, is_clean
+from costgym.simulators.rules.writes import happens
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import CHECK, READ, WRITE, Same
@@ -323,7 +323,7 @@ class _Solver:
     def _reached(self, episode: Episode, wanted: int) -> bool:
         if episode.over or self._found(self._done(episode)) < wanted or episode.in_flight:
             return False
-        if episode.store is not None and not is_clean(episode, episode, 0):
+        if not episode.needs_met(episode.known)[1]:
             return False
         return episode.ledger.exceeded(self.budget, episode.now_s) is None
 

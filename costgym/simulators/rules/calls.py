@@ -17,15 +17,15 @@ FIRST_FAILURE = 32  # statuses from here on are failures of an executed call
 
 def admit(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> None:
     """Take in a call that the gateway has let through, and start it if it can start now."""
-    e, tool = layout.episode(state, i), layout.tool(state, i, slot)
+    e, tool, quote = layout.episode(state, i), layout.tool(state, i, slot), layout.quote(tables, state, i, slot)
     tool.count += 1
     # held back until the call ends, so that calls that run side by side cannot pass the limit together
-    e.reserved += layout.quote(tables, e, slot)
-    index = layout.new_call(tables, state, i, slot)
+    e.reserved += quote
+    index = layout.new_call(state, i, slot, quote)
     call = layout.call(state, i, index)
     # from here on the call has its number among the tool's calls, and with it its luck
     call.k = tool.count
-    call.aim = aim(tables, rules, state, i, slot)
+    call.aim = aim(tables, rules, state, i, slot, layout.spec(tables, e, slot))
     layout.note_version(e, call)
     if must_wait(tables, rules, state, i, index, layout.in_flight(e) - 1):
         e.waiting += 1
@@ -70,11 +70,11 @@ def start(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> None:
     start_next(spec, tool, u_outcome)
 
     call.need, status = -1, OK
-    if layout.in_outage(tables, rules, state, i, spec, now + delay):
+    if rules.burst_every_s > 0.0 and layout.in_outage(tables, rules, state, i, spec, now + delay):
         status = OUTAGE
     elif not tool.works:
         status = way_to_fail(tables, rules, e, tool, u_kind)
-    elif not layout.answers(tables, e, call, slot):
+    elif not is_answered(tables, e, call, spec):
         status = WRONG_ARGUMENTS if u_content < 0.5 else NO_DATA
     duration = spec.latency_s * layout.quantile(tables, spec, int(u_duration * QUANTILES))
     duration, status = runs_for(spec, duration, status)
@@ -89,6 +89,21 @@ def start(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> None:
         billed = duration + delay if rules.bill_cold_start else duration
         layout.fix_price(state, i, index, price_of(spec, layout.factor(tables, state, i, index), duration, billed))
     layout.schedule(state, i, index, delay + duration)
+
+
+def is_answered(tables: Any, e: Any, call: Any, spec: Any) -> Any:
+    """Return whether a working tool has an answer to a call, and note the need whose fact it brings.
+
+    A call without arguments has the right ones, as soon as what they are taken from is known.
+    """
+    if layout.has_arguments(call):
+        return layout.find_answer(e, call, spec)
+    wanted = call.aim
+    if wanted >= 0:
+        if not layout.ready(tables, e, wanted):
+            return False
+        call.need = wanted
+    return True
 
 
 def runs_for(spec: Any, duration: Any, status: Any) -> Any:

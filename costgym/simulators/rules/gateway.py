@@ -22,7 +22,7 @@ def gateway(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> Any:
         return QUOTA_EXCEEDED
     if rules.refuse:
         spent, limit = spent_and_limit(rules, e)
-        if spent + layout.quote(tables, e, slot) > limit:
+        if spent + layout.quote(tables, state, i, slot) > limit:
             return OVER_BUDGET
     # last, since a call that is let through takes a place in the window, and nothing may refuse it after that
     if spec.rate_limit and not in_window(state, i, spec, tool, layout.now(e)):
@@ -88,12 +88,12 @@ def must_wait(tables: Any, rules: Any, state: Any, i: Any, index: Any, taken: An
         for before in layout.earlier(state, i, index):
             if layout.waits(state, i, before) and layout.slot(state, i, before) == slot:
                 return True
-    return not memory_fits(tables, rules, state, i, index, spec.gpu_mb)
+    return rules.gpu_capacity_mb >= 0.0 and not memory_fits(tables, rules, state, i, index, spec.gpu_mb)
 
 
 def memory_fits(tables: Any, rules: Any, state: Any, i: Any, index: Any, size: Any) -> Any:
     """Return whether there is GPU memory for a call, after the calls before it that wait for memory."""
-    if rules.gpu_capacity_mb < 0.0 or size == 0.0:
+    if size == 0.0:
         return True
     e = layout.episode(state, i)
     # first come, first served: nobody overtakes a call that waits for memory, unless that one waits for its own tool

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from costgym.simulators import draws
+from costgym.simulators.clock import now_of
 from costgym.simulators.rules.terms import change_terms
 from costgym.simulators.status import AMBIGUOUS, Status
 from costgym.simulators.tools import READ
 
 NOTHING = None  # what `wait` returns where nothing comes
 log = draws.log
+now = now_of  # simulated seconds since the start
 
 
 def integer(value: Any) -> Any:
@@ -29,11 +31,6 @@ def integer(value: Any) -> Any:
 def episode(state: Any, i: Any) -> Any:
     """The record of an episode."""
     return state
-
-
-def now(e: Any) -> Any:
-    """Simulated seconds since the start."""
-    return e.clock.now
 
 
 def spent(e: Any) -> Any:
@@ -53,7 +50,7 @@ def executed(e: Any) -> Any:
 
 def charge(e: Any, index: Any, price: Any, calls: Any) -> None:
     """Charge the price of a call."""
-    e.ledger.charge(e.clock.now, index.tool, price, 0, calls)
+    e.ledger.charge(now(e), index.tool, price, 0, calls)
 
 
 # -- candidates ----------------------------------------------------------------------------------------------------------------
@@ -79,7 +76,7 @@ def banned(tables: Any, e: Any, slot: Any) -> Any:
     return slot in tables.banned
 
 
-def quote(tables: Any, e: Any, slot: Any) -> Any:
+def quote(tables: Any, state: Any, i: Any, slot: Any) -> Any:
     """The price that the catalogue states for a call now."""
     return tables.candidates[slot].quote * tables.factors[slot]
 
@@ -183,10 +180,10 @@ def waits(state: Any, i: Any, index: Any) -> Any:
     return index.started_s < 0.0
 
 
-def new_call(tables: Any, state: Any, i: Any, slot: Any) -> Any:
-    """The index of the call that is admitted now, of a candidate."""
+def new_call(state: Any, i: Any, slot: Any, price: Any) -> Any:
+    """The index of the call that is admitted now, of a candidate that is quoted at a price."""
     admitted = state.calls[-1]
-    admitted.quote = quote(tables, state, slot)
+    admitted.quote = price
     state.flying.append(admitted)
     return admitted
 
@@ -242,22 +239,24 @@ def fixed_price(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> Any:
 
 def remove(rules: Any, state: Any, i: Any, index: Any) -> None:
     """Take a call out of those in flight, and its end from the clock."""
-    position = next(position for position, other in enumerate(state.flying) if other is index)
-    del state.flying[position]
-    if index.timer is not None and not index.timer.processed:
+    flying, position = state.flying, 0
+    while flying[position] is not index:
+        position += 1
+    del flying[position]
+    if index.timer is not None:
         state.clock.discard(index.timer)
-    index.timer = None
+        index.timer = None
 
 
 def report(state: Any, i: Any, index: Any, of_slot: Any, status: Any, price: Any) -> None:
     """Note how a call has ended, for a later `wait`."""
-    index.finished_s, index.status, index.price = state.clock.now, status, price
+    index.finished_s, index.status, index.price = now(state), status, price
     state.unread.append(index)
 
 
 def close(state: Any, i: Any, index: Any, price: Any) -> None:
     """Note that a call was cut off."""
-    index.finished_s, index.status, index.need, index.price = state.clock.now, Status.CANCELLED, -1, price
+    index.finished_s, index.status, index.need, index.price = now(state), Status.CANCELLED, -1, price
 
 
 def close_all(state: Any, i: Any, passed: Any) -> None:
@@ -278,7 +277,7 @@ def serves(tables: Any, e: Any, slot: Any, need: Any) -> Any:
     return need in tables.candidates[slot].needs
 
 
-def serves_several(tables: Any, e: Any, slot: Any) -> Any:
+def serves_several(tables: Any, state: Any, i: Any, slot: Any) -> Any:
     """Return whether a candidate serves more than one."""
     return len(tables.candidates[slot].needs) > 1
 
@@ -309,9 +308,14 @@ def required(tables: Any, e: Any, need: Any) -> Any:
     return not isinstance(need, str) and tables.needs[need].required
 
 
-def answers(tables: Any, e: Any, of: Any, slot: Any) -> Any:
-    """Return whether a working tool has an answer to a call; notes the need whose fact it brings."""
-    return e.find_answer(of, tables.candidates[slot])
+def has_arguments(of: Any) -> Any:
+    """Return whether a call has arguments of its own."""
+    return of.arguments is not None
+
+
+def find_answer(e: Any, of: Any, candidate: Any) -> Any:
+    """Return whether a working tool has an answer to the arguments of a call; notes the need whose fact it brings."""
+    return e.find_answer(of, candidate)
 
 
 # -- effects -------------------------------------------------------------------------------------------------------------------
@@ -450,7 +454,7 @@ def sleep(tables: Any, rules: Any, state: Any, i: Any, seconds: Any) -> None:
 
 def schedule(state: Any, i: Any, index: Any, seconds: Any) -> None:
     """Let a call end after so many seconds."""
-    index.ends_s = state.clock.now + seconds
+    index.ends_s = now(state) + seconds
     index.timer = timer = state.clock.timeout(seconds, index)
     timer.callbacks.append(state.end_call)
 

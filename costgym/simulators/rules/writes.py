@@ -10,13 +10,13 @@ OK, NO_DATA = Status.OK, Status.NO_DATA
 NOTHING_CHANGED = -1  # what a call changes that takes no effect
 
 
-def aim(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> Any:
+def aim(tables: Any, rules: Any, state: Any, i: Any, slot: Any, spec: Any) -> Any:
     """The need that a call without arguments is for: the first of its tool's whose fact is missing and can be had now.
 
     A check is for the first need about which a call ended ambiguously, an undo for the first that was seen twice.
     """
-    e = layout.episode(state, i)
-    if layout.serves_several(tables, e, slot):
+    if layout.serves_several(tables, state, i, slot):
+        e = layout.episode(state, i)
         role = layout.role(tables, e, slot) if rules.writes else READ
         for need in layout.needs(tables, e):
             if not layout.serves(tables, e, slot, need):
@@ -29,7 +29,7 @@ def aim(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> Any:
                 wanted = not layout.knows(e, need) and layout.ready(tables, e, need)
             if wanted:
                 return need
-    return layout.integer(layout.spec(tables, e, slot).need)
+    return spec.need
 
 
 def happens(role: Any, effect: Any, status: Any, luck: Any) -> Any:

@@ -13,6 +13,7 @@ from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.rules import calls, layout
 from costgym.simulators.rules import sessions as book
 from costgym.simulators.rules.failures import pick
+from costgym.simulators.rules.limits import Rules
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.informed import limits
 from costgym.simulators.sessions.redraw import redraw_session
@@ -36,6 +37,12 @@ class SessionWorld(World):
     """The world of one session."""
 
     session: Session | None = None  # as drawn
+
+    def rules(self, budget: Budget, enforcement: Enforcement) -> Rules:
+        assert self.session is not None
+        drawn = self.session.rules
+        outages = {"burst_every_s": drawn.outage_every_s, "burst_lasts_s": drawn.outage_lasts_s}
+        return super().rules(budget, enforcement)._replace(**outages)
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
@@ -158,6 +165,7 @@ class SessionEpisode(Episode):
         return self._outages[int(self.session.provider[spec.index])].cover(at_s)
 
     def end_call(self, event: Any) -> None:
+        event.value.timer = None
         book.complete_in_session(self, self.rules, self, self, 0, event.value)
 
     def redraw(self, seed: int) -> None:

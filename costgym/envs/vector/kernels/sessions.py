@@ -166,9 +166,9 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
     if action == width + 1:
-        play.next_query(tables, rules, state, sessions, i, False)
+        world.end_query(tables, rules, state, sessions, i, False)
     elif action == width and play.remembers(sessions, i):
-        play.recall(tables, rules, state, sessions, i)
+        world.recall(tables, rules, state, sessions, i)
     elif action < width and sessions.offers[i, action] < 0:
         play.pause(tables, rules, state, sessions, i, rules.gateway_s)
         e.status = world.UNKNOWN_TOOL
@@ -203,7 +203,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
 @inlined
 def _soon(state: Any, i: int) -> bool:
     """Return whether a call ends within a pause."""
-    return world._next_at(state, i) <= state.episodes[i].now + PAUSE_S
+    return world.end_at(state, i) <= state.episodes[i].now + PAUSE_S
 
 
 @inlined
