@@ -48,25 +48,6 @@ def test_no_module_is_in_an_import_cycle() -> None:
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the cycle
 
 
-def test_the_drawing_of_experiments_is_that_of_the_code() -> None:
-    graph = grimp.build_graph("costgym", exclude_type_checking_imports=True, cache_dir=None)
-
-    def part(module: str) -> str:
-        names = module.split(".")
-        return names[2] if names[1:2] == ["experiments"] and len(names) > 2 else "below"
-
-    of_experiments = [module for module in graph.modules if module.startswith("costgym.experiments.")]
-    arrows = {(part(one), part(other)) for one in of_experiments for other in graph.find_modules_directly_imported_by(one)}
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("graph TD\n")[2].partition("```")[0]
-    drawn = [
-        (source, target.strip())
-        for source, _, targets in (line.strip().partition(" --> ") for line in text.splitlines())
-        for target in targets.split("&")
-    ]
-    assert len(drawn) == len(set(drawn)) <= 25 and len({name for arrow in drawn for name in arrow}) <= 10
-    assert set(drawn) == {arrow for arrow in arrows if arrow[0] != arrow[1]}
-
-
 def test_importing_costgym_loads_nothing_heavy() -> None:
     script = f"import sys, costgym; print([name for name in {HEAVY!r} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -84,22 +65,6 @@ def test_no_global_randomness_and_no_wall_clock_below_experiments() -> None:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hash", "eval", "exec"):
                     offending.append((str(path.relative_to(ROOT)), node.lineno))
     assert offending == []
-
-
-def test_files_are_short() -> None:
-    long = [
-        (str(path.relative_to(ROOT)), count)
-        for folder in (*FLOORS, "costgym", "tests", "benchmarks", "examples")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
-    ]
-    assert long == []
-
-
-def test_folders_are_small() -> None:
-    folders = {path.parent for folder in (*FLOORS, "costgym") for path in (ROOT / folder).rglob("*.py")}
-    counts = {str(folder.relative_to(ROOT)): len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
-    assert {name: count for name, count in counts.items() if count > 16} == {}
 
 
 def test_every_file_that_names_the_version_names_the_same() -> None:

@@ -277,7 +277,9 @@ _NETWORK = ("torch", "safetensors")
 _CATP = _trained_by(".catp.planner", "CatpPlanner")
 _TRAINED = {
     "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "sessions": _run_of(
+        f"`costgym train ppo --env {SESSION}`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK
+    ),
     "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
     "toolplanner": _run_of(
         "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)

@@ -166,11 +166,16 @@ def read_usage(value: Any) -> Usage | None:
     """The token usage that an action reports, with the model's time if that is among it; None where it cannot be read."""
     if not isinstance(value, dict):
         return None
-    read, written, cached = value.get("input_tokens", 0), value.get("output_tokens", 0), value.get("cached_tokens", 0)
-    for number in (read, written, cached):
+    counts = [value.get(name, 0) for name in _TOKEN_CLASSES]
+    for number in counts:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
-    return Usage(read, written, min(cached, read), _seconds(value.get("seconds")))
+    read, spoken, cached, stored, thought = counts
+    cached = min(cached, read)
+    return Usage(read, spoken, cached, _seconds(value.get("seconds")), min(stored, read - cached), min(thought, spoken))
+
+
+_TOKEN_CLASSES = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def _seconds(value: Any) -> float | None:

@@ -25,10 +25,10 @@ from costgym.experiments.board.tracks import track_of
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import finish_change, make_folder, sole_writer, write_atomically
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.spending import Spending
 from costgym.simulators.errors import check_positive
+from costgym.simulators.files import finish_change, make_folder, sole_writer, write_atomically
 
 __all__ = [
     "JudgeOptions",

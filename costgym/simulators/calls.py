@@ -33,7 +33,8 @@ def latency_factors(spread: float, quantiles: tuple[float, ...] = ()) -> array[f
 
 
 class Usage(NamedTuple):
-    """Tokens of one model call; `cached_tokens` are among the input tokens.
+    """Tokens of one model call. Of the input tokens, some were read from a prompt cache (`cached_tokens`) and others written to
+    it (`cache_write_tokens`); of the output tokens, some were thoughts (`reasoning_tokens`).
 
     `seconds` is how long a real model took, which counts where a world's thinking is measured; None where nobody measured.
     """
@@ -42,10 +43,23 @@ class Usage(NamedTuple):
     output_tokens: int
     cached_tokens: int = 0
     seconds: float | None = None
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def document(self) -> dict[str, int | float]:
-        """The fields as actions write them."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        """The fields as actions write them; the last two stand there only where they are not 0."""
+        written: dict[str, int | float] = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+        if self.seconds is not None:
+            written["seconds"] = self.seconds
+        if self.cache_write_tokens:
+            written["cache_write_tokens"] = self.cache_write_tokens
+        if self.reasoning_tokens:
+            written["reasoning_tokens"] = self.reasoning_tokens
+        return written
 
 
 @dataclass(frozen=True, slots=True)

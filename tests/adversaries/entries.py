@@ -22,10 +22,9 @@ from costgym.experiments.board.submissions.replay import digest_of
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
-from costgym.experiments.play.files import json_text, snapshot
 from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.simulators.errors import CostGymError, DataError
-from costgym.simulators.files import read_yaml
+from costgym.simulators.files import json_text, read_yaml, snapshot
 from tests.adversaries.corpus import adversary
 
 GREEDY = "trajectories/numbers/greedy.price=10.jsonl"
@@ -173,9 +172,41 @@ def _(folder: Path) -> float:
     return refused(folder, oracle, "reads the world")
 
 
-@adversary("declares episodes void", "stopped", "An entry has no void episodes: what is missing is missing.")
+def voided(packed: Path) -> None:
+    """The failures of every row are declared void, in all that a manifest says of them."""
+    verdict = validate(packed)
+    failed = {(each.agent, each.episode) for each in verdict.results if not (each.strict and each.within_budget)}
+
+    def declare(document: dict[str, Any]) -> None:
+        for file in document["files"]:
+            header, *found = (packed / file["path"]).read_text().splitlines()
+            kept = [line for line in found if (file["agent"], json.loads(line)["episode"]) not in failed]
+            (packed / file["path"]).write_text("".join(f"{line}\n" for line in [header, *kept]))
+            file["void"] = {str(index): "server down" for agent, index in sorted(failed) if agent == file["agent"]}
+
+    manifest(declare)(packed)
+    redigest(packed)
+    rows = [{name: value for name, value in row.items() if name != "by_episode"} for row in validate(packed).rows]
+    manifest(lambda d: d.update(rows=rows))(packed)
+
+
+@adversary(
+    "declares the episodes void that it failed",
+    "stopped",
+    "In a claim they count as failures, and no figure of a rerun follows from what a claim says.",
+)
 def _(folder: Path) -> float:
-    return refused(folder, lines(lambda found: [*found[:2], *found[3:]]), "expected the episodes 0 to 3 in order")
+    (folder / "secret").write_text("s" * 40)
+    run_of_greedy = run(make_run_config("quick", agents=["greedy"], budgets="price=10", episodes=16), folder / "played").folder
+    packed = pack(run_of_greedy, folder / "packed", "Void", "a@example.org")
+    reached = []
+    for number in range(2):
+        [row] = rerun(packed, folder / "secret", folder / f"again {number}", worlds=1)
+        reached.append(row.on_board({})["pass_rate_under_budget"])
+        if number == 0:
+            voided(packed)
+            assert 0 < len(read_manifest(packed)[0].files[0].void) < 16  # type: ignore[union-attr]
+    return 100.0 * (reached[1] - reached[0])
 
 
 @adversary("gives a key twice, one value for each reader", "stopped", "JSON with a key that stands twice is not read.")

@@ -20,15 +20,22 @@ FILTERED, TRUNCATED, REFUSED, MALFORMED = "filtered", "truncated", "refused", "m
 """Outcomes of a real model's reply: taken out by a content filter, cut off at the longest reply, the model's refusal, or
 neither a text nor a call that can be read."""
 OUTCOMES = (FILTERED, REFUSED, TRUNCATED, MALFORMED)
-FORMS = ("native", "json", "text")
-"""Forms of a real model's calls: in the API's own field, as bare JSON, or tagged in the text."""
+FORMS = ("native", "json", "text", "xml", "glm", "pythonic", "mistral", "deepseek", "kimi", "harmony", "gemma")
+"""Forms of a real model's calls: in the API's own field, as bare JSON, as JSON between tags (text), or as the chat templates of
+some families of models write them."""
+UNREAD = {form: f"unread_{form}" for form in (*FORMS[1:], "unknown")}
+"""Counts of replies that hold a call which the model's setting `calls` does not read, by the call's form."""
+UNKNOWN_FUNCTIONS, ESTIMATED, PROVIDER_ERRORS = "unknown_functions", "estimated_tokens", "provider_errors"
+SERVER_NOTES = (UNKNOWN_FUNCTIONS, ESTIMATED, PROVIDER_ERRORS)
+"""What else is counted of replies: calls of functions that were not on offer, replies whose tokens the server did not report,
+and answers in which the server failed and was asked again."""
 REQUESTS = "requests"
 """Replies that a judge's own engine gave to an agent in another process, so that its tokens were counted there."""
 RETRIED = "retried"
 """Times that an episode was broken off and played again because a back-end failed."""
 MISHAPS = (*OUTCOMES, RETRIED)
-REPLIES = (*MISHAPS, *FORMS, REQUESTS)
-"""Counts of an episode's replies in its record: what went wrong, the forms of calls, and requests."""
+REPLIES = (*MISHAPS, *FORMS, REQUESTS, *UNREAD.values(), *SERVER_NOTES)
+"""Counts of an episode's replies in its record: what went wrong, the forms of calls, requests, and what the server did."""
 
 
 to_json = json.JSONEncoder(default=str, check_circular=False).encode
@@ -134,6 +141,7 @@ class Reply(NamedTuple):
     usage: Usage
     outcome: str = ""  #: one of `OUTCOMES` where something went wrong; such a reply is never the final answer
     form: str = ""  #: one of `FORMS` for the calls of a real model
+    notes: tuple[str, ...] = ()  #: counts to be added by one: names of `UNREAD` and `SERVER_NOTES`, as often as they happened
 
     def count_in(self, counts: MutableMapping[str, int]) -> None:
         """Add the outcome and the form of the calls to the counts of an episode."""
@@ -141,6 +149,8 @@ class Reply(NamedTuple):
             counts[self.outcome] = counts.get(self.outcome, 0) + 1
         if self.form and self.message.calls:
             counts[self.form] = counts.get(self.form, 0) + len(self.message.calls)
+        for note in self.notes:
+            counts[note] = counts.get(note, 0) + 1
 
 
 class LanguageModel(Protocol):

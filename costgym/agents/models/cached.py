@@ -88,7 +88,7 @@ def _call(call: FunctionCall) -> list[Any]:
 def _write(said: Reply) -> str:
     message = said.message
     document = {"content": message.content, "calls": [_call(call) for call in message.calls], "usage": said.usage.document()}
-    more = {"extra": message.extra, "outcome": said.outcome, "form": said.form}
+    more = {"extra": message.extra, "outcome": said.outcome, "form": said.form, "notes": said.notes}
     return json.dumps(document | {name: value for name, value in more.items() if value}, default=str)
 
 
@@ -102,7 +102,8 @@ def _read(text: str, path: Path) -> Reply:
         counts = {name: int(value) for name, value in usage.items() if name != "seconds"}
         message = Message(ASSISTANT, str(document["content"]), calls, extra=document.get("extra"))
         about = str(document.get("outcome", "")), str(document.get("form", ""))
-        return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about)
+        notes = tuple(str(note) for note in document.get("notes", ()))
+        return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about, notes)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(path, f"a cached reply cannot be read: {error}") from error
 

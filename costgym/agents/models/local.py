@@ -125,7 +125,7 @@ class LocalModel:
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return a conversation as chat templates take it, which write the arguments out as JSON themselves."""
-    written = chat_messages(messages)
+    written = chat_messages(messages, "")
     for entry in written:
         for call in entry.get("tool_calls", ()):
             call["function"]["arguments"] = FunctionCall("", call["function"]["arguments"]).read() or {}

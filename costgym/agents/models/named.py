@@ -48,9 +48,10 @@ _SETTINGS: Mapping[str, type[Settings]] = {"openai": OpenAISettings, "local": _L
 _EXPECTED = {
     "extra_body": "a JSON object",
     "headers": "a JSON object",
-    "calls": "native, json or text",
+    "calls": "auto, native, json or text",
     "dtype": "float32 or bfloat16",
     "send_seed": "true or false",
+    "stream": "true or false",
     "thinking": "tokens or measured",
 }
 

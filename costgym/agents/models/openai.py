@@ -22,20 +22,25 @@ from pydantic import Field
 from costgym.agents.models.base import (
     ACT,
     ASSISTANT,
+    ESTIMATED,
     FILTERED,
     MALFORMED,
+    PROVIDER_ERRORS,
     REFUSED,
     TOOL,
     TRUNCATED,
+    UNKNOWN_FUNCTIONS,
+    UNREAD,
     Function,
     FunctionCall,
     Message,
     Reply,
     reply,
 )
-from costgym.agents.models.call_forms import Read, read_calls
+from costgym.agents.models.call_forms import Read, looks_like_a_call, read_arguments, read_calls, resolve_name
+from costgym.agents.models.streams import assemble, is_stream
 from costgym.agents.models.traffic import TRAFFIC, asked_wait_s
-from costgym.envs.actions import MAX_TOKENS_REPORTED
+from costgym.agents.models.usage import read_server_usage
 from costgym.simulators.bounds import Count, Settings
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError, InfrastructureError, require
@@ -49,7 +54,7 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 """Names of headers, fields and parameters that hold a key; a model's settings are written into every run, so none may."""
-_OWN_FIELDS = ("model", "messages", "tools", "stream", "n")
+_OWN_FIELDS = ("model", "messages", "tools", "stream", "stream_options", "n")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
@@ -66,11 +71,18 @@ _FILTER = re.compile(
     r"\"(code|type)\":\s*\"(content_filter|content_policy_violation|data_inspection_failed|invalid_prompt)\"",
     re.IGNORECASE,
 )
+_STREAMS_ONLY = re.compile(r"\bstream", re.IGNORECASE)
+_EMPTY_REFUSED = re.compile(
+    r"(content|text|message).{0,80}(blank|empty)|(blank|empty).{0,40}(content|text|message)", re.IGNORECASE
+)
+_FILLER = "-"  # stands for an empty text where a server refuses one
+_LONGEST_PAUSE_S = 8.0  # between tries of a server that fails inside of an answer
+_REASONING = ("reasoning_content", "reasoning")
 _FINISHED: Mapping[str, str] = {
     **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive"), FILTERED),
     "refusal": REFUSED,
     **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), TRUNCATED),
-    **dict.fromkeys(("malformed_function_call", "error"), MALFORMED),
+    "malformed_function_call": MALFORMED,
 }
 """Outcomes by the `finish_reason` of OpenAI and other providers; all others are those of a whole reply."""
 _OF_A_CALL = ("id", "type", "function", "index")
@@ -112,11 +124,12 @@ class OpenAISettings(Settings):
     headers: dict[str, str] = Field(
         default={}, description="Further headers of every request. Keys are not among them: they come from the environment."
     )
-    calls: Literal["native", "json", "text"] = Field(
-        default="native",
-        description="Form of the calls: in the API's field alone; or, where that is empty, also as JSON anywhere in the text "
-        "(json), or tagged in the text.",
+    calls: Literal["auto", "native", "json", "text"] = Field(
+        default="auto",
+        description="Forms of calls that are read: the API's own field and, where that is empty, every form that is known "
+        "(auto); the field alone (native); or also JSON anywhere in the text (json), or calls between marks (text).",
     )
+    stream: bool = Field(default=False, description="Ask for replies in pieces, for servers that give no others.")
     send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
 
 
@@ -162,6 +175,7 @@ class OpenAIModel:
         # a copy in another process leaves the key behind: it reads it from the environment there
         self._remake = partial(OpenAIModel, model, self.url, key_variable, **chosen.model_dump())
         self._seed = 0
+        self._streams, self._filler = chosen.stream, ""  # what the server wants, as far as it has said so
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._remake, ()
@@ -181,44 +195,81 @@ class OpenAIModel:
         }
         request: dict[str, Any] = {
             "model": self.name,
-            "messages": chat_messages(messages),
-            "extra_body": settings.extra_body or None,
             **{name: value for name, value in optional.items() if value is not None},
         }
         if functions:
             request["tools"] = [function.document() for function in functions]
-        answer = self._send(request)
-        return answer if isinstance(answer, Reply) else read_reply(answer, messages, functions, settings.calls)
+        for attempt in range(settings.tries):
+            answer = self._send(request, messages)
+            if isinstance(answer, Reply):
+                return answer
+            code, problem = _failure(answer)
+            if problem:
+                self._pause(code, problem, attempt)
+                continue
+            return read_reply(answer, messages, functions, settings.calls, (PROVIDER_ERRORS,) * attempt)
+        raise InfrastructureError(f"model server {self.url}: {self._hide(problem)} ({settings.tries} tries)")
 
-    def _send(self, request: dict[str, Any]) -> dict[str, Any] | Reply:
-        """Return the server's answer; an unpaid, empty reply where the context is too long or a content filter refuses it."""
+    def _pause(self, code: int, problem: str, attempt: int) -> None:
+        """Let requests wait after a failure that the server wrote into an answer; raises ConfigError for one of the request."""
+        if 400 <= code < 500 and code not in _BUSY:
+            raise ConfigError(f"model server {self.url}", f"error {code}: {self._hide(problem)}")
+        if attempt + 1 < self.settings.tries:
+            TRAFFIC.close(urllib.parse.urlsplit(self.url).netloc, min(0.25 * 2**attempt, _LONGEST_PAUSE_S))
+
+    def _send(self, request: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any] | Reply:
+        """Return the server's answer; an unpaid, empty reply where the context is too long or a content filter refuses it.
+
+        A server that wants a stream, or refuses an empty text, is asked again as it wants to be, then and from then on."""
+        try:
+            return self._post(request, messages)
+        except _Refusal as refusal:
+            if refusal.status in (400, 422):
+                if not self._streams and _STREAMS_ONLY.search(refusal.text):
+                    self._streams = True
+                    return self._send(request, messages)
+                if not self._filler and _EMPTY_REFUSED.search(refusal.text):
+                    self._filler = _FILLER
+                    return self._send(request, messages)
+            advice = _advice(refusal.text)
+            raise ConfigError(f"model server {self.url}", f"HTTP {refusal.status}: {refusal.text}{advice}") from None
+
+    def _post(self, request: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any] | Reply:
         sdk = self._sdk
+        more = {"stream": True, "stream_options": {"include_usage": True}} if self._streams else {}
+        body = {**self.settings.extra_body, **more} or None
         try:
             with TRAFFIC.request():
-                raw = self._client.chat.completions.with_raw_response.create(**request, extra_headers=self._headers)
-            body = raw.http_response.content
+                raw = self._client.chat.completions.with_raw_response.create(
+                    messages=chat_messages(messages, self._filler or None),
+                    extra_body=body,
+                    extra_headers=self._headers,
+                    **request,
+                )
+            content: bytes = raw.http_response.content
+            content_type = str(raw.http_response.headers.get("content-type", ""))
         except sdk.APIStatusError as error:
             status, text = error.status_code, error.response.text.strip()
             if context_is_too_long(status, (error.code, error.type), text):
                 return Reply(Message(ASSISTANT, ""), Usage(0, 0))  # which is the agent's making
             if status in (400, 403, 422) and (error.code in _FILTER_CODES or _FILTER.search(text)):
                 return Reply(Message(ASSISTANT, ""), Usage(0, 0), FILTERED)  # an outcome, like a filtered reply
-            problem = f"HTTP {status}: {self._hide(text)}"
             spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
             if spent or (status < 500 and status not in _BUSY):
-                raise ConfigError(f"model server {self.url}", problem) from None
+                raise _Refusal(status, self._hide(text)) from None
+            problem = f"HTTP {status}: {self._hide(text)}"
             raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
         except (sdk.OpenAIError, OSError) as error:
             problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
             raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
         try:
-            document = self._masked(json.loads(body))
+            document = self._masked(assemble(content) if is_stream(content_type, content) else json.loads(content))
         except (ValueError, RecursionError):
             document = None
-        if isinstance(document, dict) and isinstance(document.get("choices"), list):
+        if isinstance(document, dict) and (isinstance(document.get("choices"), list) or document.get("error")):
             return document
-        said = self._hide(body.decode("utf-8", "replace").strip())
-        raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {said!r}")
+        shown = self._hide(content.decode("utf-8", "replace").strip())
+        raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {shown!r}")
 
     def _masked(self, value: Any) -> Any:
         """Return a part of an answer, every text in it masked."""
@@ -237,6 +288,51 @@ class OpenAIModel:
 
     def _hide(self, text: str) -> str:
         return self._mask(text)[:MAX_WORDS]
+
+
+class _Refusal(Exception):
+    """A server's refusal of a request, in its own words."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+_SETTING_FOR = (
+    (re.compile(r"\bseed\b", re.IGNORECASE), "send_seed=false"),
+    (re.compile(r"max_completion_tokens", re.IGNORECASE), "max_completion_tokens=1024"),
+    (re.compile(r"temperature", re.IGNORECASE), "temperature=none"),
+)
+"""Settings that a refusal asks for, by the word for which it is known."""
+
+
+def _advice(text: str) -> str:
+    """The setting that cures a refusal, where one does."""
+    setting = next((setting for pattern, setting in _SETTING_FOR if pattern.search(text)), "")
+    return f"; add {setting} to the model's name, or ask `costgym doctor` which settings the server wants" if setting else ""
+
+
+def _failure(document: Mapping[str, Any]) -> tuple[int, str]:
+    """The code and the words of a failure that a server wrote into an answer with status 200; ("") where it wrote none."""
+    choices = document.get("choices")
+    first = _first_choice(choices)
+    error = document.get("error") or first.get("error")
+    if error:
+        known = error if isinstance(error, Mapping) else {}
+        code = known.get("code")
+        number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else 0
+        return number, f"an error inside of an answer: {known.get('message') or error!s:.{MAX_WORDS}}"
+    if not choices:
+        return 0, "an answer without a choice"
+    if str(first.get("finish_reason")).lower() == "error":
+        return 0, "an answer that ends in an error"
+    return 0, ""
+
+
+def _first_choice(choices: Any) -> Mapping[str, Any]:
+    """The choice of index 0, wherever it stands."""
+    known = [choice for choice in choices if isinstance(choice, Mapping)] if isinstance(choices, list) else []
+    return next((choice for choice in known if choice.get("index", 0) == 0), known[0] if known else {})
 
 
 @lru_cache(maxsize=8)
@@ -281,22 +377,24 @@ def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> 
 # -- what goes over the wire -----------------------------------------------------------------------------------------------
 
 
-def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return a conversation as chat APIs take it: every call has an id and exactly one result."""
+def chat_messages(messages: Sequence[Message], filler: str | None = None) -> list[dict[str, Any]]:
+    """Return a conversation as chat APIs take it: every call has an id and exactly one result. An empty text beside a call is
+    `filler`; if that is a text, it stands for every empty one."""
     written: list[dict[str, Any]] = []
     waiting: list[str] = []
     for index, message in enumerate(messages):
         if message.role == TOOL and waiting:
             # results without a known id answer the calls in order, since servers refuse a call without a result
             number = waiting.index(message.call_id) if message.call_id in waiting else 0
-            written.append({"role": "tool", "tool_call_id": waiting.pop(number), "content": message.content})
+            written.append({"role": "tool", "tool_call_id": waiting.pop(number), "content": message.content or filler or ""})
             continue
         written += [{"role": "tool", "tool_call_id": number, "content": "not executed"} for number in waiting]
         waiting = []
         if message.role == TOOL:
             written.append({"role": "user", "content": f"{message.name}: {message.content}"})
             continue
-        entry: dict[str, Any] = {"role": message.role, "content": message.content}
+        content = message.content or (filler if message.calls else filler or "")
+        entry: dict[str, Any] = {"role": message.role, "content": content}
         if message.calls:
             waiting = [call.id or f"call_{index}_{place}" for place, call in enumerate(message.calls)]
             entry["tool_calls"] = [
@@ -323,39 +421,64 @@ def _arguments(call: FunctionCall) -> str:
 
 
 def read_reply(
-    document: dict[str, Any], messages: Sequence[Message], functions: Sequence[Function], form: str = "native"
+    document: Mapping[str, Any],
+    messages: Sequence[Message],
+    functions: Sequence[Function],
+    form: str = "auto",
+    notes: tuple[str, ...] = (),
 ) -> Reply:
     """Return a reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
-    choices = document.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-    message = first.get("message")
-    said = message if isinstance(message, dict) else {}
-    wire = said.get("tool_calls")
-    calls = [_read_call(entry) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
-    legacy = said.get("function_call")
+    choice = _first_choice(document.get("choices"))
+    message = choice.get("message")
+    fields: Mapping[str, Any] = message if isinstance(message, Mapping) else {}
+    wire = fields.get("tool_calls")
+    calls = [_read_call(entry, functions) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
+    legacy = fields.get("function_call")
     if not calls and isinstance(legacy, dict):
-        calls = [_read_call({"function": legacy})]
-    content = _content(said.get("content"))
-    found = Read(content, tuple(calls), "native" if calls else "")
-    if not calls and form != "native":
-        written = read_calls(content, lenient=form == "json")
-        found = written if written.form in ("text", form) else found
-    outcome = _outcome(first, said, found)
+        calls = [_read_call({"function": legacy}, functions)]
+    content = _content(fields.get("content"))
+    read = Read(content, tuple(calls), "native")
+    if not calls:
+        read, unread = _read_text(content, fields, functions, form)
+        notes += unread
+    outcome = _outcome(choice, fields, read)
     if outcome in (FILTERED, REFUSED):  # what is left of it is not what the model would have said
-        found = Read("")
-    counted = reply(found.content, found.calls, messages, functions)
-    extra: dict[str, Any] = {name: value for name, value in said.items() if name not in _READ and value is not None}
-    if isinstance(said.get("content"), list) and found.content == content:
-        extra["content"] = said["content"]  # parts, of which thoughts may be some
-    said_so = replace(counted.message, extra=extra or None)
-    usage = document.get("usage")
-    if isinstance(usage, dict):
-        details = usage.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        if prompt is not None and completion is not None:
-            return Reply(said_so, Usage(prompt, completion, _count(cached) or 0), outcome, found.form)
-    return Reply(said_so, counted.usage, outcome, found.form)
+        read = Read("")
+    offered = {function.name for function in functions}
+    notes += (UNKNOWN_FUNCTIONS,) * sum(bool(call.name) and call.name not in offered for call in read.calls)
+    counted = reply(read.content, read.calls, messages, functions)
+    extra: dict[str, Any] = {name: value for name, value in fields.items() if name not in _READ and value is not None}
+    parts = fields.get("content")
+    if isinstance(parts, list) and read.content == content and not all(_is_plain(part) for part in parts):
+        extra["content"] = parts  # of which thoughts may be some
+    usage = read_server_usage(document)
+    if usage is None:
+        usage, notes = counted.usage, (*notes, ESTIMATED)
+    return Reply(replace(counted.message, extra=extra or None), usage, outcome, read.form if read.calls else "", notes)
+
+
+def _read_text(
+    content: str, fields: Mapping[str, Any], functions: Sequence[Function], form: str
+) -> tuple[Read, tuple[str, ...]]:
+    """The text and calls of a reply without calls in the API's field, as the setting reads them, and the form of a call that is
+    there and is not read."""
+    full = read_calls(content, True, functions, known_only=form == "auto")
+    if not full.calls and not full.content:
+        # servers that cut thoughts off may take a call that the model did not close its thoughts before for a part of them
+        thoughts = next((text for name in _REASONING if isinstance(text := fields.get(name), str) and text), "")
+        inner = read_calls(thoughts, False, functions)
+        full = inner._replace(content="") if inner.calls and inner.form not in ("json", "pythonic") else full
+    full = full._replace(calls=tuple(call._replace(name=resolve_name(call.name, functions)) for call in full.calls))
+    if form == "auto" or (full.calls and (full.form == form or (full.form != "json" and form in ("json", "text")))):
+        if full.calls:
+            return full, ()
+        unread = looks_like_a_call(content) or any(looks_like_a_call(str(fields.get(name) or "")) for name in _REASONING)
+        return full, (UNREAD["unknown"],) if unread else ()
+    return Read(content), (UNREAD[full.form],) if full.calls else ()
+
+
+def _is_plain(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text"
 
 
 def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) -> str:
@@ -371,17 +494,16 @@ def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) 
     return outcome
 
 
-def _count(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= MAX_TOKENS_REPORTED else None
-
-
-def _read_call(entry: dict[str, Any]) -> FunctionCall:
+def _read_call(entry: dict[str, Any], functions: Sequence[Function]) -> FunctionCall:
     function, number = entry.get("function"), str(entry.get("id") or "")
     if not isinstance(function, dict):
         return FunctionCall("", "{}", number)
     extra = {name: value for name, value in entry.items() if name not in _OF_A_CALL and value is not None}
-    return FunctionCall(str(function.get("name") or ""), function.get("arguments", "{}"), number, extra or None)
+    arguments = function.get("arguments", "{}")
+    # arguments that are JSON stay as they were written; others are read as far as they can be
+    if isinstance(arguments, str) and FunctionCall("", arguments).read() is None:
+        arguments = read_arguments(arguments)
+    return FunctionCall(resolve_name(str(function.get("name") or ""), functions), arguments, number, extra or None)
 
 
 def _content(value: Any) -> str:

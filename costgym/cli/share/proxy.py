@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from costgym.cli.bridge import Verbs, defaulting_to
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import print_table, save_json
+from costgym.cli.output import print_table, prints, save_json
+from costgym.cli.verbs import Verbs, defaulting_to
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError, require
@@ -15,8 +15,6 @@ from costgym.simulators.errors import ConfigError, require
 proxy = Verbs(
     cls=defaulting_to("run"),
     help="Run real tools under the world's luck, and report on their runs. The word `run` may be left out.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
 )
 
 
@@ -70,7 +68,7 @@ def report(
     if not found["runs"]:
         raise ConfigError("LOG", "the logs contain no runs")
     save_json(json_file, found)
-    if not quiet:
+    if prints(quiet, json_file):
         _print(found)
 
 

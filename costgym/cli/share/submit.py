@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
 from costgym.cli.output import Progress, save_json
+from costgym.cli.verbs import Verbs
 from costgym.experiments.board.reruns.configuration import QueueOptions
 from costgym.experiments.board.submissions.manifest import About
 from costgym.experiments.play.options import Data
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
 
-submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.", no_args_is_help=True)
+submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.")
 
 
 @submit.command()

@@ -26,13 +26,12 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
 from costgym.experiments.board.judged import VERDICTS, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
-from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
+from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
 from costgym.experiments.play.execution.concurrent import Concurrent, batch_of
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
-from costgym.experiments.play.files import change_together, json_text, read_json, reading
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.play.result_set import Results
@@ -41,6 +40,7 @@ from costgym.experiments.play.rollout import RolloutContext, play_many
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import change_together, json_text, read_json
 from costgym.simulators.scenario import parse_scenario
 
 SUBMISSIONS = "submissions"  # folder of the submissions that were added to a run
@@ -72,15 +72,14 @@ class Leaderboard:
     def load(cls, folder: str | Path) -> "Leaderboard":
         """Read the leaderboard of a folder; raises ConfigError if the folder holds no run that has ended, or another process
         writes to it, or DataError if a file cannot be read."""
-        place = Path(folder)
-        read_run_config(place)
-        if not (place / "leaderboard.json").is_file():
-            raise ConfigError("folder", f"{place} holds a run that has not ended; run the same command again to end it")
-        with reading(place):
-            document = read_json(place / "leaderboard.json")
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise DataError(place / "leaderboard.json", f"expected a document of the format {FORMAT}")
-        return cls(place, document)
+        with copied_run(Path(folder), ("run.json", "leaderboard.json")) as copy:
+            read_run_config(copy)
+            if not (copy / "leaderboard.json").is_file():
+                raise ConfigError("folder", f"{copy} holds a run that has not ended; run the same command again to end it")
+            document = read_json(copy / "leaderboard.json")
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
+                raise DataError(copy / "leaderboard.json", f"expected a document of the format {FORMAT}")
+        return cls(Path(folder), document)
 
     @property
     def page(self) -> Path:
@@ -90,9 +89,9 @@ class Leaderboard:
     def results(self) -> Results:
         """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them. Raises
         DataError if a line is not a valid record, or of none of the run's tracks."""
-        with reading(self.folder):
-            config, verdicts = read_run_config(self.folder), Verdicts.read(self.folder / VERDICTS)
-            episodes = with_verdicts(read_episodes(self.folder), verdicts)
+        with copied_run(self.folder, ("run.json", EPISODES, VERDICTS)) as copy:
+            config, verdicts = read_run_config(copy), Verdicts.read(copy / VERDICTS)
+            episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
             currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")

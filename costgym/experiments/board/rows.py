@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.agents.custom import is_custom
-from costgym.agents.models.base import MISHAPS, REQUESTS
+from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
 from costgym.agents.registry import agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
@@ -29,7 +29,8 @@ MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
 """Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
-_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS)  # numbers of episodes that went wrong, shown where one did
+_MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS, "unread_calls", *SERVER_NOTES)
+"""Numbers of episodes in which something went wrong, shown where it did."""
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",

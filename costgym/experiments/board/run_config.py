@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,9 @@ from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playa
 from costgym.experiments.board.suites import suite as suite_named
 from costgym.experiments.board.tracks import TRACKS, has_own_limits
 from costgym.experiments.play.experience import ExperienceSettings
-from costgym.experiments.play.files import json_text
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario
 
@@ -235,13 +235,22 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
     )
 
 
+@contextmanager
+def copied_run(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
+    """`private_copy` of a folder that is to hold a run; raises ConfigError if it holds none."""
+    if not (folder / "run.json").is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    with private_copy(folder, only) as copy:
+        yield copy
+
+
 def read_run_config(folder: Path) -> RunConfig:
     """Read the configuration of the run in a folder."""
     path = folder / "run.json"
     if not path.is_file():
         raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
     try:
-        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
+        return RunConfig.model_validate_json(read_text(path, follow=False))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(path, f"is not the configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None

@@ -26,11 +26,11 @@ from costgym.agents.registry import make_agent, read_agent_name
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.rollout import chunks, play
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import write_atomically
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import Scenario, worlds_of

@@ -144,6 +144,22 @@ _ALL = (
         "malformed", "Malformed", "", "count",
         "Episodes in which a reply held neither a text nor a call that can be read.",
     ),
+    Metric(
+        "unread_calls", "Unread calls", "", "count",
+        "Episodes in which a reply held a call that was not read: set calls=auto in the model's name, or the server's parser.",
+    ),
+    Metric(
+        "unknown_functions", "Unknown functions", "", "count",
+        "Episodes in which the model called a function that was not on offer.",
+    ),
+    Metric(
+        "estimated_tokens", "Estimated tokens", "", "count",
+        "Episodes in which the server did not report a reply's tokens, so that they are estimated from its text.",
+    ),
+    Metric(
+        "provider_errors", "Provider errors", "", "count",
+        "Episodes in which the server failed inside of an answer and was asked again.",
+    ),
 )  # fmt: skip
 REGISTRY = {metric.key: metric for metric in _ALL}  # every metric by its key
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from costgym.agents.models.base import FORMS, MISHAPS
+from costgym.agents.models.base import FORMS, MISHAPS, SERVER_NOTES, UNREAD
 from costgym.experiments.play.results import ORIGINS, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
 from costgym.simulators.errors import ConfigError, check_known
@@ -165,17 +165,24 @@ def _reasons(name: str, messages: Iterable[str]) -> dict[str, dict[str, int]]:
 def _outcomes(records: Sequence[EpisodeResult]) -> dict[str, Any]:
     """Numbers, where not 0, of episodes that crashed or met a mishap with a reply, and of calls by form."""
     crashed = [record for record in records if record.crash]
-    found: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
+    counts: dict[str, Any] = {"crashed_episodes": len(crashed), **dict.fromkeys(MISHAPS, 0)}
     calls: Counter[str] = Counter()
+    unread: Counter[str] = Counter()
+    form_of = {count: form for form, count in UNREAD.items()}
     for record in records:
         for name, count in record.replies.items():
             if name in MISHAPS:
-                found[name] += 1
+                counts[name] += 1
             elif name in FORMS:
                 calls[name] += count
-    found["calls_by_form"] = dict(sorted(calls.items()))
-    found |= _reasons("crash_reasons", [record.crash for record in crashed])
-    return {name: value for name, value in found.items() if value}
+            elif name in form_of:
+                unread[form_of[name]] += count
+    counts["calls_by_form"] = dict(sorted(calls.items()))
+    counts["unread_calls"] = sum(not form_of.keys().isdisjoint(record.replies) for record in records)
+    counts["unread_by_form"] = dict(sorted(unread.items()))
+    counts |= {name: sum(name in record.replies for record in records) for name in SERVER_NOTES}
+    counts |= _reasons("crash_reasons", [record.crash for record in crashed])
+    return {name: value for name, value in counts.items() if value}
 
 
 def token_cost(result: EpisodeResult) -> float:

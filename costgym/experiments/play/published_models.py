@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from costgym.experiments.play.files import finished_folder, write_atomically
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, check_known, require
+from costgym.simulators.files import finished_folder, write_atomically
 
 CARD = "fetched.json"
 """File of a fetched folder that says where it is from."""

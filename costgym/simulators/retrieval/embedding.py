@@ -79,12 +79,12 @@ class TextEmbedding:
         return np.array(rows, np.intp), np.array(columns, np.intp), np.array(values, np.float64)
 
     def _place(self, word: str) -> tuple[int, float]:
-        found = self._places.get(word)
-        if found is None:
+        row = self._places.get(word)
+        if row is None:
             code = zlib.crc32(word.encode())
             sign = 1.0 if code & 0x80000000 else -1.0
-            found = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
-        return found
+            row = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
+        return row
 
 
 def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, rounds: int = 50) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ import pytest
 from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
-from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.local import LocalModel
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import chat, play
@@ -157,58 +156,7 @@ def test_saved_weights_are_loaded_from_their_folder(tiny, tmp_path):
     play(chat(small_world(tool("map"))), LlmAgent(loaded, ReAct()))
 
 
-CALL = (FunctionCall("map", {"city": "Lille"}),)
-CUT_OFF = FunctionCall("", '{"name": "ma')
-
-
-@pytest.mark.parametrize(
-    "text,content,calls",
-    [
-        ('<tool_call>\n{"name": "map", "arguments": {"city": "Lille"}}\n</tool_call>', "", CALL),
-        ('<think>hm</think>So: <tool_call>{"name": "map", "arguments": {"city": "Lille"}}', "So:", CALL),
-        ('ok [TOOL_CALLS] [{"name": "map", "arguments": {"city": "Lille"}}]', "ok", CALL),
-        ('{"name": "map", "parameters": {"city": "Lille"}}', "", CALL),
-        ('```json\n{"function": {"name": "map", "arguments": {"city": "Lille"}}}\n```', "", CALL),
-        ('<|python_tag|>{"type": "function", "name": "map", "parameters": {"city": "Lille"}}', "", CALL),
-        ('{"name": "map", "arguments": {"city": "Lille"}}\n{"name": "map", "arguments": {"city": "Lille"}}', "", CALL * 2),
-        ('```json\n{"name": "map", "arguments": {"city": "Lille"}}\n```\n\n```json\n{"name": "ma', "", (*CALL, CUT_OFF)),
-        ('{"name": "finish", "answer": "7"}', "", (FunctionCall("finish", {"answer": "7"}),)),
-        ('<tool_call>{"name": "map", "city": "Lille"}</tool_call>', "", CALL),
-        ('{"name": "Lille", "people": 236710}', '{"name": "Lille", "people": 236710}', ()),
-        ('{"name": "map", "arguments": {"city": "Lil', '{"name": "map", "arguments": {"city": "Lil', ()),
-        ("<tool_call>{broken</tool_call>", "", (FunctionCall("", "{broken"),)),
-        ("<tool_call>[3]</tool_call>", "", (FunctionCall("", "{}"),)),
-        ('{"answer": 3}', '{"answer": 3}', ()),
-        ("The answer is 3.", "The answer is 3.", ()),
-        ("<think>never ends", "", ()),
-        ("", "", ()),
-    ],
-)
-def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
-    assert read_calls(text)[:2] == read_calls(text, lenient=True)[:2] == (content, calls)
-
-
-def test_a_fence_around_a_call_in_a_text_is_no_part_of_the_text():
-    text = 'I look:\n```json\n{"name": "map", "arguments": {"city": "Lille"}}\n```\nThen: {"name": "finish", "answer": "7"}'
-    found = read_calls(text, lenient=True)
-    assert found[:2] == ("I look:\n\nThen:", (*CALL, FunctionCall("finish", {"answer": "7"})))
-    assert read_calls(text) == (text, (), "")
-
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        ('{{"name": "map", "arguments": {"city": "Lille"}}}', ""),
-        ('{{"name": "map", "arguments": {"city": "Lille"}}}}\n', ""),
-        ('{{"name": "map", "arguments": {"city": "Lille"}}', ""),
-        ('I look:\n```json\n{{"name": "map", "arguments": {"city": "Lille"}}}\n```', "I look:"),
-        ('<tool_call>\n{{"name": "map", "arguments": {"city": "Lille"}}}\n</tool_call>', ""),
-        ('As in [1]: {"name": "map", "arguments": {"city": "Lille"}} [2]', "As in [1]:  [2]"),
-    ],
-)
-def test_doubled_braces_of_a_chat_template_are_no_part_of_the_text(text, content):
-    # left in the conversation, they are what a small model writes next
-    assert read_calls(text, lenient=True)[:2] == (content, CALL)
+CALL = FunctionCall("map", {"city": "Lille"})
 
 
 @pytest.mark.slow
@@ -217,10 +165,10 @@ def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny
     model = LocalModel(*tiny, max_tokens=512, device="cpu")
     said = tiny[1]('{"name": "map", "arguments": {"city": "Lille"}}\n' + last)["input_ids"]
     found = model._reply([1], said)
-    assert (found.outcome, found.message.calls) == ("", (*CALL, FunctionCall("", last)))  # the model ended it so
+    assert (found.outcome, found.message.calls) == ("", (CALL, FunctionCall("", last)))  # the model ended it so
     model.max_tokens = len(said)
     found = model._reply([1], said)
-    assert (found.outcome, found.message.calls, found.message.content) == ("truncated", CALL, "")
+    assert (found.outcome, found.message.calls, found.message.content) == ("truncated", (CALL,), "")
 
 
 def test_a_loaded_model_stays_in_its_process(tiny):

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from costgym.agents.base import TEXT
 from costgym.agents.models.base import ASSISTANT, Message, Reply
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
-from costgym.experiments.board.reruns.process_agent import Meter
+from costgym.experiments.board.reruns.process_agent import Meter, ProcessAgent
+from costgym.experiments.board.reruns.requests import read_request
 from costgym.experiments.board.reruns.rerun import rerun
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.pages.table import print_table
+from costgym.experiments.play.rollout import play_many
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 
@@ -59,8 +63,37 @@ class Mute(Free):
 """
 
 
-def reply(read: int, written: int) -> Reply:
-    return Reply(Message(ASSISTANT, "text"), Usage(read, written))
+BREAKS = """
+from costgym.agents import make_agent
+from costgym.agents.base import TEXT, Agent
+from costgym.agents.models.base import Message
+
+
+class Breaks(Agent):
+    env_id = TEXT
+
+    def __init__(self):
+        self.inner = make_agent("react", TEXT)
+        self.handles = self.inner.handles
+
+    def reset(self, seat, observation, info, seed):
+        self.inner.reset(seat, observation, info, seed)
+
+    def act(self, observation, info):
+        self.handles[0].complete([Message("user", "break")], [])
+        return self.inner.act(observation, info)
+"""
+
+
+def reply(read: int, written: int, cached: int = 0, seconds: float | None = None) -> Reply:
+    return Reply(Message(ASSISTANT, "text"), Usage(read, written, cached, seconds))
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        schema = {"properties": schema}
+    return schema
 
 
 def usage_of(action: str) -> tuple[int, int]:
@@ -128,25 +161,81 @@ def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_be
     assert verify(board).verified and verify(tmp_path / "again").verified
 
 
+def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_action_says() -> None:
+    meter = Meter()
+    saves = '{"name": "tool", "usage": {"input_tokens": 100, "output_tokens": 9, "cached_tokens": 100, "seconds": 0}}'
+    assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9).document()  # no reply of ours, so no cache of ours
+    meter = Meter()
+    meter.add(reply(60, 4, 30, 1.5))
+    meter.add(reply(40, 5, 10, 2.0))
+    assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 40, 3.5).document()
+    meter.add(reply(7, 7, 7))
+    assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 7).document()  # of this reply nobody measured the time
+
+
+def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bool]) -> list[int]:
+    """The judge's model, with a server that is down for some requests, by their number and text; returns those asked."""
+    complete, asked = SimulatedToolPlanner.complete, list[int]()
+
+    def answer(self: Any, messages: Any, *arguments: Any) -> Any:
+        asked.append(1)
+        if down(len(asked), messages[-1].content):
+            raise InfrastructureError("model server http://127.0.0.1:1/v1: HTTP 500: broken")
+        return complete(self, messages, *arguments)
+
+    monkeypatch.setattr(SimulatedToolPlanner, "complete", answer)
+    return asked
+
+
 def test_a_back_end_of_the_judges_that_fails_makes_an_episode_void_and_the_rerun_verifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = run(make_run_config("quick", agents=["react"], budgets="price=30", episodes=4), tmp_path / "board").folder
     packed = pack(board, tmp_path / "packed", "A", "a@example.org")
     (tmp_path / "secret").write_text(SECRET)
-    complete, asked = SimulatedToolPlanner.complete, list[int]()
-
-    def down(self: Any, *arguments: Any) -> Any:
-        asked.append(1)
-        if 5 <= len(asked) <= 7:  # the three tries of one episode
-            raise InfrastructureError("server down")
-        return complete(self, *arguments)
-
-    # react plays in another process; its model answers here, and so it is counted, and fails, here
-    monkeypatch.setattr(SimulatedToolPlanner, "complete", down)
+    # react plays in another process; its model answers here, and so it is counted, and fails, here: three tries of one
+    # episode, each with the judge's own request, which fails too
+    asked = broken_server(monkeypatch, lambda number, text: 5 <= number <= 10)
     rerun(packed, tmp_path / "secret", tmp_path / "again", worlds=1)
     monkeypatch.undo()
-    assert len(asked) > 7
+    assert len(asked) > 10
     [row] = add(board, packed, rerun=tmp_path / "again")
     assert (row["void_episodes"], row["missing_episodes"], row["episodes"]) == (1, 0, 4)
     assert verify(tmp_path / "again").verified and verify(board).verified
+
+
+def test_a_request_that_breaks_a_server_which_answers_others_is_its_agents_failure_at_the_first_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(BREAKS)
+    asked = broken_server(monkeypatch, lambda number, text: text == "break")
+    [track] = make_run_config("quick", agents=["react"], budgets="price=30").tracks
+    with ProcessAgent("own.py:Breaks", TEXT, tmp_path) as agent:
+        agent.name = "own.py:Breaks"
+        env = track.make_env(TEXT, track.conditions[0])
+        results = [result for result, _ in play_many(env, agent, TEXT, range(2), 0, crashes="count")]
+    assert len(asked) == 4  # one request an episode, and one of the judge's own
+    assert [(result.void, result.strict, result.replies.get("retried")) for result in results] == [(False, False, None)] * 2
+    assert {result.crash for result in results} == {
+        "its request broke a model that answers others (model server: HTTP 500: broken)"
+    }
+
+
+@pytest.mark.parametrize(
+    ("messages", "functions", "words"),
+    [
+        ([], [], "1 to 2,000 messages"),
+        ([("root", "x")], [], "one of the roles system, user, assistant, tool"),
+        ([("user", "x" * 2_000_001)], [], "at most 2,000,000 characters"),
+        ([("user", None)], [], "a text and a list of calls"),
+        ([("user", "x")], [("f" * 201, {})], "a name of at most 200 characters"),
+        ([("user", "x")], [("f", [])], "a schema of its parameters"),
+        ([("user", "x")], [("f", nested(25))], "at most 24 levels"),
+        ([("user", "x")], [("f", {})] * 2_001, "at most 2,000 functions"),
+    ],
+)
+def test_a_request_beyond_its_bounds_reaches_no_model(messages: Any, functions: Any, words: str) -> None:
+    texts = [{"role": role, "content": text, "calls": [], "name": "", "call_id": ""} for role, text in messages]
+    offered = [{"name": name, "description": "", "parameters": schema} for name, schema in functions]
+    with pytest.raises(ValueError, match=words):
+        read_request([texts, offered, "act"])

@@ -19,8 +19,8 @@ from costgym.experiments.board.reruns.record import commitment_of_text
 from costgym.experiments.board.reruns.sandbox import why_not
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
-from costgym.experiments.play.files import snapshot
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.files import snapshot
 from tests.helpers.queue_entries import HOSTILE, fill
 
 SANDBOX = not why_not()

@@ -7,7 +7,6 @@ import pytest
 
 import costgym
 from costgym.simulators.failures import PRESETS
-
 from tests.helpers.worlds import small_world, state, tool
 
 TOOLS = tuple(tool(f"t{number}", reliability=0.5, latency_spread=0.5, advertised_success=0.8) for number in range(3))

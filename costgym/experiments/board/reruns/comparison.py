@@ -191,7 +191,7 @@ def _compared(
         )
         for group, own in zip(groups, references, strict=True)
     ]
-    around = [np.nanmean(side.references, axis=0) for side in views]
+    around = [np.mean(side.references, axis=0) for side in views]
     names = (*REFERENCES.get(track.name, ()), "optimum")
     beside = {
         name: (tidy(around[0][place])[0], tidy(float(np.mean([each[place] for each in around[1:]])))[0])
@@ -212,8 +212,7 @@ def _world(result: EpisodeResult) -> int:
 
 
 def _mean(values: np.ndarray[Any, Any]) -> float:
-    known = values[~np.isnan(values)]
-    return float(f"{known.mean():.12g}") if len(known) else 0.0
+    return float(f"{values.mean():.12g}") if len(values) else 0.0
 
 
 def _leads(

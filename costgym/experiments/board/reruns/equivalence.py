@@ -43,15 +43,9 @@ MIN_TASKS = 10  # tasks for each slope, at least; with fewer nothing is adjusted
 class WorldSide(NamedTuple):
     """The episodes of a row in one world."""
 
-    values: NDArray[np.float64]  # of each episode, (n_episodes,); NaN for a void one
+    values: NDArray[np.float64]  # of each episode, (n_episodes,); a void one counts as a failure
     references: NDArray[np.float64]  # values of the references in the same episodes, (n_episodes, n_references)
     tasks: NDArray[np.int64]  # of each episode, (n_episodes,)
-
-    @property
-    def known(self) -> "WorldSide":
-        """The side without its void episodes."""
-        kept = ~np.isnan(self.values)
-        return WorldSide(self.values[kept], self.references[kept], self.tasks[kept])
 
 
 class Gap(NamedTuple):
@@ -80,7 +74,7 @@ class Gap(NamedTuple):
 def gap_of(claimed: WorldSide, rerun: Sequence[WorldSide], spread: float, share: bool) -> Gap:
     """The adjusted gap between a claim and its rerun. `spread` is the standard deviation between worlds after the adjustment;
     of a share, no world's error is smaller than if one more task had gone the other way."""
-    sides = [side.known for side in (claimed, *rerun)]
+    sides = [claimed, *rerun]
     if not all(len(side.values) for side in sides):
         return Gap(0.0, math.inf, 0.0, math.inf)
     means, variances = adjusted(sides, sides[1:], share)

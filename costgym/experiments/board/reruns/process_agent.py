@@ -16,36 +16,44 @@ from typing import IO, Any
 
 from costgym.agents.base import Agent
 from costgym.agents.custom import is_custom
-from costgym.agents.models.base import REQUESTS, Function, FunctionCall, LanguageModel, Message, Reply
+from costgym.agents.models.base import REQUESTS, LanguageModel, Reply
 from costgym.agents.models.simulated import SIMULATED, is_simulated
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.world_side import LanguageModelHandle, ModelHandle, model_of
-from costgym.envs.actions import FINISH, MAX_TOKENS_REPORTED, read_usage
+from costgym.envs.actions import FINISH, MAX_SECONDS, MAX_TOKENS_REPORTED, read_usage
 from costgym.experiments.board.reruns.configuration import PLANS
+from costgym.experiments.board.reruns.requests import answers, read_request
 from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE, Place, confined
 from costgym.experiments.board.reruns.wire import MAX_ANSWER_BYTES, Patience, receive, send
 from costgym.experiments.board.tracks import track_of
+from costgym.experiments.play.trajectories.format import URL
 from costgym.experiments.play.trajectories.record import AgentCrash
 from costgym.simulators.calls import Usage
-from costgym.simulators.errors import DataError, InfrastructureError
+from costgym.simulators.errors import ConfigError, DataError, InfrastructureError
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 
 
 class Meter:
-    """The tokens that an agent's models used in an episode, less those that its actions have paid for. An action that reports
-    less than was used is charged for what was used; what it reports above that counts for later ones."""
+    """The tokens and the time of the replies that an agent's models gave in an episode, less what its actions have paid for.
+
+    An action pays for all that was used, and for more if it reports more, which counts for later ones. How much of a prompt
+    came from a cache and how long a model took is known here alone: what an action says of either is dropped."""
 
     def __init__(self) -> None:
-        self.requests = self._read = self._written = 0
+        self.requests = self._read = self._written = self._cached = 0
+        self._seconds: float | None = None
 
     def add(self, reply: Reply) -> None:
         self.requests += 1
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
+        self._cached += reply.usage.cached_tokens
+        if reply.usage.seconds is not None:
+            self._seconds = (self._seconds or 0.0) + reply.usage.seconds
 
     def charge(self, action: Any) -> Any:
-        """An agent's action with the tokens that it has to pay for; one that owes nothing stays as it is."""
-        if not self.requests or not isinstance(action, str):
+        """An agent's action with the tokens that it has to pay for; one that says exactly that, or nothing, stays as it is."""
+        if not isinstance(action, str):
             return action
         try:
             document = {"name": FINISH} if action.strip() == FINISH else json.loads(action)
@@ -53,16 +61,20 @@ class Meter:
             return action  # it calls nothing and answers nothing, and the next action owes the tokens
         if not isinstance(document, dict):
             return action
-        said = read_usage(document.get("usage"))
-        usage = said or Usage(0, 0)
-        owed = (min(MAX_TOKENS_REPORTED, max(0, each)) for each in (self._read, self._written))
-        read, written = (max(pair) for pair in zip(owed, (usage.input_tokens, usage.output_tokens), strict=True))
+        reported = read_usage(document.get("usage"))
+        if not self.requests and reported is None:
+            return action  # nothing was used here, and the environment counts what was shown and written
+        paid = self._paid(reported or Usage(0, 0))
+        return action if paid == reported else json.dumps({**document, "usage": paid.document()})
+
+    def _paid(self, reported: Usage) -> Usage:
+        owed = (min(MAX_TOKENS_REPORTED, max(0, tokens)) for tokens in (self._read, self._written))
+        read, written = map(max, owed, (reported.input_tokens, reported.output_tokens))
+        paid = Usage(read, written, min(self._cached, read), None if self._seconds is None else min(MAX_SECONDS, self._seconds))
         self._read -= read
         self._written -= written
-        if said is not None and (read, written) == (said.input_tokens, said.output_tokens):
-            return action
-        paid = usage._replace(input_tokens=read, output_tokens=written)
-        return json.dumps({**document, "usage": paid.document()})
+        self._cached, self._seconds = 0, None
+        return paid
 
 
 LONG = 100
@@ -111,7 +123,6 @@ class ProcessAgent(Agent):
         real = None if is_simulated(model) or is_custom(name) else make_model(model)
         own = self._models_of(name, env_id, model, real)
         self.handles = own if real is None else (LanguageModelHandle(real), *own)
-        self._functions: dict[str, Function] = {}
         self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         self._command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
@@ -250,37 +261,41 @@ class ProcessAgent(Agent):
 
     def _answer(self, heard: dict[str, Any]) -> Any:
         """Answer a question of the agent with the model on this side."""
-        what, number, given = heard.get("ask"), heard.get("handle"), heard.get("arguments")
+        what, number, arguments = heard.get("ask"), heard.get("handle"), heard.get("arguments")
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             raise AgentCrash(f"its process asked its models more than {MAX_QUESTIONS:,} questions in an episode")
-        if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(given, list):
+        if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(arguments, list):
             raise AgentCrash(f"its process sent neither an action nor a question to one of its models: {heard!r:.200}")
         model = model_of(self.handles[number])
         try:
             if what == "complete":
-                messages, functions, purpose = given
-                reply: Reply = model.complete(
-                    [_message(each) for each in messages], [self._function(f) for f in functions], str(purpose)
-                )
+                reply: Reply = self._complete(model, arguments)
                 self._meter.add(reply)
                 reply.count_in(self._counts)
                 return reply
             if what == "search":
-                return bool(model.search(str(given[0])))
+                return bool(model.search(str(arguments[0])))
             if what == "choose":
-                query, names = given
+                query, names = arguments
                 return model.choose(str(query), [SimpleNamespace(name=str(name)) for name in names])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
             raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
         raise AgentCrash(f"its process asked for {what!r:.80}")
 
-    def _function(self, document: dict[str, Any]) -> Function:
-        """A function with its tokens counted once."""
-        key = json.dumps(document, sort_keys=True)
-        if key not in self._functions:
-            self._functions[key] = Function(document["name"], document["description"], document["parameters"])
-        return self._functions[key]
+    @staticmethod
+    def _complete(model: Any, arguments: list[Any]) -> Reply:
+        """A model's reply. Where the model fails, but answers a request of the judge's own, it was the request that it failed
+        on, and so the agent; else the back-end is broken, and the episode is played again."""
+        request = read_request(arguments)
+        try:
+            reply: Reply = model.complete(*request)
+        except (InfrastructureError, ConfigError) as error:
+            if answers(model):
+                said = URL.sub("", str(error))  # results name no server
+                raise AgentCrash(f"its request broke a model that answers others ({said})") from error
+            raise
+        return reply
 
 
 class _OnceEach(pickle.Pickler):
@@ -297,8 +312,3 @@ class _OnceEach(pickle.Pickler):
             self._sent[id(value)] = value  # kept, so that no other object takes its number
             send(self._pipe, pickle.dumps(("define", id(value), value)))
         return id(value)
-
-
-def _message(document: dict[str, Any]) -> Message:
-    calls = tuple(FunctionCall(call["name"], call["arguments"], call["id"]) for call in document["calls"])
-    return Message(document["role"], document["content"], calls, document["name"], document["call_id"])

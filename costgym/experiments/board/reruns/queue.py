@@ -34,7 +34,9 @@ from costgym.experiments.board.run_config import read_run_config
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, VERDICT, Submission, read_manifest
 from costgym.experiments.board.submissions.submission import add, differences
 from costgym.experiments.play.execution.engine import end_with
-from costgym.experiments.play.files import (
+from costgym.experiments.play.metric_registry import plain
+from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from costgym.simulators.files import (
     LineFile,
     json_text,
     keep_lines,
@@ -45,8 +47,6 @@ from costgym.experiments.play.files import (
     sole_writer,
     write_atomically,
 )
-from costgym.experiments.play.metric_registry import plain
-from costgym.simulators.errors import ConfigError, CostGymError, DataError
 
 WORK, BEGUN, VERDICTS = ".work", "begun.jsonl", ".verdicts"
 ENTRY, SECRET = "entry", "secret"

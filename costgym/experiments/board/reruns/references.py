@@ -83,9 +83,8 @@ def _play(track: TrackConfig, env_id: str, name: str, condition: Condition, seed
 
 
 def value_of(result: EpisodeResult, metric: str) -> float:
-    """The value of an episode by the figure that ranks: passed within its budget or not, or a score; NaN where it is void."""
-    if result.void:
-        return float("nan")
+    """The value of an episode by the figure that ranks: passed within its budget or not, or a score. A void one is worth what
+    doing nothing is, since whoever handed it in chose which episodes are void."""
     if metric == PASS_RATE:
         return float(result.strict and result.within_budget)
     return float(result.figures.get(metric, result.quality))

@@ -7,7 +7,8 @@ Entries in `recorded/` come with the package, of agents that need an extra such 
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from costgym.experiments.board.reruns.equivalence import WORLD_SD, tasks_needed,
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD
 from costgym.experiments.board.reruns.references import Informed, informed_of
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig, read_run_config
+from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config
 from costgym.experiments.board.run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
@@ -44,13 +45,14 @@ from costgym.experiments.board.submissions.validation import (
     is_privileged,
     rows_on_board,
     validate,
+    validate_copy,
     validate_run,
 )
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
 from costgym.experiments.play.trajectories.format import check_header, read_trajectories
 from costgym.simulators import same_world
 from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.files import finish_change, finished_folder, has_tail, private_copy, snapshot, sole_writer
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "validate", "validate_run"]
 
@@ -79,8 +81,8 @@ def pack(
         DataError: a file of trajectories is not the whole record of its row.
         UnknownName: the run has no such agent.
     """
-    with reading(Path(run)):
-        return _pack(Path(run), Path(out), agents, files, {"name": name, "contact": contact, **about})
+    with copied_run(Path(run)) as copy:
+        return _pack(copy, Path(out), agents, files, {"name": name, "contact": contact, **about})
 
 
 def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | None, about: dict[str, str]) -> Path:
@@ -178,13 +180,14 @@ def add(
     somebody else's, DataError if the submission differs from replay.
     """
     board = Path(leaderboard)
-    with reading(board):
-        read_ended(board)
-    added = addition_of(board, Path(submission), data, progress, engine, rerun)
-    put(board, [added], pages)
+    with copied_run(board, ("run.json", "leaderboard.json")) as copy:
+        read_ended(copy)
+    with addition_of(board, Path(submission), data, progress, engine, rerun) as added:
+        put(board, [added], pages)
     return added.rows
 
 
+@contextmanager
 def addition_of(
     board: Path,
     source: Path,
@@ -193,9 +196,24 @@ def addition_of(
     engine: Engine | None = None,
     rerun: str | Path | None = None,
     informed: Informed | None = None,
+) -> Iterator[Addition]:
+    """Verify a private copy of a submission for a leaderboard run, and give what would be added to it; arguments and errors as
+    in `add`, and `informed` as in `validation.validate`."""
+    with ExitStack() as copies:
+        entry = copies.enter_context(private_copy(source))
+        again = None if rerun is None else copies.enter_context(private_copy(Path(rerun)))
+        yield _verified(board, entry, data, progress, engine, again, informed)
+
+
+def _verified(
+    board: Path,
+    source: Path,
+    data: str | None,
+    progress: Callable[[int, int], None] | None,
+    engine: Engine | None,
+    rerun: Path | None,
+    informed: Informed | None,
 ) -> Addition:
-    """Verify a submission for a leaderboard run and return what would be added to it; arguments and errors as in `add`, and
-    `informed` as in `validation.validate`."""
     config = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
@@ -203,11 +221,11 @@ def addition_of(
     check_name(board, manifest.name, manifest.contact)
     if different := differences(config, manifest.run):
         raise ConfigError("--add", f"{source} was not played like {board}; different: {', '.join(different)}")
-    verdict = validate(source, data, progress, engine, config, informed)
+    verdict = validate_copy(source, data, progress, engine, config, informed)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
-    reran, wrong = ([], []) if rerun is None else check_rerun(Path(rerun), verdict, config, data, engine)
+    reran, wrong = ([], []) if rerun is None else check_rerun(rerun, verdict, config, data, engine)
     if wrong:
         raise DataError(rerun or source, "; ".join(wrong[:3]))
     results = [replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results]
@@ -216,10 +234,10 @@ def addition_of(
         _copy(source, manifest, place)
         (place / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
         if rerun is not None:
-            shutil.copytree(Path(rerun) / FOLDER, place / RERUN / FOLDER)
+            shutil.copytree(rerun / FOLDER, place / RERUN / FOLDER)
             for name in (RECORD, OUTCOMES):
-                if (Path(rerun) / name).exists():
-                    shutil.copyfile(Path(rerun) / name, place / RERUN / name)
+                if (rerun / name).exists():
+                    shutil.copyfile(rerun / name, place / RERUN / name)
 
     return Addition(manifest.name, manifest.contact, rows_on_board(manifest, verdict, reran), fill)
 
@@ -301,10 +319,12 @@ def add_shipped(
     entries = shipped_entries(config, folder)
     informed = informed_of(config, read_episodes(board)) if entries else None
     found = []
-    for entry in entries:
-        try:
-            found.append(addition_of(board, entry, engine=engine, informed=informed))
-        except (ConfigError, DataError) as error:
-            warnings.warn(f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}", stacklevel=2)
-    put(board, found, pages)
+    with ExitStack() as copies:
+        for entry in entries:
+            try:
+                found.append(copies.enter_context(addition_of(board, entry, engine=engine, informed=informed)))
+            except (ConfigError, DataError) as error:
+                problem = f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}"
+                warnings.warn(problem, stacklevel=2)
+        put(board, found, pages)
     return [str(row["agent"]) for each in found for row in each.rows]

@@ -13,9 +13,9 @@ from typing import Any
 from costgym.agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER
 from costgym.agents.prompts import COSTS, NEWS, REMAINING
 from costgym.experiments.play.export.messages import conversation, need_text
-from costgym.experiments.play.files import finished_folder, write_lines
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, replayed
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.files import finished_folder, write_lines
 from costgym.simulators.status import Origin
 
 ATIF = "ATIF-v1.7"

@@ -15,10 +15,10 @@ from costgym.agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Fu
 from costgym.agents.prompts import INSTRUCTIONS
 from costgym.envs.actions import Action, read_action
 from costgym.experiments.play.export.tables import save_dataset
-from costgym.experiments.play.files import write_lines
 from costgym.experiments.play.trajectories.format import Header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, check_known, require
+from costgym.simulators.files import write_lines
 
 KINDS, ONLY, PAIRS = ("sft", "dpo"), ("passed", "all"), ("seed", "task")
 WAIT = Function(

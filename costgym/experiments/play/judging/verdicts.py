@@ -22,11 +22,11 @@ from costgym.agents.models.prices import load_prices, shipped_prices
 from costgym.agents.models.simulated import is_simulated
 from costgym.agents.registry import make_model
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import LineFile, iter_lines, write_atomically
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.replay import readable, replay_recorded, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, SpendLimitReached
+from costgym.simulators.files import LineFile, iter_lines, write_atomically
 from costgym.simulators.scenario import TokenPrices
 from costgym.simulators.tasks import Need
 

@@ -12,11 +12,11 @@ import gymnasium as gym
 from costgym.agents.base import Agent
 from costgym.envs.base import base_env
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
 from costgym.experiments.play.rollout import RolloutContext, chunks
 from costgym.experiments.play.trajectories.format import Header, parse_trajectory
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.errors import ConfigError, check_positive
+from costgym.simulators.files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
 
 
 def collect(
@@ -62,7 +62,7 @@ def open_collection(
     `most` lines are kept. Raises ConfigError if the folder holds another collection, or another process writes to it."""
     make_folder(folder, option)
     path = folder / "trajectories.jsonl"
-    with sole_writer(folder):
+    with sole_writer(folder, alone=False):
         first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
         if first is None:
             write_atomically(path, header.to_json() + "\n")

@@ -1,6 +1,7 @@
 """Find the datasets in a folder and check them by replay."""
 
 import json
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,6 +16,7 @@ from costgym.experiments.play.trajectories.format import Header, Trajectory, che
 from costgym.experiments.play.trajectories.replay import is_trajectory_file, replay_recorded
 from costgym.experiments.play.trajectories.verify import verify_file
 from costgym.simulators.errors import CostGymError, DataError, require
+from costgym.simulators.files import plain_files, read_text
 
 KINDS = ("trajectories", "minari", "parquet", "hf", "messages")  # hf: rows of steps; messages: of conversations
 
@@ -42,11 +44,13 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
 
 
 def _walk(place: Path) -> Iterator[Path]:
-    """Yield a place and its contents, without hidden entries and without the contents of datasets that are folders."""
+    """Yield a path and what is below it, without hidden entries, links, special files, and what is in datasets that are
+    folders."""
     yield place
     if place.is_dir() and kind_of(place) is None:
         for entry in sorted(place.iterdir()):
-            if not entry.name.startswith("."):
+            mode = entry.lstat().st_mode
+            if not entry.name.startswith(".") and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 yield from _walk(entry)
 
 
@@ -66,9 +70,9 @@ def describe(path: Path) -> Dataset | None:
     kind = kind_of(path)
     if kind is None:
         return None
-    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()) / 1e6
+    size = sum(file.stat().st_size for file in ([path] if path.is_file() else plain_files(path))) / 1e6
     if kind == "minari":
-        about = json.loads((path / "data" / "metadata.json").read_text(encoding="utf-8"))
+        about = json.loads(read_text(path / "data" / "metadata.json", follow=False))
         spec = json.loads(about.get("env_spec", "{}"))
         scenario = spec.get("kwargs", {}).get("scenario", class_of(spec["id"]).world_kind if "id" in spec else "")
         name = scenario.get("name", "") if isinstance(scenario, dict) else str(scenario)
@@ -108,7 +112,7 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
             return None, 0
         header = (about.schema_arrow.metadata or {}).get(b"costgym.header")
         return (None if header is None else header.decode()), about.metadata.num_rows
-    about = json.loads((path / "dataset_info.json").read_text(encoding="utf-8"))
+    about = json.loads(read_text(path / "dataset_info.json", follow=False))
     return about.get("description") or None, len(require("datasets", "data").load_from_disk(str(path)))
 
 
@@ -119,6 +123,8 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
     if kind is None:
         raise DataError(place, f"is not a dataset; expected one of {', '.join(KINDS)}")
     try:
+        if place.is_dir():
+            plain_files(place)  # libraries open what is in it, and follow links
         if kind == "trajectories":
             return list(verify_file(place, data).problems)
         if kind == "minari":

@@ -18,10 +18,10 @@ import gymnasium as gym
 from costgym.agents.models.base import REPLIES
 from costgym.envs.base import WITHOUT_INFLUENCE, base_env
 from costgym.envs.registration import class_of
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.metric_registry import plain
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import iter_lines
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty

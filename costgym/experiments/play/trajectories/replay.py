@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.envs.base import base_env
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.trajectories.format import (
     Header,
     Trajectory,
@@ -20,6 +19,7 @@ from costgym.experiments.play.trajectories.format import (
 from costgym.experiments.play.trajectories.record import Tape, digest, trajectory_of
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import iter_lines, open_plain, plain_files
 
 
 class Step(NamedTuple):
@@ -77,7 +77,7 @@ def trajectory_files(path: str | Path) -> list[Path]:
     place = Path(path)
     if place.is_file():
         return [place]
-    found = [file for file in sorted(place.rglob("*.jsonl")) if is_trajectory_file(file)] if place.is_dir() else []
+    found = [file for file in plain_files(place, ".jsonl") if is_trajectory_file(file)] if place.is_dir() else []
     if not found:
         raise DataError(place, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
     return found
@@ -107,7 +107,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpis
 
 def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -> ReplayedEpisode:
     """Replay the episode whose line starts at a byte offset of a file."""
-    with path.open("rb") as store:
+    with open_plain(path, follow=False) as store:
         store.seek(offset)
         line = store.readline().decode("utf-8")
     return _play(header, env, parse_trajectory(line, path, 0), path, 0)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import has_tail
 from costgym.experiments.play.trajectories.format import (
     Header,
     Trajectory,
@@ -27,6 +26,7 @@ from costgym.experiments.play.trajectories.format import (
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import has_tail
 
 
 @dataclass(frozen=True, slots=True)

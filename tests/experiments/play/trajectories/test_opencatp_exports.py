@@ -142,8 +142,8 @@ def test_a_record_that_was_edited_is_shown_with_a_warning(recorded: Path, tmp_pa
 
 
 def test_an_episode_played_on_the_spot_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    from costgym.cli.bridge import with_options
     from costgym.cli.play.show import show as show_command
+    from costgym.cli.setting_options import with_options
 
     show = with_options(show_command)
 
