@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
 from costgym.simulators.clock import Clock, now_of
 from costgym.simulators.contents import content
-from costgym.simulators.draws import CONTENT, KIND, Draws, stable_integer
+from costgym.simulators.draws import CONTENT, Draws, stable_integer
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.failures import BurstTimes
 from costgym.simulators.grading import read_facts
@@ -315,9 +315,9 @@ class Episode:
         found, precision = read_facts(self.needs, self.known, answer, self.task.query)
         met, clean = self.needs_met(found)
         required = [each for each, need in zip(met, self.needs, strict=True) if need.required]
-        # the judge's luck belongs to the episode, so that agents with the same facts get the same verdict
-        luck = self._draws.at(0, self._draws.slots - 1)[KIND]
-        self.grade = self.world.judge.grade(required, luck, self.task.solvable, gave_up, precision, clean)
+        self.grade = self.world.judge.grade(
+            required, layout.judge_luck(self, self), self.task.solvable, gave_up, precision, clean
+        )
         calls.end(self, self.rules, self, 0, 0)
         return self.grade
 

@@ -173,7 +173,7 @@ VERBS = (
     "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site",
     "serve", "proxy",
     "proxy run", "proxy report", "proxy verdict", "submit", "submit pack", "submit validate", "submit rerun", "envs", "agents",
-    "scenarios", "selftest", "forge", "bench", "warm", "prices", "prices import", "models", "models fetch",
+    "scenarios", "forge", "bench", "warm", "prices", "prices import", "models", "models fetch",
     "opencatp", "opencatp profile", "opencatp build-table",
 )  # fmt: skip
 GROUPS = ("submit", "train", "datasets", "prices", "models", "proxy", "opencatp")

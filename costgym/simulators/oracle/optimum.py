@@ -18,10 +18,11 @@ from math import prod
 from typing import Any
 
 from costgym.simulators.calls import QUANTILES, Call, Candidate
-from costgym.simulators.draws import KIND, OUTCOME
+from costgym.simulators.draws import OUTCOME
 from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.quality import quality_of_plan
+from costgym.simulators.rules import layout
 from costgym.simulators.rules.calls import FIRST_FAILURE, price_of, runs_for
 from costgym.simulators.rules.failures import start_next, way_to_fail
 from costgym.simulators.rules.records import ToolState
@@ -101,9 +102,8 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
     count: int = sum(need.required for need in episode.needs)
     if grading == "strict":
         return count
-    luck = episode._draws.at(0, episode._draws.slots - 1)[KIND]
     for facts in range(count + 1):
-        if luck < episode.world.judge.chance(facts / count if count else 0.0, episode.task.solvable):
+        if layout.judge_luck(episode, episode) < layout.judge_chance(episode, episode, facts):
             return facts
     return None
 

@@ -318,6 +318,17 @@ def find_answer(e: Any, of: Any, candidate: Any) -> Any:
     return e.find_answer(of, candidate)
 
 
+def judge_luck(tables: Any, e: Any) -> Any:
+    """The judge's luck, which belongs to the episode: agents with the same facts get the same verdict."""
+    return e._draws.at(0, e._draws.slots - 1)[draws.KIND]
+
+
+def judge_chance(tables: Any, e: Any, met: Any) -> Any:
+    """The judge's chance to pass an answer that meets so many of the required needs."""
+    count = sum(need.required for need in tables.needs)
+    return tables.world.judge.chance(met / count if count else 0.0, tables.task.solvable)
+
+
 # -- effects -------------------------------------------------------------------------------------------------------------------
 
 

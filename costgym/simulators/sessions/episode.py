@@ -41,8 +41,9 @@ class SessionWorld(World):
     def rules(self, budget: Budget, enforcement: Enforcement) -> Rules:
         assert self.session is not None
         drawn = self.session.rules
-        outages = {"burst_every_s": drawn.outage_every_s, "burst_lasts_s": drawn.outage_lasts_s}
-        return super().rules(budget, enforcement)._replace(**outages)
+        return (
+            super().rules(budget, enforcement)._replace(burst_every_s=drawn.outage_every_s, burst_lasts_s=drawn.outage_lasts_s)
+        )
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"

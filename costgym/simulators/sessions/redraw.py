@@ -107,7 +107,8 @@ def _beliefs_after(
 def _profiles(episode: Any, luck: Floats, places: Floats) -> Profiles:
     """Profiles that agree with the adverts and with what was seen of each tool: (12, I) uniforms `luck` draw tools from the
     rules, and (I,) uniforms `places` their durations from the belief."""
-    old, drawn = episode.session.profiles, draw_profiles(episode.session.rules.document, luck)
+    old: Profiles = episode.session.profiles
+    drawn = draw_profiles(episode.session.rules.document, luck)
     called = np.array(episode.counts) > 0
     # (R S,) how an advertised latency may stand to the median, and how far durations may spread
     ratios, spreads = (grid.ravel() for grid in np.meshgrid(RATIOS, SPREADS, indexing="ij"))
@@ -153,5 +154,7 @@ def _down(episode: Any, provider: int) -> float:
         if call.finished_s >= 0.0 and call.k and int(session.provider[call.slot]) == provider and call.ready_s >= seen_s:
             seen_s, was_down = call.ready_s, float(call.status is Status.OUTAGE)
     falls, rises = 1.0 / rules.outage_every_s, 1.0 / rules.outage_lasts_s
-    share = falls / (falls + rises)
-    return share + (was_down - share) * exp(-(falls + rises) * (episode.now_s - seen_s))
+    share: float = falls / (falls + rises)
+    since_s: float = episode.now_s - seen_s
+    chance: float = share + (was_down - share) * exp(-(falls + rises) * since_s)
+    return chance

@@ -48,8 +48,8 @@ INTERPRETED = """
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.envs.vector.sessions import SessionVectorEnv
-from costgym.experiments.lab.selftest.lockstep import run_views, session_actions
+from costgym.envs.native import SessionVectorEnv
+from tests.helpers.lockstep import run_views, session_actions
 
 run_views(2, 25, 0, AutoresetMode.NEXT_STEP, scenario="marketplace-writes", max_steps=12)
 sessions = {"scalar_env": MarketplaceSessionEnv, "native_env": SessionVectorEnv, "choose": session_actions}
