@@ -24,7 +24,6 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from costgym.envs.registration import class_of
 from costgym.experiments.board.reruns.equivalence import LEVEL, WORLD_SD, WorldSide, adjusted, gap_of
 from costgym.experiments.board.reruns.references import REFERENCES, columns, play_informed, play_references, value_of
 from costgym.experiments.board.run_config import RunConfig, make_run_config
@@ -44,16 +43,15 @@ def in_world(number: int) -> RunConfig:
     config = make_run_config("quick", play_zoo=True)
     tracks = []
     for track in config.tracks:
-        kind = class_of(track.env)
         agents = tuple(name for name in track.agents if not any(each in name for each in BOUNDS))
         track = track.model_copy(update={"agents": agents})
         if track.name in ("text", "numbers"):
             track = track.model_copy(
                 update={"conditions": tuple(each for each in track.conditions if each.budget["price"] == 30)}
             )
-        scenario = kind.another_world(track.scenario, {}, 1000 + number) if number else track.scenario
-        if track.name in TRACKS and scenario is not None:
-            tracks.append(track.model_copy(update={"scenario": scenario, "digest": kind.world_digest(scenario)}))
+        world = track.world.another({}, 1000 + number) if number else track.world
+        if track.name in TRACKS and world is not None:
+            tracks.append(track.model_copy(update={"scenario": dict(world.document), "digest": world.digest}))
     played = {name for track in tracks for name in track.agents}
     weights = {name: digest for name, digest in config.weights.items() if name in played}
     return config.model_copy(update={"tracks": tuple(tracks), "seed": 77 * number, "weights": weights, "experience": None})

@@ -19,6 +19,7 @@ class Costgym(LazyGroup):
 
     entries: ClassVar = {
         "leaderboard": Entry("Play", "Rank agents under budgets.", "costgym.cli.play.leaderboard:leaderboard"),
+        "rank": Entry("Play", "Rank any command beside our agents, metered.", "costgym.cli.play.rank:rank"),
         "run": Entry("Play", "Play one agent in one environment and print its figures.", "costgym.cli.play.run:run"),
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),
@@ -40,6 +41,7 @@ class Costgym(LazyGroup):
         "serve": Entry("Share", "Serve sessions over OpenEnv's messages and over MCP.", "costgym.cli.share.serve:serve"),
         "proxy": Entry("Share", "Run real tools under the world's luck.", "costgym.cli.share.proxy:proxy"),
         "submit": Entry("Share", "Leaderboard submissions, verified by replay.", "costgym.cli.share.submit:submit"),
+        "doctor": Entry("Tools", "Ask a model server which settings it needs.", "costgym.cli.tools.doctor:doctor"),
         "envs": Entry("Tools", "List the environments.", "costgym.cli.tools.lists:envs"),
         "agents": Entry("Tools", "List the agents by their leaderboard track.", "costgym.cli.tools.lists:agents"),
         "scenarios": Entry("Tools", "List the scenarios that come with the package.", "costgym.cli.tools.lists:scenarios"),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ class Reading(NamedTuple):
 class DecisionAwareSettings(ToolSettings):
     """Arguments of `DecisionAwareEnv`, which describes them."""
 
-    scenario: str | Path | dict[str, Any] | Scenario = "decision"
+    scenario: str | Path | dict[str, Any] | Scenario = field(default="decision", kw_only=False)
     samples: dict[str, Any] | None = None
     features: int = 64
     answer_tokens: int = 128

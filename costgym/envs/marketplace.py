@@ -10,11 +10,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import Document, checked_action, takes
+from costgym.envs.base import checked_action, takes
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
-from costgym.envs.tool_world import ToolEnv, ToolSettings
+from costgym.envs.tool_world import ToolEnv, ToolSettings, ToolWorld
+from costgym.envs.world_spec import Document
 from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -49,6 +50,14 @@ class MarketplaceSettings(ToolSettings):
     concurrent: bool = False
     mask: str | None = None
     compiled: bool = False
+
+
+class MarketplaceWorld(ToolWorld):
+    """A scenario, whose records without a form were made when there was only one."""
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        form = {} if "mask" in settings else {"concurrent": True}
+        return super().arguments({**form, **settings}, data)
 
 
 class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -190,6 +199,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
     * v0: first version.
     """
 
+    world_class = MarketplaceWorld
     episode_state: tuple[str, ...] = ("_episode", "_tools", "_needs", "_received")
     column_names: Mapping[str, Sequence[str]] = {
         "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
@@ -457,12 +467,6 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
 
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        # records without a form were made when there was only one
-        form = {} if "mask" in settings else {"concurrent": True}
-        return super().world_arguments(document, {**form, **settings}, data)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

@@ -1,15 +1,16 @@
 """The base of the environments over a tool world: choice of the episode, recording, grading and drawing."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, get_args
+from typing import TYPE_CHECKING, Any, Generic, Self, get_args
 
 import numpy as np
 
-from costgym.envs.base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Document, Instance, ObsType, no_episode
+from costgym.envs.base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
+from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, UnknownName, check_known, check_positive
 from costgym.simulators.forge.folder import WorldFolder
@@ -54,7 +55,7 @@ def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[
 class ToolSettings:
     """Arguments that all environments over a tool world have; `ToolEnv` describes them."""
 
-    scenario: Named | Sequence[Named] = "marketplace"
+    scenario: Named | Sequence[Named] = field(default="marketplace", kw_only=False)
     data: str | None = None
     split: str = "train"
     budget: dict[str, float] | str | float | None = None
@@ -63,6 +64,43 @@ class ToolSettings:
     cost: str = "price"
     max_steps: int = 64
     render_mode: str | None = None
+
+
+class ToolWorld(WorldSpec):
+    """The document of a scenario."""
+
+    arguments_of_world = frozenset({"scenario"})
+
+    def digest_under(self, schema: int) -> str:
+        return parse_scenario(dict(self.document), "header").digest_under(schema)
+
+    def summary(self) -> dict[str, Any]:
+        return {name: self.document[name] for name in ("name", "description", "currency")}
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        arguments: dict[str, Any] = {**settings, "scenario": self.document}
+        if data is not None and "data" in settings:
+            arguments["data"] = data
+        elif data is not None:
+            arguments["scenario"] = {**self.document, "source": {**self.document["source"], "data": data}}
+        return arguments
+
+    def another(self, settings: Document, seed: int) -> Self | None:
+        scenario = parse_scenario(dict(self.document), "header")
+        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
+            return None
+        return type(self)(scenario.model_copy(update={"seed": seed}).model_dump(mode="json"))
+
+    def varied(self, settings: Document) -> tuple[Self, dict[str, Any]]:
+        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
+        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
+        world = self
+        if settings.get(WORLD):
+            world = self.another({}, stable_integer(self.document["seed"], WORLD, settings[WORLD]) >> 4) or self
+        if not stress:
+            return world, rest
+        whole = Stress.model_validate({**(world.document.get("stress") or {}), **stress})
+        return type(self)({**world.document, "stress": whole.model_dump(mode="json")}), rest
 
 
 class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -108,7 +146,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """
 
     world: World
-    WORLD_ARGUMENTS = frozenset({"scenario"})
+    world_class: type[WorldSpec] = ToolWorld
     episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
     can_search = False
@@ -309,13 +347,13 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- records ---------------------------------------------------------------------------------------------------------
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         if len(self.scenarios) > 1 and not isinstance(self.scenarios, WorldFolder):
             raise ConfigError("scenario", "episodes over several scenarios cannot be recorded; record each scenario by itself")
-        return self._whole.model_dump(mode="json")
+        return self.world_class(self._whole.model_dump(mode="json"))
 
     def world_settings(self) -> dict[str, Any]:
-        without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
+        without = ToolWorld.arguments_of_world | WITHOUT_INFLUENCE
         given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
         if "data" in given and getattr(self.scenario.source, "data", None) is not None:
             del given["data"]  # the scenario holds it
@@ -335,39 +373,3 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             return found._replace(options={"scenario": index % len(self.scenarios)})
         # of a list, the seed alone draws the scenario
         return found if len(self.scenarios) == 1 else found._replace(seed=seed + index)
-
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        return parse_scenario(dict(document), "header").digest
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: document[name] for name in ("name", "description", "currency")}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        arguments: dict[str, Any] = {**settings, "scenario": document}
-        if data is not None and "data" in settings:
-            arguments["data"] = data
-        elif data is not None:
-            arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
-        return arguments
-
-    @classmethod
-    def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-        scenario = parse_scenario(dict(document), "header")
-        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
-            return None
-        return scenario.model_copy(update={"seed": seed}).model_dump(mode="json")
-
-    @classmethod
-    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
-        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
-        if settings.get(WORLD):
-            another = cls.another_world(document, {}, stable_integer(document["seed"], WORLD, settings[WORLD]) >> 4)
-            document = document if another is None else another
-        if not stress:
-            return dict(document), rest
-        whole = Stress.model_validate({**(document.get("stress") or {}), **stress})
-        return {**document, "stress": whole.model_dump(mode="json")}, rest

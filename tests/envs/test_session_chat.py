@@ -131,7 +131,7 @@ def test_a_session_of_calls_side_by_side_in_words_is_checked_recorded_and_replay
     trajectory, _ = record(env, make_agent("cheapest", TEXT), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     world: Any = env.unwrapped
-    arguments = SessionChatEnv.world_arguments(world.world_document(), world.world_settings())
+    arguments = world.world_spec().arguments(world.world_settings())
     assert arguments["concurrent"] and replay_episode(costgym.make(TEXT, **arguments), trajectory)[0] == trajectory
     assert "concurrent" not in SessionChatEnv(**SMALL).world_settings()
 

@@ -127,12 +127,11 @@ def test_a_record_replays_and_names_its_world() -> None:
     assert replay_episode(env, trajectory)[0] == trajectory
     assert trajectory.final["value_share"] == episode.value_share  # type: ignore[attr-defined]
     world = env.unwrapped
-    document = world.world_document()  # type: ignore[attr-defined]
-    arguments = MarketplaceSessionEnv.world_arguments(document, world.world_settings())  # type: ignore[attr-defined]
-    again = costgym.make(SESSION, **arguments)
+    spec = world.world_spec()  # type: ignore[attr-defined]
+    again = costgym.make(SESSION, **spec.arguments(world.world_settings()))  # type: ignore[attr-defined]
     assert replay_episode(again, trajectory)[0] == trajectory
-    other = {**document, "rules": {**document["rules"], "drift": 0.5}}
-    assert MarketplaceSessionEnv.world_digest(document) != MarketplaceSessionEnv.world_digest(other)
+    other = type(spec)({**spec.document, "rules": {**spec.document["rules"], "drift": 0.5}})
+    assert other.digest != spec.digest
 
 
 def test_a_session_is_collected_verified_and_drawn(tmp_path: Path) -> None:
@@ -284,5 +283,5 @@ def test_a_session_of_calls_side_by_side_is_recorded_and_replayed() -> None:
     trajectory, _ = record(env, make_agent("random", SESSION), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     world = env.unwrapped
-    arguments = MarketplaceSessionEnv.world_arguments(world.world_document(), world.world_settings())  # type: ignore[attr-defined]
+    arguments = world.world_spec().arguments(world.world_settings())  # type: ignore[attr-defined]
     assert replay_episode(costgym.make(SESSION, **arguments), trajectory)[0] == trajectory

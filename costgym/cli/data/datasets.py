@@ -26,7 +26,7 @@ def list_found(
 
     Example: `costgym datasets list . --check`
     """
-    from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
+    from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 
     rows = []
     for found in list_datasets(folder):

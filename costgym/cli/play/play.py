@@ -228,7 +228,7 @@ def play(
     from costgym.envs.base import base_env
     from costgym.envs.registration import make
     from costgym.envs.why import why
-    from costgym.experiments.play.trajectories.collect import open_collection
+    from costgym.experiments.play.collect import open_collection
     from costgym.experiments.play.trajectories.format import Header
     from costgym.experiments.play.trajectories.record import record
 

@@ -146,16 +146,16 @@ def _tool(tool: CustomTool, path: str, written: Collection[str]) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
         check_known(f"setting of {path}.profile", name, known)
-    given: dict[str, Any] = dict(tool.profile)
+    settings: dict[str, Any] = dict(tool.profile)
     for name in ("concurrency", "rate_limit", "quota"):
-        if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):
-            raise DataError("scenario", f"expected a whole number, got {given[name]!r}", f"{path}.profile.{name}")
-    latency = given.get("latency_s", 1.0)
-    given["latency_s"] = latency if isinstance(latency, tuple) else (float(latency),)
-    given.setdefault("advertised_success", given.get("reliability", 1.0))
-    given.setdefault("advertised_latency_s", given["latency_s"][0] if given["latency_s"] else 1.0)
+        if name in settings and (not isinstance(settings[name], int) or isinstance(settings[name], bool)):
+            raise DataError("scenario", f"expected a whole number, got {settings[name]!r}", f"{path}.profile.{name}")
+    latency = settings.get("latency_s", 1.0)
+    settings["latency_s"] = latency if isinstance(latency, tuple) else (float(latency),)
+    settings.setdefault("advertised_success", settings.get("reliability", 1.0))
+    settings.setdefault("advertised_latency_s", settings["latency_s"][0] if settings["latency_s"] else 1.0)
     try:
-        profile = ToolProfile(**given)
+        profile = ToolProfile(**settings)
     except InvalidProfile as error:
         raise DataError("scenario", str(error), f"{path}.profile") from error
     schema = {name: {"type": form, "description": name.replace("_", " ")} for name, form in tool.parameters.items()}

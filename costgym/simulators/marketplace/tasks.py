@@ -415,12 +415,12 @@ class LazyTaskSet(KeptTasks):
             return (*self._ranges["train"], *range(self._count, self._end))
         return super().numbers(split)
 
-    def _written(self, place: int) -> Task:
-        if not 0 <= place < self._end:
-            raise IndexError(f"task {place} of {self._count}")
-        split = next((name for name, numbers in self._ranges.items() if place in numbers), "train")
-        index = place - self._ranges[split].start if place < self._count else place - self._count + len(self._ranges[split])
-        return self._writer.write(split, index, place)
+    def _written(self, number: int) -> Task:
+        if not 0 <= number < self._end:
+            raise IndexError(f"task {number} of {self._count}")
+        split = next((name for name, numbers in self._ranges.items() if number in numbers), "train")
+        index = number - self._ranges[split].start if number < self._count else number - self._count + len(self._ranges[split])
+        return self._writer.write(split, index, number)
 
     @property
     def most_candidates(self) -> int:

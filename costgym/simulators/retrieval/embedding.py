@@ -55,8 +55,8 @@ class TextEmbedding:
         vectors = np.zeros((len(texts), self.size))
         for row, text in zip(vectors, texts, strict=True):
             for word in content_words(text):
-                place, weight = self._place(word)
-                row[place] += weight
+                number, weight = self._place(word)
+                row[number] += weight
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return vectors

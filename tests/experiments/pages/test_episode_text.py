@@ -19,7 +19,7 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.leaderboard import run
 from costgym.experiments.pages.episode_report import report_recorded
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
 
 show = with_options(show_command)
 

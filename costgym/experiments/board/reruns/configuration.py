@@ -89,12 +89,11 @@ def unpublished_tracks(run: RunConfig, rerun: RunConfig) -> frozenset[str]:
 
 def _elsewhere(track: TrackConfig, seed: int) -> TrackConfig:
     """A track in another world of the same kind; the track itself where its world is recorded."""
-    kind = class_of(track.env)
     settings = {name: value for own in track.settings.values() for name, value in own.items()}
-    scenario = kind.another_world(track.scenario, settings, seed)
-    if scenario is None:
+    world = track.world.another(settings, seed)
+    if world is None:
         return track
-    return track.model_copy(update={"scenario": scenario, "digest": kind.world_digest(scenario)})
+    return track.model_copy(update={"scenario": dict(world.document), "digest": world.digest})
 
 
 def _on_table(track: TrackConfig, outcomes: str | Path) -> TrackConfig:
@@ -103,7 +102,7 @@ def _on_table(track: TrackConfig, outcomes: str | Path) -> TrackConfig:
 
     scenario = {**track.scenario, "outcomes": OutcomeTable.load(outcomes).digest}
     settings = {**track.settings, ALL_VIEWS: {**track.settings.get(ALL_VIEWS, {}), "outcomes": str(outcomes)}}
-    digest = class_of(track.env).world_digest(scenario)
+    digest = class_of(track.env).world_class(scenario).digest
     return track.model_copy(update={"scenario": scenario, "settings": settings, "digest": digest})
 
 

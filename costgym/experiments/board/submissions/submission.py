@@ -24,7 +24,7 @@ from costgym.experiments.board.reruns.equivalence import WORLD_SD, tasks_needed,
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD
 from costgym.experiments.board.reruns.references import Informed, informed_of
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config
+from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config, world_of
 from costgym.experiments.board.run_log import EPISODES, FOLDER, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
@@ -38,7 +38,7 @@ from costgym.experiments.board.submissions.manifest import (
     read_manifest,
     texts_of,
 )
-from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes, world_of
+from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes
 from costgym.experiments.board.submissions.validation import (
     SubmissionVerdict,
     check_rerun,
@@ -285,8 +285,10 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
         if own is None:
             different.append(f"track {track.name}")
             continue
-        fields = ("env", "digest", "split", "seeds", "ranked_by")
+        fields = ("env", "split", "seeds", "ranked_by")
         different += [name for name in fields if getattr(own, name) != getattr(track, name)]
+        if not own.in_world_of(track):
+            different.append("digest")
         if world_of(own.scenario) != world_of(track.scenario):
             different.append("scenario")
         if own.portable_settings != track.portable_settings:

@@ -21,7 +21,16 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, copied_run, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import (
+    FORMAT,
+    RowConfig,
+    RunConfig,
+    copied_run,
+    entry_of,
+    is_trained,
+    read_run_config,
+    world_of,
+)
 from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
@@ -33,7 +42,7 @@ from costgym.experiments.board.submissions.differences import (
     unexpected_files,
 )
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
-from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
+from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
 from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
 from costgym.experiments.play.execution.engine import Engine, Local
@@ -360,12 +369,12 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         if not track.conditions or not track.agents:
             return [f"tracks: {track.name} has no agents or no conditions"]
         try:
-            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            digest = class_of(track.env).world_class(relocated(track.scenario, data)).digest_like(track.digest)
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
-            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+            wanted_world = track.world.varied(track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_spec().document) != world_of(wanted_world.document):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]

@@ -74,13 +74,13 @@ class ReplayedEpisode:
 
 def trajectory_files(path: str | Path) -> list[Path]:
     """List a trajectory file itself, or the trajectory files below a folder sorted by name."""
-    place = Path(path)
-    if place.is_file():
-        return [place]
-    found = [file for file in plain_files(place, ".jsonl") if is_trajectory_file(file)] if place.is_dir() else []
-    if not found:
-        raise DataError(place, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
-    return found
+    root = Path(path)
+    if root.is_file():
+        return [root]
+    files = [file for file in plain_files(root, ".jsonl") if is_trajectory_file(file)] if root.is_dir() else []
+    if not files:
+        raise DataError(root, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
+    return files
 
 
 def is_trajectory_file(path: Path) -> bool:

@@ -16,8 +16,8 @@ from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.pages.episode_report import report_recorded
 from costgym.experiments.pages.site.build import build
 from costgym.experiments.pages.site.data import details
+from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 from costgym.experiments.play.export.formats import export
-from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
 from costgym.experiments.play.trajectories.replay import replayed
 from tests.helpers.command_line import invoke
 from tests.helpers.opencatp_runs import CALLS, CHAT, PLAN, VIEWS, collection, recorded_run, view_of

@@ -33,10 +33,10 @@ def collect(
     check_positive("episodes", episodes)
     context = RolloutContext(env, agent)
     header = context.header
-    with open_collection(Path(out), header, by=(agent.name, seed), most=episodes + 1) as (store, kept):
-        place = engine or Local()
-        lines = place.stream(_lines, (context, seed), chunks(kept, episodes, place))
-        for done, line in enumerate(lines, kept + 1):
+    with open_collection(Path(out), header, by=(agent.name, seed), most=episodes + 1) as (store, recorded):
+        workers = engine or Local()
+        lines = workers.stream(_lines, (context, seed), chunks(recorded, episodes, workers))
+        for done, line in enumerate(lines, recorded + 1):
             store.append(line)
             if progress is not None:
                 progress(done, episodes)
@@ -73,7 +73,7 @@ def open_collection(
             played = parse_trajectory(second, path, 2)
             if (played.agent, played.seed) != by:
                 raise ConfigError(option, f"{path} holds a collection with another agent or seed; choose another folder")
-        kept = keep_lines(path, most) - 1  # without a line that a crash cut off, which would spoil the next one
+        episodes = keep_lines(path, most) - 1  # without a line that a crash cut off, which would spoil the next one
         with closing(LineFile(path)) as store:
-            yield store, kept
+            yield store, episodes
         sync(path)

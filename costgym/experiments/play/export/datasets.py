@@ -43,12 +43,12 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
     return [dataset for path in _walk(root) if (dataset := describe(path)) is not None]
 
 
-def _walk(place: Path) -> Iterator[Path]:
+def _walk(folder: Path) -> Iterator[Path]:
     """Yield a path and what is below it, without hidden entries, links, special files, and what is in datasets that are
     folders."""
-    yield place
-    if place.is_dir() and kind_of(place) is None:
-        for entry in sorted(place.iterdir()):
+    yield folder
+    if folder.is_dir() and kind_of(folder) is None:
+        for entry in sorted(folder.iterdir()):
             mode = entry.lstat().st_mode
             if not entry.name.startswith(".") and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 yield from _walk(entry)
@@ -118,20 +118,20 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
 
 def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
     """Replay every episode of a dataset and return the problems found, as text; raises DataError for other paths."""
-    place = Path(path)
-    kind = kind_of(place)
+    root = Path(path)
+    kind = kind_of(root)
     if kind is None:
-        raise DataError(place, f"is not a dataset; expected one of {', '.join(KINDS)}")
+        raise DataError(root, f"is not a dataset; expected one of {', '.join(KINDS)}")
     try:
-        if place.is_dir():
-            plain_files(place)  # libraries open what is in it, and follow links
+        if root.is_dir():
+            plain_files(root)  # libraries open what is in it, and follow links
         if kind == "trajectories":
-            return list(verify_file(place, data).problems)
+            return list(verify_file(root, data).problems)
         if kind == "minari":
             from costgym.experiments.play.export.minari import check_minari
 
-            return check_minari(place)
-        return list(_check_table(place, kind, data))
+            return check_minari(root)
+        return list(_check_table(root, kind, data))
     except (CostGymError, gym.error.Error, OSError, ValueError, TypeError) as error:
         return [str(error)]
 
@@ -149,15 +149,15 @@ def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
         yield problems[0]
         return
     env = header.make(data)
-    for place, rows in groupby(_rows(path, kind), key=lambda row: (row["agent"], row["episode"])):
-        found = list(rows)
-        played = replay_recorded(header, env, _as_trajectory(found))
+    for episode_key, rows in groupby(_rows(path, kind), key=lambda row: (row["agent"], row["episode"])):
+        episode_rows = list(rows)
+        played = replay_recorded(header, env, _as_trajectory(episode_rows))
         played = replace(played, recorded=replace(played.recorded, task=played.episode.task.id))
-        whole = any(name.startswith("next_observation") for name in found[0])
-        for row, wanted in zip(found, rows_of(played, whole), strict=True):
+        whole = any(name.startswith("next_observation") for name in episode_rows[0])
+        for row, wanted in zip(episode_rows, rows_of(played, whole), strict=True):
             wrong = [name for name, value in wanted.items() if not _same(row.get(name), value)]
             if wrong:
-                yield f"{place[0]} episode {place[1]}, step {row['step']}: {wrong[0]}: differs from replay"
+                yield f"{episode_key[0]} episode {episode_key[1]}, step {row['step']}: {wrong[0]}: differs from replay"
                 break
 
 
