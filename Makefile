@@ -40,6 +40,7 @@ lint: .venv/.dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports --no-cache --no-logo
+	@git grep -nIwE -f .ci/words -- '*.py' '*.md' '*.html' '*.js' '*.ipynb'; test $$? -eq 1 || { echo "see docs/glossary.md"; exit 1; }
 
 types: .venv/.dev
 	.venv/bin/mypy -p costgym

@@ -23,6 +23,7 @@ class Costgym(LazyGroup):
         "run": Entry("Play", "Play one agent in one environment and print its figures.", "costgym.cli.play.run:run"),
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),
+        "cost": Entry("Play", "Forecast what agents cost with models.", "costgym.cli.play.cost:cost"),
         "judge-agreement": Entry(
             "Play", "Measure a model that judges answers.", "costgym.cli.play.judge_agreement:judge_agreement"
         ),

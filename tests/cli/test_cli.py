@@ -169,7 +169,7 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "rank", "run", "show", "play", "judge-agreement", "collect", "verify", "export", "experience",
+    "leaderboard", "rank", "run", "show", "play", "cost", "judge-agreement", "collect", "verify", "export", "experience",
     "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce",
     "train", "train ppo", "site", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
     "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "doctor", "forge", "bench",

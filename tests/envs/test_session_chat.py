@@ -20,7 +20,7 @@ from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, RECALL, WAIT
 from costgym.envs.sessions.chat import SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.board.conditions import OWN_LIMITS
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.play.text_episode import ToolEpisode
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode

@@ -12,7 +12,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION, SESSION_CHAT
 from costgym.envs.base import base_env
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario

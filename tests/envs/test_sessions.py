@@ -13,7 +13,7 @@ from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.envs.session_features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.errors import CostGymError

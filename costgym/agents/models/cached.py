@@ -5,7 +5,7 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,16 @@ class Cached:
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same file itself."""
         return type(self), (self.model, self.path, self._identity, self._keeps_failures)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Further fields of the next requests; they are a part of what makes two requests the same."""
+        return getattr(self.model, "options", {})
+
+    @options.setter
+    def options(self, options: Mapping[str, Any]) -> None:
+        if hasattr(self.model, "options"):
+            self.model.options = options
 
     def reset(self, seed: int) -> None:
         self._seed = seed
@@ -75,7 +85,8 @@ class Cached:
             for m in messages
         ]
         documents = [function.document() for function in functions]
-        request = [self.name, self._identity, self._seed, purpose, conversation, documents]
+        more = [dict(self.options)] if self.options else []
+        request = [self.name, self._identity, self._seed, purpose, conversation, documents, *more]
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         return f"{digest}:{self._asked[digest]}"

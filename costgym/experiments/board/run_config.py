@@ -14,7 +14,7 @@ from costgym.agents.checkpoints import FOLDER, checkpoints
 from costgym.agents.custom import is_custom
 from costgym.agents.models.named import priced_for, read_model_name
 from costgym.agents.models.prices import load_prices
-from costgym.agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
+from costgym.agents.registry import AgentEntry, agent_names, find_agent, is_trained, read_agent_name, run_folder
 from costgym.envs.base import FILE_PLACES, base_env
 from costgym.envs.registration import class_of, make
 from costgym.envs.world_spec import WorldSpec
@@ -30,14 +30,7 @@ from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario
 
-LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
-"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
-
-
-def is_trained(agent: str) -> bool:
-    """The name is that of a trained agent, whether its weights are here or not."""
-    return agent.startswith(LEARNT)
 
 
 def weights_of(agents: Iterable[str]) -> dict[str, str]:

@@ -25,8 +25,8 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.chat import MarketplaceChatEnv
+from costgym.experiments.play.episodes import chunks, play
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.rollout import chunks, play
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError

@@ -1,7 +1,7 @@
 """Files: read within bounds and without links, written whole or not at all."""
 
 from costgym.simulators.files.changes import change_together, finish_change, sole_writer
-from costgym.simulators.files.documents import json_text, parse_yaml, read_json, read_yaml
+from costgym.simulators.files.documents import decode_json, json_text, parse_json, parse_yaml, read_json, read_yaml
 from costgym.simulators.files.drafts import (
     REMEDIES,
     cannot_write,
@@ -40,7 +40,7 @@ __all__ = [
     "Directory",
     "LineFile",
     "cannot_write",
-    "change_together",
+    "change_together", "decode_json",
     "finish_change",
     "finished_file",
     "finished_folder",
@@ -50,7 +50,7 @@ __all__ = [
     "keep_lines",
     "make_folder",
     "open_plain",
-    "parse_yaml",
+    "parse_json", "parse_yaml",
     "plain_files",
     "private_copy",
     "put_back",

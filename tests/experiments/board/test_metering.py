@@ -22,7 +22,7 @@ from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.pages.table import print_table
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 

@@ -377,3 +377,23 @@ def test_an_example_of_at_most_forty_lines_plays_the_task(tmp_path: Path, file: 
     (episode,) = map(json.loads, (tmp_path / "run" / "episodes.jsonl").read_text().splitlines())
     assert done.exit_code == 0 and "crash" not in episode
     assert episode["calls"] == 3 and episode["figures"]["requests"] == 4 and verify(tmp_path / "run").verified
+
+
+def test_options_of_a_request_go_to_the_server_and_a_request_that_it_refuses_is_the_agents_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    bad = (400, json.dumps({"error": {"message": "response_format: unknown"}}), {"Content-Type": "application/json"})
+    server.answers = lambda request: bad if "response_format" in request else said("it is 42")
+    task = "request = {'messages': [{'role': 'user', 'content': os.environ['COSTGYM_TASK']}]}\n"
+    plain = "post(model, {**request, 'temperature': 0.7, 'max_completion_tokens': 9, 'n': 2})"
+    odd = "post(model, {**request, 'response_format': {'type': 'odd'}})"
+    for number, (last, crashed) in enumerate(((plain, False), (odd, True))):
+        (tmp_path / str(number)).mkdir()
+        done, mine = rank(tmp_path / str(number), PLAIN + task + last, "--model", "openai:tiny", "--beside", "", episodes=2)
+        assert done.exit_code == 0 and [bool(each.get("crash")) for each in mine] == [crashed] * 2
+    assert "refused its request" in mine[0]["crash"] and "http:" not in mine[0]["crash"]
+    first = server.requests[0]
+    assert (first["temperature"], first["max_tokens"]) == (0.7, 9) and "n" not in first and first["model"] == "tiny"
+    server.close()

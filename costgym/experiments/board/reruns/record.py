@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.experiments.board.submissions.manifest import Submission, VoidReasons, manifest_digest
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json
 
 RECORD = "rerun.json"
 OUTCOMES = "outcomes.npz"  # the outcome table of a rerun of plans, beside its record, where it is not the public one
@@ -49,7 +49,7 @@ def read_record(folder: Path) -> Record:
     """Read the record in a rerun's folder; raises DataError if there is none."""
     path = folder / RECORD
     try:
-        return Record.model_validate(decode_once(path.read_text(encoding="utf-8")))
+        return Record.model_validate(decode_json(path.read_text(encoding="utf-8"), once=True))
     except (ValidationError, ValueError, RecursionError) as error:
         raise DataError(path, "is not a record of a rerun in this version's form; `costgym submit rerun` writes one") from error
     except OSError as error:

@@ -12,8 +12,8 @@ from costgym.experiments.board.conditions import PASS_RATE, Condition, condition
 from costgym.experiments.board.run_config import RunConfig, TrackConfig, entry_of
 from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import track_of
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 
 REFERENCES = {
     "text": ("react", "plan-act", "dfsdt+ecoact"),

@@ -26,8 +26,8 @@ from costgym.experiments.board.run_config import RowConfig, RunConfig, entry_of
 from costgym.experiments.board.run_log import EpisodeOutput, RunLog, trajectory_path
 from costgym.experiments.board.submissions.manifest import VoidReasons, manifest_digest
 from costgym.experiments.board.submissions.validation import check_rerun, validate
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.trajectories.format import Header
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.files import make_folder, sole_writer, write_atomically

@@ -21,9 +21,9 @@ from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConf
 from costgym.experiments.board.run_log import EPISODES
 from costgym.experiments.board.submissions.alarms import Played, signs_of
 from costgym.experiments.board.submissions.manifest import MAX_PROBLEMS
+from costgym.experiments.play.episodes import AgentInfo, instance_of, result_of, void_result
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import AgentInfo, instance_of, result_of, void_result
 from costgym.experiments.play.trajectories.format import Header, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
 from costgym.simulators.errors import CostGymError

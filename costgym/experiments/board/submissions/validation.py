@@ -12,6 +12,7 @@ from typing import Any
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
+from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
@@ -27,7 +28,6 @@ from costgym.experiments.board.run_config import (
     RunConfig,
     copied_run,
     entry_of,
-    is_trained,
     read_run_config,
     world_of,
 )

@@ -23,7 +23,7 @@ from costgym.experiments.play.metric_registry import plain
 from costgym.simulators import __version__, same_world
 from costgym.simulators.digests import SCHEMA
 from costgym.simulators.errors import CostGymError, DataError
-from costgym.simulators.files import iter_lines
+from costgym.simulators.files import decode_json, iter_lines
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
@@ -202,8 +202,8 @@ def shown_crash(message: str) -> str:
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
-        document = decode_once(line)
-    except (ValueError, RecursionError) as error:
+        document = decode_json(line, once=True)
+    except ValueError as error:
         raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
     known = _TYPES[kind].keys()
     if not isinstance(document, dict) or document.keys() | (known & OPTIONAL) != known:
@@ -218,14 +218,3 @@ def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
 _TYPES = {
     kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()} for kind in (Header, Trajectory)
 }
-
-
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object and reject duplicate names, because JSON parsers differ in which value they keep."""
-    document = dict(members)
-    if len(document) < len(members):
-        raise ValueError("an object has a duplicate name")
-    return document
-
-
-decode_once = json.JSONDecoder(object_pairs_hook=_once).decode  # raises ValueError where a name stands twice in one object

@@ -54,7 +54,7 @@ from costgym.agents.toolplanner.words import (
 )
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.envs.registration import make
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.files import iter_lines

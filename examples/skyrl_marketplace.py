@@ -3,7 +3,7 @@
 Importing this module registers `costgym`. A row of the data set names a task and a seed; `write_data` makes the files that
 SkyRL's trainer reads:
 
-    python -m costgym.experiments.serve.adapters.skyrl DIR          # DIR/train.parquet, DIR/validation.parquet
+    python examples/skyrl_marketplace.py DIR          # DIR/train.parquet, DIR/validation.parquet
     ... trainer.train_data="['DIR/train.parquet']" environment.env_class=costgym
 
 Source: SkyRL-gym 0.4, text environments.
@@ -46,8 +46,8 @@ class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
         text, calls, _ = read_calls(action)
         messages = self.episode.say(text, calls)
         done = self.episode.over or self.turns >= self.max_turns
-        told = [] if done else [{"role": "user", "content": _wrap(message)} for message in messages]
-        return BaseTextEnvStepOutput(observations=told, reward=self.episode.step_reward(), done=done, metadata={})
+        answers = [] if done else [{"role": "user", "content": _wrap(message)} for message in messages]
+        return BaseTextEnvStepOutput(observations=answers, reward=self.episode.step_reward(), done=done, metadata={})
 
     def get_metrics(self) -> dict[str, Any]:
         """The figures of the episode: success within the budget, price, calls and so on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import gymnasium as gym
 import pytest
 
 from costgym.experiments.play.text_episode import ToolFailure
-from costgym.experiments.serve.adapters.trl import TaskEnvironment, TrlWorld, episode_return
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.simulators.scenario import Scenario, parse_scenario
 from tests.helpers.tiny_model import save_tiny_model
 from tests.helpers.trl_tools import tools_of
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from trl_marketplace import TaskEnvironment, TrlWorld, episode_return
 
 
 def scenario(failures: str = "reliable", **settings: Any) -> Scenario:

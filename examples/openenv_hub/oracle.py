@@ -1,7 +1,7 @@
 """Play an episode of the running server to its highest reward: the oracle that `openenv.yaml` declares.
 
 It solves the same task under the same seed in this process, knowing what serves it, and repeats the calls on the server. In the
-container: `python /app/costgym/experiments/serve/adapters/openenv/oracle.py`. Agents reach the server, not this file.
+container: `python /app/costgym/examples/openenv_hub/oracle.py`. Agents reach the server, not this file.
 """
 
 import json
@@ -36,8 +36,8 @@ def solution(scenario: str, split: str, budget: str) -> tuple[str, list[dict[str
 
 def main(address: str = "ws://127.0.0.1:8000/ws") -> None:
     """Play it, and print the reward."""
-    told = {name: os.environ[f"COSTGYM_{name.upper()}"] for name in ("scenario", "split", "budget")}
-    task, calls = solution(**told)
+    world = {name: os.environ[f"COSTGYM_{name.upper()}"] for name in ("scenario", "split", "budget")}
+    task, calls = solution(**world)
     with connect(address, max_size=None) as socket:
 
         def ask(kind: str, data: dict[str, Any]) -> Any:

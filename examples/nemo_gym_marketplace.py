@@ -2,8 +2,8 @@
 
 The data set's rows hold the tools of their tasks, with the task and the seed beside them; `write_rows` makes the file:
 
-    python -m costgym.experiments.serve.adapters.nemo_gym_server rows train.jsonl
-    python -m costgym.experiments.serve.adapters.nemo_gym_server            # NeMo Gym starts the server like this
+    python examples/nemo_gym_marketplace.py rows train.jsonl
+    python examples/nemo_gym_marketplace.py            # NeMo Gym starts the server like this
 
 Source: NeMo Gym 0.7, `resources_servers.gymnasium`. It needs Python 3.13.
 """
@@ -35,13 +35,13 @@ class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
         """Play a response: its function calls, in parallel, or a reminder if it contains none."""
         episode: ToolEpisode = self.session_state[session_id]
-        asked = [item for item in action.output if item.type == "function_call"]
-        messages = episode.say(extract_text(action), [FunctionCall(item.name, item.arguments, item.call_id) for item in asked])
+        items = [item for item in action.output if item.type == "function_call"]
+        messages = episode.say(extract_text(action), [FunctionCall(item.name, item.arguments, item.call_id) for item in items])
         if episode.over:
             return None, episode.step_reward(), True, False, episode.score()
-        if not asked:
+        if not items:
             return messages[0]["content"], episode.step_reward(), False, False, {}
-        outputs = [{"call_id": item.call_id, "output": each["content"]} for item, each in zip(asked, messages, strict=True)]
+        outputs = [{"call_id": item.call_id, "output": answer["content"]} for item, answer in zip(items, messages, strict=True)]
         return None, episode.step_reward(), False, False, {"tool_outputs": outputs}
 
 
@@ -50,9 +50,9 @@ def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, 
     `TextWorld`, such as `tasks=100` and `budget="price=20"`."""
 
     def columns(episode: ToolEpisode) -> Row:
-        tools = [{"type": "function", "strict": False, **each.document()["function"]} for each in episode.functions]
-        asked = {"input": episode.prompt(), "tools": tools}
-        return {"responses_create_params": asked, "agent_ref": {"type": "responses_api_agents", "name": agent}}
+        tools = [{"type": "function", "strict": False, **function.document()["function"]} for function in episode.functions]
+        request = {"input": episode.prompt(), "tools": tools}
+        return {"responses_create_params": request, "agent_ref": {"type": "responses_api_agents", "name": agent}}
 
     return TextWorld(rounds=rounds, **settings).write(path, columns)
 

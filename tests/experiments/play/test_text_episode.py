@@ -126,6 +126,12 @@ def test_a_limit_that_is_passed_ends_it_without_success():
     assert episode.over and episode.exceeded == "calls" and episode.score()["within_budget"] == 0
 
 
+def test_a_finish_among_several_calls_ends_the_episode():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL)
+    answers = episode.turn([FunctionCall(episode.functions[0].name, {}), FunctionCall("finish", {"answer": "?"})])
+    assert len(answers) == 2 and episode.over
+
+
 def test_a_reply_without_a_call_is_paid_and_answered_with_a_reminder():
     episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL)
     (message,) = episode.say("I wonder.")
