@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
 from costgym.simulators.clock import Clock, now_of
@@ -19,10 +19,8 @@ from costgym.simulators.rules.gateway import RATE_LIMITED, spent_and_limit
 from costgym.simulators.rules.records import ToolState
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Grade, Task, arguments_match
+from costgym.simulators.world_data import WorldData
 from costgym.simulators.writes import Store, WriteFigures
-
-if TYPE_CHECKING:
-    from costgym.simulators.world import World
 
 
 class Episode:
@@ -58,7 +56,7 @@ class Episode:
     )
     # fmt: on
 
-    def __init__(self, world: "World", number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+    def __init__(self, world: WorldData, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
         self.task: Task = world.tasks[number]
         self.candidates = world.candidates(number)

@@ -95,6 +95,8 @@ class SessionEpisode(Episode):
         "_outages", "began", "called", "checked_s", "memory", "passed", "price_factors", "query", "session", "states", "value",
     )  # fmt: skip
 
+    world: SessionWorld
+
     def __init__(self, world: SessionWorld, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         super().__init__(world, number, seed, budget, enforcement)
         assert world.session is not None
