@@ -17,6 +17,7 @@ from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from costgym.agents.models.base import FunctionCall
 from costgym.experiments.play.text_episode import Row, TextWorld, ToolEpisode
+from costgym.simulators.errors import InfrastructureError
 
 
 class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
@@ -36,13 +37,24 @@ class MarketplaceServer(GymnasiumServer):  # type: ignore[misc]
         """Play a response: its function calls, in parallel, or a reminder if it contains none."""
         episode: ToolEpisode = self.session_state[session_id]
         items = [item for item in action.output if item.type == "function_call"]
-        messages = episode.say(extract_text(action), [FunctionCall(item.name, item.arguments, item.call_id) for item in items])
+        calls = [FunctionCall(item.name, item.arguments, item.call_id) for item in items]
+        try:
+            messages = episode.say(extract_text(action), calls)
+        except InfrastructureError as error:  # not the model's play: nothing is to be learnt from it
+            return None, 0.0, True, False, {"failure_reason": f"infrastructure: {error}", "mask_sample": True}
         if episode.over:
-            return None, episode.step_reward(), True, False, episode.score()
+            return None, episode.step_reward(), True, False, {**episode.score(), **failure_of(episode.score())}
         if not items:
             return messages[0]["content"], episode.step_reward(), False, False, {}
         outputs = [{"call_id": item.call_id, "output": answer["content"]} for item, answer in zip(items, messages, strict=True)]
         return None, episode.step_reward(), False, False, {"tool_outputs": outputs}
+
+
+def failure_of(score: Row) -> Row:
+    """Why an episode failed, as NeMo Gym's rollouts state it; what the model did itself is never masked."""
+    if score["success"]:
+        return {"failure_reason": None, "mask_sample": False}
+    return {"failure_reason": "answer" if score["within_budget"] else "over budget", "mask_sample": False}
 
 
 def write_rows(path: str | Path, agent: str = "costgym_agent", rounds: int = 1, **settings: Any) -> Path:

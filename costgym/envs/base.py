@@ -79,8 +79,8 @@ def takes(settings: Callable[P, S]) -> Callable[[Callable[[Any, S], None]], Call
 
     def decorate(set_up: Callable[[Any, S], None]) -> Callable[Concatenate[Any, P], None]:
         @wraps(set_up)
-        def construct(self: Any, /, *args: P.args, **given: P.kwargs) -> None:
-            set_up(self, settings(*args, **given))
+        def construct(self: Any, /, *args: P.args, **fields_given: P.kwargs) -> None:
+            set_up(self, settings(*args, **fields_given))
 
         fields = inspect.signature(settings).parameters.values()
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

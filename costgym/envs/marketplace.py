@@ -266,8 +266,8 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
 
     def template(self, number: int) -> Template:
         """The arrays and the order of a task's candidates at the start, made once."""
-        found = self._templates.get(number)
-        if found is None:
+        template = self._templates.get(number)
+        if template is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
             wanted = needed(self.world.tasks[number].needs)
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
@@ -291,11 +291,11 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
             dearest, roles = max((slot.quote for slot in slots), default=0.0), roles_of(slots, self.max_tools)
-            found = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
-            self._templates[number] = found
+            template = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
+            self._templates[number] = template
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
-        return found
+        return template
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if index in slot.needs else 0.0 for index in range(MAX_NEEDS)]

@@ -58,7 +58,7 @@ def without_counts(rules: SessionRules, tools: NDArray[np.float32], reported: in
 def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
     rows, names = {"tools": (rules.tools,)}, column_names(rules, memory, concurrent)
-    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(own)), np.float32) for name, own in names.items()}
+    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(columns)), np.float32) for name, columns in names.items()}
 
 
 def _ago(seconds: float) -> float:

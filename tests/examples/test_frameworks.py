@@ -163,6 +163,7 @@ def test_nemo_gym_answers_function_calls_until_the_end(scenario, tmp_path):
     assert steps[0][4]["tool_outputs"][0]["call_id"] == "c"
     assert sum(step[1] for step in steps) == pytest.approx(expected["quality"])
     assert steps[-1][4]["success"] == expected["success"]
+    assert steps[-1][4]["mask_sample"] is False and (steps[-1][4]["failure_reason"] is None) == bool(expected["success"])
 
 
 @pytest.fixture

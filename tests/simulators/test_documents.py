@@ -1,14 +1,19 @@
-"""Untrusted YAML files: bounded, without double keys, and named with the line where they are wrong."""
+"""Untrusted documents and packed files: bounded, without double keys, and named with the line where they are wrong."""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import time
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import costgym
-from costgym.simulators.files import documents, read_json, read_yaml
+from costgym.simulators.files import documents, load_arrays, read_json, read_packed, read_yaml
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -67,6 +72,44 @@ def test_json_that_cannot_be_read_is_named_with_its_line(text: str, sentence: st
         return
     with pytest.raises(costgym.CostGymError, match=rf"x\.yaml.*{sentence}"):
         read_json(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("xz", lzma.compress), ("gz", gzip.compress)])
+def test_a_packed_file_is_refused_before_it_is_unpacked_beyond_its_bound(
+    suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / f"x.{suffix}"
+    path.write_bytes(pack(b"ab" * 1000))
+    assert read_packed(path, 2000) == b"ab" * 1000
+    for content, problem in (
+        (pack(bytes(30_000_000)), "larger than 1 MiB once unpacked"),
+        (path.read_bytes()[:-9], "cut off"),
+        (b"no archive", "cannot be unpacked"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(costgym.CostGymError, match=problem):
+            read_packed(path, 2**20)
+
+
+def test_arrays_have_a_bound_that_no_header_moves(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    wanted = {"a": np.arange(12.0).reshape(3, 4), "b": np.asfortranarray(np.ones((2, 3), int)), "c": np.array("text")}
+    np.savez_compressed(path, **wanted)
+    read = load_arrays(path, 10_000)
+    assert read.keys() == wanted.keys() and all(np.array_equal(read[name], wanted[name]) for name in wanted)
+    assert read["a"].flags.writeable
+    np.savez_compressed(path, a=np.zeros(10_000_000))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(costgym.CostGymError, match="holds more than 1 MiB once unpacked"):
+        load_arrays(path, 2**20)
+    claims = (
+        b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}".ljust(117) + b"\n"
+    )
+    for name, content in (("a.npy", claims), ("a.npy", b"no array"), ("a.npy", claims.replace(b"<f8", b"|O8"))):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, content)
+        with pytest.raises(costgym.CostGymError, match=r"not an \.npz of plain arrays"):
+            load_arrays(path, 2**20)
 
 
 def test_keys_that_merge_each_other_billions_of_times_are_refused_at_once(tmp_path: Path) -> None:

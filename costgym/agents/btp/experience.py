@@ -1,7 +1,6 @@
 """An agent's memory of past queries: the tools they used, and whether each use helped."""
 
 import json
-import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from costgym.agents.btp.plan import BtpSettings, cap_of, expected_value, frequency_cap, value_of, weights_of
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json, read_packed
 from costgym.simulators.retrieval.embedding import TextEmbedding, content_words
 
 
@@ -150,9 +150,8 @@ class Experience:
     def load(cls, path: str | Path) -> "Experience":
         """Read a file of JSON lines (.xz is unpacked); raises DataError where it or a line cannot be read."""
         try:
-            content = Path(path).read_bytes()
-            text = (lzma.decompress(content) if Path(path).suffix == ".xz" else content).decode()
-        except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
+            text = read_packed(Path(path)).decode()
+        except UnicodeDecodeError as error:
             raise DataError(path, f"cannot be read as experience: {error}") from error
         return cls.from_jsonl(text, path)
 
@@ -160,8 +159,8 @@ class Experience:
 def _read(line: str, source: object, number: int) -> PastQuery:
     place = f"line {number}"
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        document = decode_json(line)
+    except ValueError as error:
         raise DataError(source, "is not valid JSON; the file may be cut off", place) from error
     if not isinstance(document, dict) or not isinstance(document.get("query"), str):
         raise DataError(source, "expected an object with a query", place)

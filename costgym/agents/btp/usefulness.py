@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json, read_text
 from costgym.simulators.tasks import normalise
 
 
@@ -243,7 +244,7 @@ def load_usefulness(path: str | Path) -> LearntUsefulness:
     try:
         if place.stat().st_size > LARGEST_FILE:
             raise DataError(place, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")
-        document = json.loads(place.read_text(encoding="utf-8"))
+        document = decode_json(read_text(place, LARGEST_FILE))
     except OSError as error:
         raise DataError(place, f"cannot be read ({error.strerror}); expected a run of `costgym train btp`") from error
     except (ValueError, RecursionError) as error:

@@ -30,7 +30,7 @@ from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
-from costgym.simulators.files import write_atomically
+from costgym.simulators.files import read_packed, write_atomically
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import Scenario, worlds_of
@@ -204,8 +204,8 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     try:
-        lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError):  # the file is damaged
+        lines = read_packed(path).decode().splitlines(keepends=True)
+    except (DataError, UnicodeDecodeError):  # the file is damaged
         lines = []
     cut = _enough(lines, uses, most)
     return (None, lines) if cut is None else ("".join(lines[:cut]), [])

@@ -20,6 +20,7 @@ from costgym.simulators.files.drafts import (
     writing,
 )
 from costgym.simulators.files.lines import LONGEST_LINE, LineFile, has_tail, iter_lines, keep_lines, read_lines
+from costgym.simulators.files.packed import load_arrays, read_packed
 from costgym.simulators.files.plain import (
     LOCK,
     NEXT,
@@ -48,7 +49,7 @@ __all__ = [
     "iter_lines",
     "json_text",
     "keep_lines",
-    "make_folder",
+    "load_arrays", "make_folder",
     "open_plain",
     "parse_json", "parse_yaml",
     "plain_files",
@@ -57,7 +58,7 @@ __all__ = [
     "read_bytes",
     "read_json",
     "read_lines",
-    "read_text",
+    "read_packed", "read_text",
     "read_yaml",
     "remove",
     "remove_drafts",

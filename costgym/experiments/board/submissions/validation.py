@@ -22,6 +22,7 @@ from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row,
 from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
 from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
 from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.run_config import (
     FORMAT,
     RowConfig,
@@ -44,7 +45,7 @@ from costgym.experiments.board.submissions.differences import (
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
+from costgym.experiments.board.tracks import TRACKS, charges_tokens
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
