@@ -438,9 +438,15 @@ def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
     return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
 
 
+def trained_kinds() -> tuple[str, ...]:
+    """Kinds of trained agents, which are named ``KIND:RUN`` by the folder of their run."""
+    return tuple(_TRAINED)
+
+
 def is_trained(name: str) -> bool:
-    """Return whether a name is that of a trained agent, whether its weights are here or not."""
-    return is_zoo(name) or (name.partition(":")[0] in _TRAINED and ":" in name)
+    """Return whether a name is that of a trained agent, by its run or of the zoo, whether its weights are here or not."""
+    kind, colon, _ = name.partition(":")
+    return is_zoo(name) or (bool(colon) and kind in _TRAINED)
 
 
 def _trained(name: str) -> AgentEntry | None:

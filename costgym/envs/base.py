@@ -79,8 +79,8 @@ def takes(settings: Callable[P, S]) -> Callable[[Callable[[Any, S], None]], Call
 
     def decorate(set_up: Callable[[Any, S], None]) -> Callable[Concatenate[Any, P], None]:
         @wraps(set_up)
-        def construct(self: Any, /, *args: P.args, **given: P.kwargs) -> None:
-            set_up(self, settings(*args, **given))
+        def construct(self: Any, /, *args: P.args, **fields_given: P.kwargs) -> None:
+            set_up(self, settings(*args, **fields_given))
 
         fields = inspect.signature(settings).parameters.values()
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -295,7 +295,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         Args:
             seed: None shares the future: what follows is the same in both for the same actions, and in later episodes too, so a
                 search over such forks knows the episode's luck. A number keeps the past and draws the future again, which
-                honest planning needs; see `simulators.oracle.redraw`. `copy.deepcopy` shares the future.
+                honest planning needs; see `Episode.redraw`. `copy.deepcopy` shares the future.
         """
         twin = copy(self)
         # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world

@@ -266,8 +266,8 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
 
     def template(self, number: int) -> Template:
         """The arrays and the order of a task's candidates at the start, made once."""
-        found = self._templates.get(number)
-        if found is None:
+        template = self._templates.get(number)
+        if template is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
             wanted = needed(self.world.tasks[number].needs)
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
@@ -291,11 +291,11 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
             dearest, roles = max((slot.quote for slot in slots), default=0.0), roles_of(slots, self.max_tools)
-            found = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
-            self._templates[number] = found
+            template = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
+            self._templates[number] = template
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
-        return found
+        return template
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if index in slot.needs else 0.0 for index in range(MAX_NEEDS)]
@@ -368,8 +368,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
         call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
-            count = episode.counts[slot]
-            self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
+            self._tools[row, _CALLS:_OK] = 0.25 * call.k, call.k - self._received[slot]
         else:
             self._last_status = call.status
             # a refusal at the gateway is the last that was heard of the tool, though no call ran
@@ -390,7 +389,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             self._last_status = status
             received[slot] = count = received[slot] + 1
             ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
-            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
+            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.admitted(slot) - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
             self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode.versions)))

@@ -18,7 +18,6 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
-from costgym.simulators.oracle.redraw import redraw
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
 from costgym.simulators.tasks import Task
@@ -39,9 +38,9 @@ def named_scenario(given: Named, data: str | None) -> Scenario:
     return given if isinstance(given, Scenario) else load_scenario(given, data)
 
 
-def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
+def _several(argument: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
     """Scenarios and their weights, of one, a list, or ``{"any_of": [...], "weights": [...]}``; ConfigError for misfits."""
-    weighted: dict[str, Any] = given if isinstance(given, dict) and "any_of" in given else {"any_of": given}
+    weighted: dict[str, Any] = argument if isinstance(argument, dict) and "any_of" in argument else {"any_of": argument}
     chosen: Any = weighted["any_of"]
     several: list[Named] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
     weights: list[float] = list(weighted.get("weights") or [1.0] * len(several))
@@ -152,8 +151,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     world_kind = "tools"
     can_search = False
     reset_options = frozenset({"task", "scenario"})
-    _place: int | None = None
-    """The place of the present scenario among several; None for another."""
+    _world_index: int | None = None
+    """The index of the present scenario among several; None for another."""
     gradings = GRADINGS
 
     def _configure(self, settings: ToolSettings) -> None:
@@ -195,10 +194,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
 
-    def _place_of(self, chosen: Named | int) -> int | None:
-        """The place of the scenario that a reset names, by its number in a folder or its name; None for any other."""
+    def _scenario_index(self, chosen: Named | int) -> int | None:
+        """The index of the scenario that a reset names, by its number in a folder or its name; None for any other."""
         if not isinstance(self.scenarios, WorldFolder):
-            return next((place for place, each in enumerate(self.scenarios) if each.name == chosen), None)
+            return next((index for index, scenario in enumerate(self.scenarios) if scenario.name == chosen), None)
         if not isinstance(chosen, int | np.integer) or isinstance(chosen, bool):
             return None
         if not 0 <= chosen < len(self.scenarios):
@@ -206,26 +205,26 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return int(chosen)
 
     def _drawn_world(self, seed: int) -> int:
-        """The place of the scenario that an episode's seed draws."""
+        """The index of the scenario that an episode's seed draws."""
         # from the seed and not from the generator: a replay knows the scenario from the seed alone
         return bisect_right(self._edges, stable_integer(seed, "scenario") / 2**64 * self._edges[-1])
 
-    def _enter_world(self, place: int) -> None:
+    def _enter_world(self, index: int) -> None:
         """Enter one of the scenarios."""
         # looking up a world takes long, and most resets stay in the one that was played before
-        if place != self._place:
-            self._enter(self.scenarios[place])
-            self._place = place
+        if index != self._world_index:
+            self._enter(self.scenarios[index])
+            self._world_index = index
 
     def _enter_chosen(self, seed: int, chosen: Named | int | None) -> None:
         """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
         if chosen is None:
             self._enter_world(self._drawn_world(seed) if len(self.scenarios) > 1 else 0)
-        elif (place := self._place_of(chosen)) is not None:
-            self._enter_world(place)
+        elif (index := self._scenario_index(chosen)) is not None:
+            self._enter_world(index)
         else:
             self._enter(named_scenario(chosen, None))  # type: ignore[arg-type]
-            self._place = None
+            self._world_index = None
         self._set_limits(self.budget)
 
     def _most_candidates(self) -> int:
@@ -246,7 +245,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         # drawn even where task and seed are given, so that later resets do not depend on whether they were
         draw = self._draw_number()
         episode_seed = draw if seed is None else seed
-        if len(self.scenarios) > 1 or options or self._place is None:
+        if len(self.scenarios) > 1 or options or self._world_index is None:
             self._enter_chosen(episode_seed, (options or {}).get("scenario"))
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
         return number, episode_seed
@@ -282,7 +281,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw(self.episode, seed)
+            self.episode.redraw(seed)
 
     # -- figures ---------------------------------------------------------------------------------------------------------
 
@@ -343,8 +342,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def figures(self) -> dict[str, Any]:
         """In a world with writes, the figures of the final state."""
-        found, episode = super().figures(), self.episode
-        return found if episode is None or episode.store is None else {**found, **episode.write_figures()._asdict()}
+        figures, episode = super().figures(), self.episode
+        return figures if episode is None or episode.store is None else {**figures, **episode.write_figures()._asdict()}
 
     # -- records ---------------------------------------------------------------------------------------------------------
 
@@ -355,22 +354,24 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def world_settings(self) -> dict[str, Any]:
         without = ToolWorld.arguments_of_world | WITHOUT_INFLUENCE
-        given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
-        if "data" in given and getattr(self.scenario.source, "data", None) is not None:
-            del given["data"]  # the scenario holds it
-        own = isinstance(self.scenarios, WorldFolder)  # each world of a folder has its own, where none was given
+        arguments = (
+            {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
+        )
+        if "data" in arguments and getattr(self.scenario.source, "data", None) is not None:
+            del arguments["data"]  # the scenario holds it
+        of_each = isinstance(self.scenarios, WorldFolder)  # each world of a folder has its own, where none was given
         return {
-            **given,
+            **arguments,
             "split": self.split,
-            "budget": None if own and self._given_budget is None else self.budget.as_dict(),
-            "enforcement": self._given_enforcement if own else self.enforcement,
+            "budget": None if of_each and self._given_budget is None else self.budget.as_dict(),
+            "enforcement": self._given_enforcement if of_each else self.enforcement,
             "grading": self.grading,
             "max_steps": self.max_steps,
         }
 
     def instance(self, index: int, seed: int) -> Instance:
-        found = super().instance(index, seed)
+        instance = super().instance(index, seed)
         if isinstance(self.scenarios, WorldFolder):  # the worlds in turn, so that a run meets as many as it can
-            return found._replace(options={"scenario": index % len(self.scenarios)})
+            return instance._replace(options={"scenario": index % len(self.scenarios)})
         # of a list, the seed alone draws the scenario
-        return found if len(self.scenarios) == 1 else found._replace(seed=seed + index)
+        return instance if len(self.scenarios) == 1 else instance._replace(seed=seed + index)

@@ -368,12 +368,12 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
 
 
 def _completed(document: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    found = {**base, **document}
+    extended_document = {**base, **document}
     for key, value in document.items():
         under = base.get(key)
         if isinstance(value, dict) and isinstance(under, dict) and value.get("kind", under.get("kind")) == under.get("kind"):
-            found[key] = _completed(value, under)
-    return found
+            extended_document[key] = _completed(value, under)
+    return extended_document
 
 
 def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:

@@ -272,8 +272,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def check_world(self, document: Mapping[str, Any]) -> None:
         table = self.evaluator.scores
         if not isinstance(table, OutcomeTable) or table.digest != document["outcomes"]:
-            found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
-            wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
+            read = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
+            wanted = f"expected the outcome table {document['outcomes']}, got {read}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
 
     def seat(self, env_id: str, examples: int = 0) -> PlanSeat:
@@ -367,8 +367,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round."""
         if not self.each_sample:
             return super().instance(index, seed)
-        whole, place = divmod(index, len(self.tasks) * len(self.samples))
-        sample, task = divmod(place, len(self.tasks))
+        whole, rest = divmod(index, len(self.tasks) * len(self.samples))
+        sample, task = divmod(rest, len(self.tasks))
         return Instance(self.numbers[task], seed + whole, {"sample": self.samples[sample]})
 
     def agent_seed(self, seed: int) -> int:

@@ -258,13 +258,13 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
-        kept = self._check_budget()
-        if not kept and self.enforcement != "record":
+        within = self._check_budget()
+        if not within and self.enforcement != "record":
             episode.stop()
         if episode.over:
             self._over = True
             plan = episode.plan()
-            if plan is not None and kept:
+            if plan is not None and within:
                 self._valid = not self.evaluator.missing(plan, task)
                 self._score = self.evaluator.score(plan, task, self.sample)
                 gained = self.alpha * self._score

@@ -18,7 +18,6 @@ from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
-from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Task
@@ -152,14 +151,14 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
-        given: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        rules: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
         failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
         if settings.scenario is not None:
-            given["scenario"] = world = named_scenario(settings.scenario, None)
+            rules["scenario"] = world = named_scenario(settings.scenario, None)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
-            own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
-            failures = world.failures.model_copy(update=own) if failures is None else failures
-        self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
+            changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
+            failures = world.failures.model_copy(update=changes) if failures is None else failures
+        self.rules = SessionRules(**rules) if failures is None else SessionRules(**rules, failures=failures)
         check_known("split", settings.split, SPLITS)
         check_known("reward", settings.reward, REWARDS)
         check_known("enforcement", settings.enforcement or "refuse", get_args(Enforcement))
@@ -237,8 +236,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _session_info(self, episode: SessionEpisode, **status: int) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
         costs = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
-        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **told}
+        progress = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **progress}
 
     @property
     def succeeded(self) -> bool:
@@ -291,4 +290,4 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw_session(self.episode, seed)
+            self.episode.redraw(seed)

@@ -172,7 +172,8 @@ def states_given(model: FailureModel, advertised: float) -> tuple[float, float, 
     """Chances that a tool is alive, degraded and dead in an episode, given its advertised success."""
     points, shares = reliabilities(model)
     weights = advert_likelihood(model, advertised, points) * shares
-    weights /= weights.sum()
+    total = weights.sum()
+    weights = weights / total if total > 0.0 else shares  # an advert that the model cannot have made says nothing
     pairs = np.array([state_chances(float(point), model.slip) for point in points])
     alive, degraded = (float(share) for share in weights @ pairs)
     return alive, degraded, max(0.0, 1.0 - alive - degraded)

@@ -16,7 +16,7 @@ from costgym.envs.sessions.base import OTHERS
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.calls import WorldEvent, in_flight
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget
 from costgym.simulators.world import World
@@ -73,7 +73,7 @@ def _act(episode: Episode, action: int) -> Any:
         episode.finish()
         return None
     if action <= CANCEL:
-        if call := next((call for call in in_flight(episode) if call.slot == CANCEL - action), None):
+        if call := next((call for call in episode.flying if call.slot == CANCEL - action), None):
             episode.cancel(call)
         return None
     if action == WAIT:
@@ -122,10 +122,12 @@ def _state(episode: Episode) -> dict[str, Any]:
         "price": episode.ledger.price,
         "calls": episode.ledger.calls,
         "in_flight": episode.in_flight,
-        "reserved": episode._reserved,
+        "reserved": episode.reserved,
         "news": len(episode.unread),
         "known": sum(1 << need for need, known in enumerate(episode.known) if known),
-        "effects": {need: (r.count, r.seen, r.perhaps, r.duplicates, r.since) for need, r in records.items()},
+        "effects": {
+            need: (r.count, r.seen, r.perhaps, r.duplicates, r.since if r.count else math.inf) for need, r in records.items()
+        },
         "counts": list(episode.counts),
         "over": episode.over,
         "exceeded": episode.exceeded,
