@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from costgym.envs.actions import read_action
-from costgym.experiments.board.conditions import grouped
+from costgym.experiments.board.conditions import condition_key, grouped
+from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.episode import Episode
 from costgym.simulators.grading import states
@@ -69,6 +70,16 @@ class Played(NamedTuple):
 
     result: EpisodeResult
     signs: Signs = Signs()
+
+
+def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
+    """Sort episodes by their row: the agent, and its condition with the track."""
+
+    def key(one: Played) -> tuple[str, str]:
+        result = one.result
+        return result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings))
+
+    return grouped(played, key)
 
 
 class Foresight(NamedTuple):
