@@ -78,8 +78,9 @@ class Chain:
         store = LineFile(self._path)
         store.append(verdict.line)
         store.close()
-        self.verdicts.append(verdict)
-        return verdict
+        # as whoever reads it finds it, to the order of its fields
+        self.verdicts.append(Verdict.model_validate(json.loads(verdict.line)))
+        return self.verdicts[-1]
 
 
 def read_chain(folder: Path, epoch: Epoch) -> list[Verdict]:

@@ -218,7 +218,7 @@ def seed_of(secret: str) -> int:
     return _bits("costgym epoch", secret)
 
 
-def _world_seed_of(secret: str) -> int:
+def world_seed_of(secret: str) -> int:
     """Derive the seed of the worlds, 60 bits; it reveals nothing about the seed of the episodes."""
     return _bits("costgym epoch, world", secret)
 
@@ -249,7 +249,7 @@ def _secret_track(track: TrackConfig, secret: str, worlds: int, table: Path | No
         return track if table is None else _on_table(track, table)
     kind = class_of(track.env)
     settings = {name: value for own in track.settings.values() for name, value in own.items()}
-    scenario = kind.another_world(track.scenario, settings, _world_seed_of(secret))
+    scenario = kind.another_world(track.scenario, settings, world_seed_of(secret))
     if scenario is None:
         return track
     varied = tuple(

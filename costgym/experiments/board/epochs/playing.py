@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import gymnasium as gym
 
 from costgym.agents.base import Agent
 from costgym.agents.custom import is_custom
@@ -15,7 +18,7 @@ from costgym.experiments.board.epochs.epoch import Epoch, pooled, without_world
 from costgym.experiments.board.reruns.process_agent import Limits, ProcessAgent
 from costgym.experiments.board.reruns.requests import answers
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig
+from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, RunLog, trajectory_path
 from costgym.experiments.board.submissions.alarms import Signs, alarms, by_row, foresight_of, total
 from costgym.experiments.board.submissions.differences import compare_lines, unexpected_files
@@ -28,7 +31,7 @@ from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import AgentCrash
-from costgym.simulators.errors import InfrastructureError
+from costgym.simulators.errors import DataError, InfrastructureError
 
 PASSES = 4  # processes, at least, that share a row of own code, so that none meets a task twice or many others
 PUT_BACK = 0.01  # share of an entry's episodes, at most, that are played later because the judge's model failed
@@ -166,32 +169,50 @@ def _consecutive(indices: Sequence[int], longest: int) -> Iterator[list[int]]:
 
 
 def own_code(config: RunConfig, row: RowConfig, code: Path | None, sandbox: str, limits: Limits) -> Iterator[EpisodeOutput]:
-    """Play a row of an agent's own code, in several processes one after another that remember nothing of each other."""
-    track, count = row.track, row.condition.episodes
-    env_id = track.env
-    env = track.make_env(env_id, row.condition)
-    header = Header.of(env, env_id)
-    first = header.to_json()
-    passes = max(PASSES, track.seeds)
-    with ProcessAgent(row.agent, env_id, code, None, config.search, config.btp, sandbox, config.model, limits) as agent:
+    """Play a row of an agent's own code, in several processes one after another that remember nothing of each other. Raises
+    DataError where the agent cannot be made; once an entry has begun to play, that is a failure too."""
+    try:
+        agent = ProcessAgent(row.agent, row.track.env, code, None, config.search, config.btp, sandbox, config.model, limits)
+    except DataError as error:
+        if not limits.begun:
+            raise
+        for index in range(row.condition.episodes):
+            yield _played(config, row, _Broken(row.agent, "", str(error)), index)
+        return
+    limits.begun = True
+    passes = max(PASSES, row.track.seeds)
+    with agent:
         agent.name = row.agent
         put_back: list[int] = []
         for turn in range(passes + 1):
             agent.renew()
-            for index in range(turn, count, passes) if turn < passes else _while_any(put_back):
-                about = env_id, [index], config.seed, row.condition.settings, track.seeds
+            for index in range(turn, row.condition.episodes, passes) if turn < passes else _while_any(put_back):
                 try:
-                    [(result, trajectory)] = play_many(env, agent, *about, crashes="count")
+                    output = _played(config, row, agent, index)
                 except Exception as error:  # whatever an agent breaks while it plays is its failure
-                    broken = _Broken(row.agent, agent.model, f"it broke its world ({type(error).__name__})")
-                    [(result, trajectory)] = play_many(env, broken, *about, crashes="count")
-                if trajectory is None:  # the judge's own requests failed too: at the limit that is a crash
+                    words = f"it broke its world ({type(error).__name__})"
+                    output = _played(config, row, _Broken(row.agent, agent.model, words), index)
+                if output.line is None:  # the judge's own requests failed too: at the limit that is a crash
                     limits.outages -= 1
                     put_back.append(index)
-                    continue
-                line = trajectory.sealed_json(header)
-                limits.size -= len(line)
-                yield EpisodeOutput(result, first, line)
+                else:
+                    limits.size -= len(output.line)
+                    yield output
+
+
+def _played(config: RunConfig, row: RowConfig, agent: Agent, index: int) -> EpisodeOutput:
+    """Play an episode."""
+    env, header = _world_of(row.track.model_dump_json(), row.number)
+    about = row.track.env, [index], config.seed, row.condition.settings, row.track.seeds
+    [(result, trajectory)] = play_many(env, agent, *about, crashes="count")
+    return EpisodeOutput(result, header.to_json(), None if trajectory is None else trajectory.sealed_json(header))
+
+
+@lru_cache(maxsize=2)
+def _world_of(track: str, number: int) -> tuple[gym.Env[Any, Any], Header]:
+    config = TrackConfig.model_validate_json(track)
+    env = config.make_env(config.env, config.conditions[number])
+    return env, Header.of(env, config.env)
 
 
 class _Broken(Agent):

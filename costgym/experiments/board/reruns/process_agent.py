@@ -89,6 +89,7 @@ class Limits:
 
     def __init__(self, minutes: float = math.inf, outages: int = 1_000_000, size: int = 4 * 2**30) -> None:
         self.minutes, self.outages, self.size = minutes, outages, size
+        self.begun = False  # an agent of the entry has been made, so that what fails from now on is its failure
         self._deadline = time.monotonic() + 60.0 * minutes
 
     @property
