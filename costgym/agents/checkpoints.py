@@ -28,10 +28,10 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def newest(run: Path) -> Path:
-    found = checkpoints(run)
-    if not found:
+    paths = checkpoints(run)
+    if not paths:
         raise DataError(run, "the run has no checkpoint; train it (again), or wait for its first one")
-    return found[-1]
+    return paths[-1]
 
 
 def save_checkpoint(
@@ -52,7 +52,7 @@ def save_checkpoint(
             old.rename(old.with_suffix(".old" + _PART))
         part.rename(whole)
         sync_folder(whole.parent)
-        for old in [each for each in checkpoints(run)[:-_KEPT] if each != whole]:
+        for old in [path for path in checkpoints(run)[:-_KEPT] if path != whole]:
             old.rename(old.with_suffix(_PART))  # so that no half of it is taken for a checkpoint
     except (OSError, require("safetensors", "train").SafetensorError) as error:
         raise DataError(
@@ -98,9 +98,9 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def read_tensors(path: Path) -> dict[str, Any]:
     torch_files = require("safetensors.torch", "train")
     try:
-        found: dict[str, Any] = torch_files.load_file(path)
+        tensors: dict[str, Any] = torch_files.load_file(path)
     except Exception as error:
         raise DataError(
             path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be intact"
         ) from error
-    return found
+    return tensors

@@ -73,12 +73,12 @@ class BayesIndexAgent(Agent):
         return chosen
 
     def _belief(self, row: int, tool: NDArray[np.float32]) -> Belief:
-        found = self._beliefs.get(row)
-        if found is None:
+        belief = self._beliefs.get(row)
+        if belief is None:
             success, latency = round(float(tool[_SUCCESS]), 3), float(expm1(tool[_LATENCY]))
             states = _states_given(self._failures, success)
-            found = self._beliefs[row] = Belief(states, PRESETS[self._failures], cut=cut_given(round(latency, 2)))
-        return found
+            belief = self._beliefs[row] = Belief(states, PRESETS[self._failures], cut=cut_given(round(latency, 2)))
+        return belief
 
     def _learn(self, status: Status) -> None:
         """Take in how the last call ended."""

@@ -21,9 +21,8 @@ from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.llm.types import Strategy, ToolAccess
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
@@ -47,6 +46,8 @@ from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
+
+COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,8 @@ def _trained_by(module: str, maker: str, takes_model: bool = False) -> Callable[
     """Return a maker of trained agents or planners from a run's folder and a name; its module is imported when it is used."""
 
     def make(request: AgentRequest) -> Any:
-        given = {"model": request.model} if takes_model and not isinstance(request.model, str) else {}
-        return getattr(import_module(module, __package__), maker)(run_folder(request.name), request.name, **given)
+        options = {"model": request.model} if takes_model and not isinstance(request.model, str) else {}
+        return getattr(import_module(module, __package__), maker)(run_folder(request.name), request.name, **options)
 
     return make
 
@@ -277,7 +278,9 @@ _NETWORK = ("torch", "safetensors")
 _CATP = _trained_by(".catp.planner", "CatpPlanner")
 _TRAINED = {
     "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
+    "sessions": _run_of(
+        f"`costgym train ppo --env {SESSION}`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK
+    ),
     "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
     "toolplanner": _run_of(
         "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
@@ -311,15 +314,15 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
-    if is_custom(name) or _trained(name) is not None:
+    if is_custom(name) or name.startswith(COMMAND) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
-    found = [entry for entry in _AGENTS if entry.name == base]
-    composes = any(entry.composes for entry in found)
+    matching = [entry for entry in _AGENTS if entry.name == base]
+    composes = any(entry.composes for entry in matching)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
     twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
-    if not found or (suffixes and not composes) or not known or twice:
+    if not matching or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
 
@@ -335,6 +338,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         if env_id not in (None, made.env_id):
             raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
         return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
+    if name.startswith(COMMAND) and env_id in (None, TEXT):
+        return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
     trained = _trained(name)
     known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
@@ -344,6 +349,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     raise _unknown(name, env_id)
 
 
+def _refuse_command(request: AgentRequest) -> Agent:
+    raise ConfigError("agent", f"{request.name} is a command; `costgym rank -- COMMAND` plays it")
+
+
 def run_folder(name: str) -> Path:
     """The folder of a trained agent, after the colon or shipped; raises DataError where a shipped file is not its card's."""
     return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
@@ -351,13 +360,13 @@ def run_folder(name: str) -> Path:
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
-    found = []
+    names = []
     for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
         if env_id is None or env_id in entry.env_ids:
-            found.append(entry)
+            names.append(entry)
             if entry.composes:
-                found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
-    return found
+                names += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
+    return names
 
 
 def agent_names(env_id: str | None = None) -> list[str]:

@@ -99,8 +99,8 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is not valid JSON ({error}); train the policy again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
+        actual = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected format {FORMAT!r}, got {actual!r}; train the policy again with this version", "format")
     version = str(document.get("version"))
     if not same_world(version):
         raise DataError(path, f"was written by costgym {version}, not {__version__}; use the former or train again", "version")
@@ -113,8 +113,8 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     try:
         config = kind.model_validate(document)
     except ValidationError as error:
-        place, problem = what_is_wrong(error)
-        raise DataError(path, problem, place) from None
+        field, problem = what_is_wrong(error)
+        raise DataError(path, problem, field) from None
     except (ConfigError, UnknownName) as error:
         raise DataError(path, str(error), "settings") from None
     missing = _unsaid(config.settings)
@@ -123,9 +123,9 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     return config
 
 
-def differences(there: PolicyConfig, asked: PolicyConfig) -> list[str]:
+def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
-    mine, other = dict(_said(there, asked.model_fields_set)), dict(_said(asked, asked.model_fields_set))
+    mine, other = dict(_said(there, wanted.model_fields_set)), dict(_said(wanted, wanted.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"
         for name in dict.fromkeys([*other, *mine])

@@ -7,10 +7,12 @@ too large for that, the digest of the files it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import wraps
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
+P = ParamSpec("P")
+S = TypeVar("S")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
@@ -67,6 +71,24 @@ class Instance(NamedTuple):
     number: int  # number of the task, for `options["task"]` of a reset
     seed: int
     options: Mapping[str, Any] = NO_OPTIONS  # further options of the reset, as JSON
+
+
+def takes(settings: Callable[P, S]) -> Callable[[Callable[[Any, S], None]], Callable[Concatenate[Any, P], None]]:
+    """Let a constructor take the fields of a dataclass as its arguments, so that signature, help and editors show each of them;
+    the decorated function is given the dataclass."""
+
+    def decorate(set_up: Callable[[Any, S], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(set_up)
+        def construct(self: Any, /, *args: P.args, **given: P.kwargs) -> None:
+            set_up(self, settings(*args, **given))
+
+        fields = inspect.signature(settings).parameters.values()
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        construct.settings = settings  # type: ignore[attr-defined]
+        construct.__signature__ = inspect.Signature([itself, *fields])  # type: ignore[attr-defined]
+        return construct
+
+    return decorate
 
 
 class LimitedSpec:
@@ -382,9 +404,13 @@ def with_step_limit(spec: EnvSpec | None, limit: int | None) -> EnvSpec | None:
     return spec
 
 
-def no_episode() -> EpisodeOver:
+class NoEpisode(EpisodeOver, gym.error.ResetNeeded):
+    """No episode has begun."""
+
+
+def no_episode() -> NoEpisode:
     """The error for using an episode before the first reset."""
-    return EpisodeOver("no episode has begun; call reset() first")
+    return NoEpisode("no episode has begun; call reset() first")
 
 
 def base_env(env: gym.Env[Any, Any]) -> BaseEnv[Any, Any]:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
-from costgym.envs.base import BaseEnv
+from costgym.envs.base import BaseEnv, takes
 from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
 from costgym.envs.spaces import UnicodeText
-from costgym.envs.tool_world import ToolEnv
+from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.errors import check_known
 from costgym.simulators.failures.silent import unsupported
 from costgym.simulators.marketplace.schema import check_arguments
@@ -259,6 +260,16 @@ class TalkEnv(BaseEnv[str, str]):
         return info
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChatSettings(ToolSettings):
+    """Arguments of `MarketplaceChatEnv`, which describes them."""
+
+    max_observation: int = 2048
+    level: str | None = None
+    documents: str = "full"
+    max_steps: int = 400
+
+
 class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
     """Call tools by JSON and read what they answer, as a language model does.
 
@@ -344,18 +355,12 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 
     can_search = True
 
-    def __init__(
-        self,
-        max_observation: int = 2048,
-        level: str | None = None,
-        documents: str = "full",
-        max_steps: int = 400,
-        **settings: Any,
-    ) -> None:
-        check_known("form of the documents", documents, DOCUMENTS)
-        super().__init__(max_steps=max_steps, **settings)
-        self.level, self.documents = level, documents
-        self._listen(max_observation)
+    @takes(ChatSettings)
+    def __init__(self, settings: ChatSettings) -> None:
+        check_known("form of the documents", settings.documents, DOCUMENTS)
+        self._configure(settings)
+        self.level, self.documents = settings.level, settings.documents
+        self._listen(settings.max_observation)
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)

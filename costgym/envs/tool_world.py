@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, get_args
@@ -48,6 +49,21 @@ def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[
             "scenario", f"expected at least one scenario, and a weight for each, got {len(several)} and {weights}"
         )
     return several, weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSettings:
+    """Arguments that all environments over a tool world have; `ToolEnv` describes them."""
+
+    scenario: Named | Sequence[Named] = "marketplace"
+    data: str | None = None
+    split: str = "train"
+    budget: dict[str, float] | str | float | None = None
+    enforcement: Enforcement | None = None
+    grading: str = "strict"
+    cost: str = "price"
+    max_steps: int = 64
+    render_mode: str | None = None
 
 
 class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -102,34 +118,24 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """The place of the present scenario among several; None for another."""
     gradings = GRADINGS
 
-    def __init__(
-        self,
-        scenario: Named | Sequence[Named] = "marketplace",
-        data: str | None = None,
-        split: str = "train",
-        budget: dict[str, float] | str | float | None = None,
-        enforcement: Enforcement | None = None,
-        grading: str = "strict",
-        cost: str = "price",
-        max_steps: int = 64,
-        render_mode: str | None = None,
-    ) -> None:
+    def _configure(self, settings: ToolSettings) -> None:
+        """Check the arguments, and enter the first scenario."""
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
-        several, weights = _several(scenario)
-        self.scenarios = tuple(named_scenario(each, data) for each in several)
+        several, weights = _several(settings.scenario)
+        self.scenarios = tuple(named_scenario(scenario, settings.data) for scenario in several)
         self._edges = list(accumulate(weights))
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
             self.scenarios, self._edges = worlds, range(1, len(worlds) + 1)
-        check_known("grading", grading, GRADINGS)
-        check_positive("max_steps", max_steps)
-        if enforcement is not None:
-            check_known("enforcement", enforcement, get_args(Enforcement))
-        self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
-        self.grading, self.max_steps = grading, max_steps
+        check_known("grading", settings.grading, GRADINGS)
+        check_positive("max_steps", settings.max_steps)
+        if settings.enforcement is not None:
+            check_known("enforcement", settings.enforcement, get_args(Enforcement))
+        self.split, self._given_budget, self._given_enforcement = settings.split, settings.budget, settings.enforcement
+        self.grading, self.max_steps = settings.grading, settings.max_steps
         self._enter_world(0)
-        self._set_up(split, self.budget, cost, render_mode)
+        self._set_up(settings.split, self.budget, settings.cost, settings.render_mode)
         self._steps = 0
         self._price = 0.0
         self.episode: Episode | None = None

@@ -74,12 +74,12 @@ class Task:
 
 def needed(needs: Sequence[Need]) -> list[bool]:
     """Return for each need whether a complete answer depends on it: it is required, or a required one takes its fact."""
-    found = [need.required for need in needs]
+    required = [need.required for need in needs]
     for index in range(len(needs) - 1, -1, -1):
-        if found[index]:
+        if required[index]:
             for before in needs[index].after:
-                found[before] = True
-    return found
+                required[before] = True
+    return required
 
 
 class TaskSet(Sequence[Task]):
@@ -137,7 +137,7 @@ class KeptTasks(TaskSet):
         super().__init__((), splits)
         self._kept: OrderedDict[int, Task] = OrderedDict()
 
-    def _written(self, place: int) -> Task:
+    def _written(self, index: int) -> Task:
         """Write the task with this number."""
         raise NotImplementedError
 
@@ -179,11 +179,11 @@ def normalise(value: Any) -> str:
     return " ".join(str(value).casefold().split())
 
 
-def arguments_match(given: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def arguments_match(actual: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Return whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
-    return all(name in given and normalise(given[name]) == normalise(value) for name, value in wanted.items())
+    return all(name in actual and normalise(actual[name]) == normalise(value) for name, value in wanted.items())
 
 
 _WORD = re.compile(r"\w")
@@ -243,7 +243,7 @@ class Judge:
 
     def grade(
         self,
-        found: Sequence[bool],
+        present: Sequence[bool],
         luck: float,
         solvable: bool = True,
         gave_up: bool = False,
@@ -254,8 +254,8 @@ class Judge:
 
         `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
-        share = sum(found) / len(found) if found else 0.0
-        strict = bool(found) and all(found) and clean and not gave_up
+        share = sum(present) / len(present) if present else 0.0
+        strict = bool(present) and all(present) and clean and not gave_up
         return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
 
 

@@ -21,10 +21,9 @@ from costgym.experiments.board.submissions.replay import digest_of
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
-from costgym.experiments.play.files import json_text, snapshot
 from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.simulators.errors import CostGymError, DataError
-from costgym.simulators.files import read_yaml
+from costgym.simulators.files import json_text, read_yaml, snapshot
 from tests.adversaries.corpus import adversary
 from tests.helpers import epochs as arena
 from tests.helpers.epochs import working_in
@@ -253,12 +252,12 @@ def _(folder: Path) -> float:
         (packed / GREEDY).rename(target)
         (packed / GREEDY).symlink_to(target)
 
-    return refused(folder, link, "there is no such file")
+    return refused(folder, link, "is a link; expected a plain file")
 
 
 def _copied(folder: Path, change: Callable[[Path], object], words: str) -> float:
     try:
-        snapshot(entry(folder, change), folder / "copy")
+        snapshot(entry(folder, change), Path(tempfile.mkdtemp(dir=folder)))
     except DataError as error:
         assert words in str(error), error
         return 0.0
@@ -268,14 +267,14 @@ def _copied(folder: Path, change: Callable[[Path], object], words: str) -> float
 @adversary("links to a secret of its judge", "stopped", "The judge copies files that are nobody else's, and follows no link.")
 def _(folder: Path) -> float:
     (folder / "secret").write_text("s" * 40)
-    _copied(folder, lambda packed: (packed / "x").symlink_to(folder / "secret"), "neither a file nor a folder")
+    _copied(folder, lambda packed: (packed / "x").symlink_to(folder / "secret"), "is a link")
     shutil.rmtree(folder / "packed")
-    return _copied(folder, lambda packed: os.link(folder / "secret", packed / "x"), "not a plain file")
+    return _copied(folder, lambda packed: os.link(folder / "secret", packed / "x"), "hard link")
 
 
 @adversary("puts a pipe into its entry, so that its reader waits", "stopped", "The judge opens plain files alone.")
 def _(folder: Path) -> float:
-    return _copied(folder, lambda packed: os.mkfifo(packed / "x"), "neither a file nor a folder")
+    return _copied(folder, lambda packed: os.mkfifo(packed / "x"), "is a FIFO")
 
 
 @adversary("hands in a terabyte, as a hole in a file", "stopped", "An entry has at most 2 GiB and 20,000 files, in 12 levels.")
@@ -354,7 +353,7 @@ def _(folder: Path) -> float:
     source = "from costgym.agents.classic import GreedyAgent as Mine"
     (folder / "own.py").write_text(source)
     with working_in(folder):
-        terms: dict[str, Any] = {"agents": ["own.py:Mine"], "budgets": "price=10", "episodes": 1}
+        terms: dict[str, Any] = {"agents": ["own.py:Mine"], "budgets": "price=20", "episodes": 1}
         board = run(make_run_config("quick", **terms), folder / "board").folder
         packed = pack(board, folder / "packed", "Mine", "a@example.org")
         _file.cache_clear()
@@ -362,7 +361,7 @@ def _(folder: Path) -> float:
         assert verify(board).verified and verify(packed).verified and not (folder / "pwned").exists()
         said: list[str] = []  # and without a sandbox none is run in an epoch
         assert judge([packed], arena.epoch(folder / "spring"), folder / "out", sandbox="none", say=said.append) == []
-        assert "waits for a machine with a sandbox" in said[0] and not (folder / "pwned").exists()
+        assert "waits for a machine with a sandbox" in said[0] and not (folder / "pwned").exists(), said
     return 0.0
 
 
@@ -403,7 +402,7 @@ def _(folder: Path) -> float:
     records = (oracle / "trajectories/numbers/oracle.price=20.jsonl").read_text().splitlines()[1:]
     made = arena.entry(folder / "entries", "Memo", ["own.py:Memo"], BOOK.format(records=records), episodes=16)
     row = arena.rows(arena.board([made], arena.epoch(folder / "spring", tasks=4), folder / "board"))["Memo"]
-    assert row["rerun"]["claimed"] > 0.9 and row["rerun"]["played"] < 0.3
+    assert row["rerun"]["played"] < row["rerun"]["claimed"] - 0.2, row["rerun"]
     return 0.0
 
 

@@ -15,7 +15,8 @@ from costgym.agents.models.base import USER, Function, FunctionCall, Message
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.actions import encode_action
-from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, PAUSE_S, RECALL, WAIT
+from costgym.envs.session_features import PAUSE_S
+from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, RECALL, WAIT
 from costgym.envs.sessions.chat import SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.board.conditions import OWN_LIMITS
@@ -50,7 +51,7 @@ FORMS: list[dict[str, Any]] = [
 )
 def test_words_and_numbers_agree_call_by_call(settings: dict[str, Any]) -> None:
     generator, ended, played = np.random.default_rng(1), set[str](), set[int]()
-    numbers, text = MarketplaceSessionEnv(**{**SMALL, **settings}, compiled=False), SessionChatEnv(**{**SMALL, **settings})
+    numbers, text = MarketplaceSessionEnv(**{**SMALL, **settings}), SessionChatEnv(**{**SMALL, **settings})
     width, tools, side = int(numbers.action_space.n), numbers.rules.tools, numbers.concurrent  # type: ignore[attr-defined]
     for seed in range(12):
         _, seen = numbers.reset(seed=seed)

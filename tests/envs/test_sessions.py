@@ -11,7 +11,7 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.envs.sessions.features import query_features, tool_features, without_counts
+from costgym.envs.session_features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.rollout import play
 from costgym.experiments.play.trajectories.record import record
@@ -23,7 +23,7 @@ from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"queries": 12, "tools": 8, "capabilities": 2, "providers": 2}
 
-SIDE: dict[str, Any] = {**SMALL, "concurrent": True, "compiled": False}
+SIDE: dict[str, Any] = {**SMALL, "concurrent": True}
 
 
 def walk(env: Any, episodes: int, seed: int = 0) -> Any:
@@ -280,7 +280,7 @@ def test_a_fork_of_calls_side_by_side_goes_on_alike_and_a_drawn_one_ends_them_an
 
 
 def test_a_session_of_calls_side_by_side_is_recorded_and_replayed() -> None:
-    env = costgym.make(SESSION, split="test", **{**SIDE, "compiled": "auto"})
+    env = costgym.make(SESSION, split="test", **SIDE)
     trajectory, _ = record(env, make_agent("random", SESSION), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     world = env.unwrapped

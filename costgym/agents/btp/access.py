@@ -16,8 +16,8 @@ from costgym.agents import prompts
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.btp.usefulness import RuleBased, Usefulness
-from costgym.agents.llm.session import LlmSession
-from costgym.agents.llm.types import CallResult, Refusal, ToolAccess
+from costgym.agents.llm.session import LlmSession, Refusal, ToolAccess
+from costgym.agents.llm.types import CallResult
 from costgym.agents.models.base import Function, FunctionCall
 from costgym.simulators.status import Status
 

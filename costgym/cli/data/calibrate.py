@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import print_table
+from costgym.cli.output import print_table, prints, save_json
 from costgym.simulators.bounds import Amount, Settings, argument, option
 from costgym.simulators.errors import ConfigError
 
@@ -29,11 +29,16 @@ class Reading(Settings):
         dict[str, str] | None,
         option("How to read a field from the log: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
     ] = None
+    where: Annotated[
+        dict[str, str] | None,
+        option("Only records with this value: `service.name=agent`; `FIELD!=VALUE` for others; repeatable.", "FIELD=VALUE"),
+    ] = None
 
 
 def calibrate(
     log: Annotated[
-        Path, argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM; or StableToolBench's folder.")
+        Path,
+        argument("Logged calls: JSON lines, CSV, spans, exports of other programs, messages; or StableToolBench's folder."),
     ],
     out: Annotated[Path, option("YAML file of the scenario.", "FILE")] = Path("calibrated.yaml"),
     name: Annotated[str | None, option("Name of the scenario.")] = None,
@@ -62,16 +67,18 @@ def calibrate(
         _pair("--token-price", reading.token_price, "2.5,10"),
         prices=reading.price or {},
         fields=reading.mapped or {},
+        where=reading.where or {},
         tasks=tasks,
         hours=_pair("--hours", reading.hours, "22,6"),
     )
-    found.write(out, json_file)
+    found.write(out)
+    save_json(json_file, found.report)
     if page is not None:
         from costgym.experiments.pages.world_pages import calibration_page
-        from costgym.experiments.play.files import write_atomically
+        from costgym.simulators.files import write_atomically
 
         write_atomically(page, calibration_page(found))
-    if not quiet:
+    if prints(quiet, json_file):
         _print(found.report)
         typer.echo(f"scenario: {out}")
         if page is not None:
@@ -82,6 +89,14 @@ def _pair(name: str, given: tuple[Any, ...] | None, example: str) -> tuple[Any, 
     if given is not None and len(given) != 2:
         raise ConfigError(name, f"expected two numbers such as {example}, got {len(given)}")
     return None if given is None else (given[0], given[1])
+
+
+def print_reading(records: dict[str, Any]) -> None:
+    """Print which records of a log are no calls, and which could not be read."""
+    for reason, count in records["left_out"].items():
+        typer.echo(f"left out: {count} {reason}")
+    if records["unreadable"]:
+        typer.echo(f"skipped: {records['unreadable']} records that cannot be read, first {records['problems'][0]}")
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -119,6 +134,7 @@ def _print(report: dict[str, Any]) -> None:
     if (shared := report["outages"]) is not None:
         count, times = len(shared["spans"]), f"every {shared['every_s']:.0f} s, {shared['lasts_s']:.0f} s long"
         typer.echo(f"{count} outages that {', '.join(shared['tools'])} share: {times}")
+    print_reading(report["records"])
     for line in report["not_reproduced"]:
         typer.echo(f"not reproduced: {line}")
     for tool, count in report["left_out"].items():

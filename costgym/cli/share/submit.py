@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
 from costgym.cli.output import save_json
+from costgym.cli.verbs import Verbs
 from costgym.experiments.board.epochs.options import EpochOptions
 from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.submissions.manifest import About
@@ -15,7 +15,7 @@ from costgym.experiments.play.options import Data
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
 
-submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.", no_args_is_help=True)
+submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.")
 
 
 @submit.command()

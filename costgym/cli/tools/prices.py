@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
+from costgym.cli.verbs import Verbs
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError
 
-prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
+prices = Verbs(help="Price tables of language models' tokens.")
 
 
 @prices.command("import")
@@ -25,7 +25,7 @@ def import_table(
     Example: `costgym prices import models.json --date 2026-11-22 --models openai/gpt-4o-mini`
     """
     from costgym.agents.models.prices import import_prices, write_prices
-    from costgym.experiments.play.files import write_atomically
+    from costgym.simulators.files import write_atomically
 
     try:
         day = datetime.date.fromisoformat(date)

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from costgym.envs.actions import count_tokens, read_usage
-from costgym.envs.opencatp.base import OpenCATPBase
+from costgym.envs.base import takes
+from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
 from costgym.envs.spaces import UnicodeText
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import CostGymError, InvalidPlan
@@ -77,8 +78,9 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     may_give_nothing = False
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    @takes(OpenCATPSettings)
+    def __init__(self, settings: OpenCATPSettings) -> None:
+        self._configure(settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
 

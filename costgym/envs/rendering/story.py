@@ -1,16 +1,13 @@
-"""Describe episodes in text: the task, the agent's actions and the grade, for each kind of world."""
+"""Describe episodes in text: the task, the agent's actions and the grade."""
 
 import json
 import textwrap
 from collections.abc import Sequence
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from costgym.envs.rendering.chart import number, plan_verdict, say, verdict
+from costgym.envs.rendering.chart import number, say, verdict
 from costgym.simulators.episode import Episode
-
-if TYPE_CHECKING:
-    from costgym.envs.opencatp.base import OpenCATPBase
 
 TEXT_WIDTH = 118  # characters of a line
 MAX_MESSAGE_CHARS = 600
@@ -36,9 +33,6 @@ def wrapped(lead: str, text: str) -> str:
 def short(text: str, width: int) -> str:
     """Cut a text to a width in characters."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-# -- the tool world ---------------------------------------------------------------------------------------------------------
 
 
 def tool_story(episode: Episode, steps: Sequence[Any]) -> EpisodeStory:
@@ -101,38 +95,3 @@ def _grade(episode: Episode) -> str:
             news.append(wrapped(f"  {event.at_s:.2f} s: ", f"{say(event)}: {whom}" if names else say(event)))
     events = "\n".join(["Events", *news]) + "\n\n" if news else ""
     return f"{events}Grade at {episode.now_s:.2f} s\n  {verdict(episode)}"
-
-
-# -- OpenCATP -----------------------------------------------------------------------------------------------------------------
-
-
-def plan_story(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> EpisodeStory:
-    """Describe a plan over the OpenCATP tools, running or ended."""
-    account, figures = world.account(), world.figures()
-    head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
-    place = f"sample {figures['sample']}, size level {figures['size_level']}"
-    head.append(f"  {place}, seed {account.seed}, budget: {account.budget}")
-    return EpisodeStory(head, _chosen(world, steps), _plan_grade(world))
-
-
-def _chosen(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> str:
-    """List the choices with their times; choices at the same time are on one line."""
-    chosen = [(before.info["execution_time_s"], world.action_text(step.action)) for before, step in pairwise(steps)]
-    if not world.in_time:
-        return wrapped("Written: ", " | ".join(name for _, name in chosen))
-    times = groupby(chosen, key=lambda pair: pair[0])
-    lines = [wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)) for at_s, names in times]
-    return "\n".join(["Actions", *lines])
-
-
-def _plan_grade(world: "OpenCATPBase[Any, Any]") -> str:
-    account, plan = world.account(), world.plan()
-    lines = [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, world.quality())}"]
-    refused = [call.reason for call in account.calls if call.reason]
-    if refused:
-        lines.append(wrapped("  ", f"no valid plan: {refused[0]}"))
-    elif account.over and not world.figures()["plan_valid"]:
-        lines.append("  no valid plan: it was cut off, or does not answer with all that is wanted")
-    if plan is not None:
-        lines.append(wrapped("  plan: ", "; ".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)))
-    return "\n".join(lines)

@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, get_args
 
 import gymnasium as gym
 
 from costgym.envs.base import ActType, BaseEnv, Document, ObsType, no_episode
+from costgym.envs.session_features import PAUSE_S
 from costgym.envs.tool_world import Named, named_scenario
 from costgym.simulators.bounds import refuse
 from costgym.simulators.calls import Call
@@ -25,7 +27,6 @@ from costgym.simulators.tasks import Task
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
 """Numbers of the sessions of each split."""
-PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 RECALL, NEXT, WAIT, PAUSE, CANCEL = OTHERS = ("recall", "next_query", "wait", "pause", "cancel")
 """Actions that are not calls; the last three where calls run side by side."""
 _REFUSED = {
@@ -33,6 +34,41 @@ _REFUSED = {
     WAIT: "no call is in flight",
     CANCEL: "no call of this tool is in flight",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """Arguments that all environments of sessions have; `SessionBase` describes them."""
+
+    queries: int = 100
+    tools: int = 24
+    capabilities: int = 4
+    providers: int = 6
+    drift: float = 0.003
+    price_drift: float = 0.01
+    repeat: float = 0.3
+    ttl_s: float = 300.0
+    outage_every_s: float = 400.0
+    outage_lasts_s: float = 20.0
+    budget_share: float = 0.4
+    failures: Any = None
+    scenario: Named | None = None
+    split: str = "train"
+    reward: str = "value"
+    budget: dict[str, float] | str | float | None = None
+    enforcement: Enforcement | None = None
+    success_share: float = 0.5
+    cost: str = "price"
+    max_steps: int | None = None
+    concurrent: bool = False
+    render_mode: str | None = None
+
+
+_RULES = (
+    "queries", "tools", "capabilities", "providers", "drift", "price_drift", "repeat", "ttl_s", "outage_every_s",
+    "outage_lasts_s", "budget_share", "success_share",
+)  # fmt: skip
+"""Arguments that are fields of `SessionRules`."""
 
 
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -84,56 +120,30 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     computes_limits = True
     WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
 
-    def __init__(
-        self,
-        queries: int = 100,
-        tools: int = 24,
-        capabilities: int = 4,
-        providers: int = 6,
-        drift: float = 0.003,
-        price_drift: float = 0.01,
-        repeat: float = 0.3,
-        ttl_s: float = 300.0,
-        outage_every_s: float = 400.0,
-        outage_lasts_s: float = 20.0,
-        budget_share: float = 0.4,
-        failures: Any = None,
-        scenario: Named | None = None,
-        split: str = "train",
-        reward: str = "value",
-        budget: dict[str, float] | str | float | None = None,
-        enforcement: Enforcement | None = None,
-        success_share: float = 0.5,
-        cost: str = "price",
-        max_steps: int | None = None,
-        concurrent: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        given: dict[str, Any] = {
-            "queries": queries, "tools": tools, "capabilities": capabilities, "providers": providers, "drift": drift,
-            "price_drift": price_drift, "repeat": repeat, "ttl_s": ttl_s, "outage_every_s": outage_every_s,
-            "outage_lasts_s": outage_lasts_s, "budget_share": budget_share, "success_share": success_share,
-        }  # fmt: skip
-        if scenario is not None:
-            given["scenario"] = world = named_scenario(scenario, None)
+    def _configure(self, settings: SessionSettings) -> None:
+        """Check the arguments that views of sessions share."""
+        given: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
+        if settings.scenario is not None:
+            given["scenario"] = world = named_scenario(settings.scenario, None)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
             own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=own) if failures is None else failures
         self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
-        check_known("split", split, SPLITS)
-        check_known("reward", reward, REWARDS)
-        check_known("enforcement", enforcement or "refuse", get_args(Enforcement))
-        check_positive("max_steps", max_steps, or_none=True)
+        check_known("split", settings.split, SPLITS)
+        check_known("reward", settings.reward, REWARDS)
+        check_known("enforcement", settings.enforcement or "refuse", get_args(Enforcement))
+        check_positive("max_steps", settings.max_steps, or_none=True)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         self.concurrent = concurrent  # calls run side by side
         self._given_budget = None if budget is None else Budget.one(budget, "budget")
-        self._set_up(split, self._given_budget or Budget(), cost, render_mode)
-        self.numbers = SPLITS[split]
-        self.reward = reward
-        self.enforcement: Enforcement = enforcement or "refuse"
-        self.max_steps = max_steps or 10 * self.rules.queries
-        self._given_steps = max_steps
+        self._set_up(settings.split, self._given_budget or Budget(), settings.cost, settings.render_mode)
+        self.numbers = SPLITS[settings.split]
+        self.reward = settings.reward
+        self.enforcement: Enforcement = settings.enforcement or "refuse"
+        self.max_steps = settings.max_steps or 10 * self.rules.queries
+        self._given_steps = settings.max_steps
         self.episode: SessionEpisode | None = None
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
@@ -162,6 +172,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if isinstance(chosen, bool) or not text.isascii() or not text.isdigit():
             raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
         return int(text)
+
+    def account(self) -> SessionEpisode:
+        return self._playing()
 
     def _playing(self) -> SessionEpisode:
         episode: SessionEpisode | None = self.episode

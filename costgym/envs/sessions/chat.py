@@ -1,12 +1,14 @@
 """A session as text: `costgym/MarketplaceSessionChat-v0`."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from costgym.envs.actions import Action, ToolCall
+from costgym.envs.base import takes
 from costgym.envs.chat import TalkEnv
 from costgym.envs.rendering.chart import by_tool
-from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase
+from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase, SessionSettings
 from costgym.simulators.calls import Call, in_flight
 from costgym.simulators.episode import Episode
 from costgym.simulators.sessions.episode import SessionEpisode
@@ -45,6 +47,13 @@ PASSED = "The query passed."
 _PASSED = ("The query did not pass.", PASSED)
 IN_FLIGHT, ENDED = "In flight: ", "Calls that have ended without a report: "
 """How the lines about calls side by side begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionChatSettings(SessionSettings):
+    """Arguments of `SessionChatEnv`, which describes them."""
+
+    max_observation: int = 2048
 
 
 class SessionChatEnv(SessionBase[str, str], TalkEnv):
@@ -109,10 +118,11 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
     episode_state = ("episode",)
     currency = "credits"
 
-    def __init__(self, max_observation: int = 2048, **settings: Any) -> None:
-        super().__init__(**settings)
+    @takes(SessionChatSettings)
+    def __init__(self, settings: SessionChatSettings) -> None:
+        self._configure(settings)
         self.more_functions = _FUNCTIONS if self.concurrent else _FUNCTIONS[:2]
-        self._listen(max_observation)
+        self._listen(settings.max_observation)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._open(*self._choose_session(seed, options))

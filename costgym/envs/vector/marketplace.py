@@ -14,8 +14,8 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from costgym.envs.base import InvalidAction, LimitedSpec
-from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from costgym.envs.vector.info import COUNTS, FIGURES, WRITTEN, figures_info
 from costgym.envs.vector.kernels import marketplace as kernels
@@ -38,35 +38,15 @@ NO_WRITES = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), np
 """The last arrays of `kernels.Out`, which worlds without writes do not use."""
 
 
-class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, Any]):
-    """N environments `costgym/Marketplace-v0`, played in compiled code.
-
-    Environment i equals the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array
-    of N for each key of the scalar environment and, as in Gymnasium's vector environments, a mask ``_key``.
-
-    Args:
-        num_envs: number of environments N.
-        autoreset_mode: what follows the end of an episode. `NEXT_STEP`: the next step resets it, whatever its action.
-            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold its last observation and `info`.
-            `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
-        copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
-            faster.
-        threads: number of threads that play a step. The results do not depend on it.
-        max_episode_steps: number of steps after which an episode is truncated, as by Gymnasium's wrapper `TimeLimit` around the
-            scalar environment; unlike `max_steps`, observations tell nothing of it. None or -1: no such limit.
-        all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
-        settings: keyword arguments of the scalar environment.
+class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observation, Any, Any]):
+    """N environments in numbers, played in compiled code: the base of those in `envs.native`, which document the arguments.
 
     Attributes:
         scalar: the scalar environment, which gives the spaces and the settings.
-
-    Raises:
-        MissingExtra: Numba is not installed.
-        ConfigError: an argument is out of range, or several scenarios have different rules; the message names it.
     """
 
     scalar: Any
-    scalar_class: Any = MarketplaceEnv
+    make_scalar: Any  # makes the scalar environment
     kernels: Any = kernels  # the module with the compiled steps
     _several = False
 
@@ -86,7 +66,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self.all_tables = all_tables
         self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
         self.time_limit = checked_time_limit(max_episode_steps)
-        self.scalar = scalar = self.scalar_class(**settings)
+        self.scalar = scalar = self.make_scalar(**settings)
+        scalar.keeps_log = False
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None

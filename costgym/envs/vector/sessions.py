@@ -5,25 +5,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.sessions.features import opening
-from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.envs.session_features import opening
 from costgym.envs.vector.info import figures_info
 from costgym.envs.vector.kernels import sessions as kernels
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.batch.sessions import SessionBatch
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES
 
 
-class SessionVectorEnv(MarketplaceVectorEnv):
-    """N environments `costgym/MarketplaceSession-v0`, played in compiled code.
+class NativeSessions(NativeVectorEnv):
+    """N environments of sessions, played in compiled code.
 
-    It equals Gymnasium's ``SyncVectorEnv`` over the scalar ones bit for bit, as `MarketplaceVectorEnv` does, whose arguments it
-    takes. Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
+    Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
     """
 
     batch: SessionBatch
-    scalar_class: Any = MarketplaceSessionEnv
     kernels = kernels
 
     def _make_world(self, scalar: Any) -> None:

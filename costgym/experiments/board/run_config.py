@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,9 @@ from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playa
 from costgym.experiments.board.suites import suite as suite_named
 from costgym.experiments.board.tracks import TRACKS, has_own_limits
 from costgym.experiments.play.experience import ExperienceSettings
-from costgym.experiments.play.files import json_text
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario
 
@@ -157,6 +157,16 @@ class RowConfig(NamedTuple):
         return self.track.name, self.agent, self.condition.key
 
 
+class CommandConfig(BaseModel):
+    """An agent of a run that is a command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^command:[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")  # of the agent
+    words: tuple[str, ...]  # of the command, as they may be published: without the folders of absolute paths
+    isolation: str = Field(pattern="^(bubblewrap|none)$")
+    time_limit_s: float = Field(gt=0)  # wall seconds of an episode
+
+
 class RunConfig(BaseModel):
     """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
 
@@ -175,6 +185,7 @@ class RunConfig(BaseModel):
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
     batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
     release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
+    command: CommandConfig | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -235,13 +246,22 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
     )
 
 
+@contextmanager
+def copied_run(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
+    """`private_copy` of a folder that is to hold a run; raises ConfigError if it holds none."""
+    if not (folder / "run.json").is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    with private_copy(folder, only) as copy:
+        yield copy
+
+
 def read_run_config(folder: Path) -> RunConfig:
     """Read the configuration of the run in a folder."""
     path = folder / "run.json"
     if not path.is_file():
         raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
     try:
-        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
+        return RunConfig.model_validate_json(read_text(path, follow=False))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(path, f"is not the configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
@@ -377,3 +397,11 @@ def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) 
             raise ConfigError(f"--{name}", "expected at least one value, and every value once")
         values[name] = list(given)
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
@@ -27,6 +27,7 @@ def _experience(value: Any) -> Any:
 class RunOptions(Settings):
     """What is run; an option that is None leaves the suite's own choice. Raises MissingExtra where the zoo lacks PyTorch."""
 
+    heading: ClassVar[str] = "What is played"  # in the help of the command line
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None
     data: Annotated[Path | str | None, option("Folder with the scenario's data; OpenCATP: a table of outcomes.", "DIR")] = None

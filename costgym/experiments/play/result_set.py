@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from markupsafe import Markup
 
-from costgym.experiments.play.metric_registry import REGISTRY, cell, figure, plain, written
+from costgym.experiments.play.metric_registry import REGISTRY, Group, cell, figure, plain, written
 from costgym.experiments.play.metrics import PairedDifference, paired_difference, summarise
 from costgym.experiments.play.plots import PASS, Plots
 from costgym.experiments.play.results import EpisodeResult, outcome
@@ -36,16 +36,6 @@ class Conditions:
     currency: str = ""  # of prices; "" where it is unknown
     seed: int = 0
     seeds: int = 1  # episodes of one task in a row
-
-
-class Group(NamedTuple):
-    """The episodes that make up one row: of one agent and model in one environment under one budget and the same settings."""
-
-    env: str
-    agent: str
-    model: str | None
-    budget: tuple[tuple[str, float], ...]
-    settings: str
 
 
 class Results(Sequence[EpisodeResult]):
@@ -266,7 +256,7 @@ class Results(Sequence[EpisodeResult]):
     @property
     def plot(self) -> Plots:
         """Figures to save as SVG, PDF or PNG: ``plot.pareto()`` and ``plot.budget_curve()``."""
-        return Plots(self)
+        return Plots(self.names, self.rows, {conditions.currency for conditions in self.conditions.values()})
 
     # -- shown -------------------------------------------------------------------------------------------------------------
 

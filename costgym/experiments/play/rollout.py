@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.agents.base import Agent
-from costgym.agents.models.base import RETRIED
+from costgym.agents.models.base import REQUESTS, RETRIED
 from costgym.agents.registry import Policy, as_agent
 from costgym.envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.result_set import Results
-from costgym.experiments.play.results import ORIGINS, TOKEN_COST, EpisodeResult
+from costgym.experiments.play.results import ORIGINS, TOKEN_CLASSES, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import URL, Header, Trajectory, parse_header
 from costgym.experiments.play.trajectories.record import AgentCrash, Crashes, played, record, replies_of
@@ -116,8 +116,17 @@ def result_of(
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
-        figures={**world.figures(), TOKEN_COST: tokens} if tokens else world.figures(),
+        figures={**world.figures(), **({TOKEN_COST: tokens} if tokens else {}), **_metered(episode, replies)},
     )
+
+
+def _metered(episode: Episode, replies: Mapping[str, int]) -> dict[str, float]:
+    """The requests and the tokens by class of an episode whose requests were counted one by one; empty for others."""
+    if not replies.get(REQUESTS):
+        return {}
+    usages = [entry[1] for entry in episode.log if entry[0] == "think"]
+    sums = {name: float(sum(getattr(usage, name) for usage in usages)) for name in TOKEN_CLASSES}
+    return {REQUESTS: float(replies[REQUESTS]), **sums}
 
 
 def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:
@@ -219,12 +228,12 @@ def rollout(
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")
     results: list[EpisodeResult] = []
     agent = as_agent(agent, env)
-    place, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
+    workers, shared = engine or Local(), (RolloutContext(env, agent), seed, crashes)
     if spending is None:
-        played = place.stream(_results, shared, chunks(0, episodes, place))
+        played = workers.stream(_results, shared, chunks(0, episodes, workers))
     else:
         singles = ((agent.name, range(index, index + 1)) for index in range(episodes))
-        played = spending.stream(place, _results, shared, singles, lambda result: result)
+        played = spending.stream(workers, _results, shared, singles, lambda result: result)
     for result in played:
         results.append(result)
         if progress is not None:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from costgym.agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from costgym.agents.settings import CONFIG, PolicyConfig, differences, read_config
-from costgym.experiments.play.files import (
+from costgym.simulators.errors import ConfigError, DataError, check_positive, require
+from costgym.simulators.files import (
     cannot_write,
     iter_lines,
     keep_lines,
@@ -26,7 +27,6 @@ from costgym.experiments.play.files import (
     write_atomically,
     writing,
 )
-from costgym.simulators.errors import ConfigError, DataError, check_positive, require
 
 CURVE = "curve.jsonl"
 MAX_CURVE_BYTES = 256 * 2**20

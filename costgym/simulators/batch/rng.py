@@ -10,6 +10,7 @@ documentation for how each is keyed and read.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
@@ -18,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from costgym.simulators.batch.stamps import batch_digest, digest
 from costgym.simulators.draws import LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SQRT_HALF, THIRD
 from costgym.simulators.errors import require
 
@@ -27,6 +27,15 @@ prange = numba.prange  # `range`, whose numbers a `threaded` kernel shares among
 _OPTIONS = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 """Kernels never allocate, so reference counting is off: for the dozens of arrays of a call it would cost more than the work.
 Fast math is off, so that sums keep their order."""
+
+
+def _digest(*files: Path) -> bytes:
+    """The SHA-256 of files, one after another."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+
+
+_BATCH_DIGEST = _digest(*sorted(Path(__file__).parent.glob("*.py")))
+"""The digest of this folder, with which the stamp of every compiled kernel begins."""
 
 
 def _ours(module: ModuleType) -> bool:
@@ -47,7 +56,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     if cache_file is not None:
         named = {part.__file__ for part in function.__globals__.values() if isinstance(part, ModuleType) and _ours(part)}
         sources = Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
-        cache_file._source_stamp = batch_digest() + digest(*sources)
+        cache_file._source_stamp = _BATCH_DIGEST + _digest(*sources)
         cache_file._load_index = _or_empty(cache_file._load_index)
     return kernel
 
@@ -62,15 +71,6 @@ def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any
             return {}
 
     return load
-
-
-def stored(kernel: Any, *types: Any) -> bool:
-    """Return whether a kernel needs no compilation for arguments of these types: it is loaded, or on disk for this machine."""
-    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if types in kernel.overloads or files is None:
-        return types in kernel.overloads
-    name = files._load_index().get(kernel._cache._index_key(types, kernel.targetctx.codegen()))
-    return name is not None and Path(files._data_path(name)).is_file()
 
 
 def internal(function: Callable[..., Any], **options: Any) -> Any:

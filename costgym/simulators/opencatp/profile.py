@@ -192,31 +192,31 @@ def read_profile(record: Any, path: str | Path = "profile") -> Profile:
     """Make a profile from `profile_record`'s form; raises DataError or InvalidProfile, which names the field at fault."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")
-    given = record.get("tools")
-    if not isinstance(given, dict):
-        raise DataError(path, f"expected a table of tools, got {type(given).__name__}", "tools")
+    tool_records = record.get("tools")
+    if not isinstance(tool_records, dict):
+        raise DataError(path, f"expected a table of tools, got {type(tool_records).__name__}", "tools")
     tools = {}
-    for tool, figures in given.items():
-        place = f"tools.{tool}"
+    for tool, figures in tool_records.items():
+        location = f"tools.{tool}"
         if tool not in TOOLS:
-            raise DataError(path, f"unknown tool; known: {', '.join(TOOLS)}", place)
+            raise DataError(path, f"unknown tool; known: {', '.join(TOOLS)}", location)
         if not isinstance(figures, dict):
-            raise DataError(path, f"expected a table of figures, got {type(figures).__name__}", place)
+            raise DataError(path, f"expected a table of figures, got {type(figures).__name__}", location)
         known = [figure.name for figure in fields(ToolCost)]
         for key in figures:
             if key not in known:
-                raise DataError(path, f"unknown field {key!r}; known: {', '.join(known)}", place)
+                raise DataError(path, f"unknown field {key!r}; known: {', '.join(known)}", location)
         for key in known[:3]:
             if key not in figures:
-                raise DataError(path, f"{key} is missing", place)
+                raise DataError(path, f"{key} is missing", location)
         try:
             given_figures: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in figures.items()}
             tools[tool] = ToolCost(**given_figures)
         except InvalidProfile as error:
-            raise InvalidProfile(f"{path}, {place}: {error}") from None
+            raise InvalidProfile(f"{path}, {location}: {error}") from None
         except TypeError as error:
             raise DataError(
-                path, f"expected numbers, four by size level for times and instant memory: {error}", place
+                path, f"expected numbers, four by size level for times and instant memory: {error}", location
             ) from None
     hardware, source, date = (str(record.get(key, "")) for key in ("hardware", "source", "date"))
     try:

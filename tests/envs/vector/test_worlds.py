@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 from gymnasium.vector import AutoresetMode
 
 import costgym
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.envs.native import MarketplaceVectorEnv
 from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder

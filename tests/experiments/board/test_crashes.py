@@ -116,7 +116,7 @@ def test_a_board_without_a_crash_has_no_column_for_it(code: Path, tmp_path: Path
 def test_a_row_of_own_code_is_played_on_after_crashes_and_lost_processes_are_started_again(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = board("own.py:Flaky", "own.py:Steady")
+    config = board("own.py:Flaky", "own.py:Steady", seed=2)
     (code / "own.py").write_text(OWN.replace("class Steady(GreedyAgent):\n    pass", "Steady = Dies"))
     first, second = config.rows()
     flaky = [output.result for output in own_code(config, first, code, NONE, Limits())]

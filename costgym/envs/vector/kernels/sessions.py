@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.sessions.base import PAUSE_S
-from costgym.envs.sessions.features import PRICE_UNIT, RECENT, STATIC
+from costgym.envs.session_features import PAUSE_S, PRICE_UNIT, RECENT, STATIC
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Starts
 from costgym.simulators import draws

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from costgym.experiments.board.epochs.epoch import Epoch
 from costgym.experiments.board.epochs.identities import VERDICT, is_signed, sign
-from costgym.experiments.play.files import LineFile, keep_lines, read_lines
 from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators import __version__
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import LineFile, keep_lines, read_lines
 
 CHAIN = "chain.jsonl"
 REFERENCES = "references"  # the entry of the references, which are played first

@@ -27,10 +27,10 @@ from costgym.experiments.board.run_config import RunConfig, TrackConfig, entry_o
 from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import TRACKS, track_of
-from costgym.experiments.play.files import json_text, make_folder, write_atomically
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, check_known
+from costgym.simulators.files import json_text, make_folder, read_text, write_atomically
 
 PUBLIC, SECRET, RECORDS = "epoch.json", "epoch.secret", "records"
 OUTCOMES = "outcomes.npz"  # the secret outcome table of plans, where an epoch has that track
@@ -172,27 +172,23 @@ def _checked(fields: Mapping[str, Any]) -> Epoch:
 def read_epoch(folder: Path) -> Epoch:
     """Read the terms of an epoch from its folder, or from the board of its verdicts."""
     path = folder / PUBLIC
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected the folder of `costgym submit epoch`")
     try:
-        with path.open("rb") as store:
-            text = store.read(MAX_BYTES)
-        return Epoch.model_validate(decode_once(text.decode("utf-8")))
+        return Epoch.model_validate(decode_once(read_text(path, MAX_BYTES, follow=False)))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(path, f"is not an epoch: {first['msg']}", ".".join(map(str, first["loc"]))) from None
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is not an epoch: {error}") from error
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}; expected the folder of `costgym submit epoch`") from error
 
 
 def read_secret(folder: Path, epoch: Epoch) -> str:
     """Read the secret of an epoch; raises DataError where it is not the one whose hash was published."""
     path = folder / SECRET
-    try:
-        with path.open("rb") as store:
-            secret = store.read(1000).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"cannot be read ({error}); expected the folder that the judge keeps") from error
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected the folder that the judge keeps")
+    secret = read_text(path, 1000, follow=False).strip()
     if hashlib.sha256(secret.encode()).hexdigest() != epoch.secret_sha256:
         raise DataError(path, f"is not the secret whose hash {PUBLIC} has published")
     return secret

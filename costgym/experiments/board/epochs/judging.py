@@ -36,7 +36,10 @@ from costgym.experiments.board.submissions.informed import Informed
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, SIGNATURE, Submission, read_manifest
 from costgym.experiments.board.submissions.validation import is_privileged, validate
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import (
+from costgym.experiments.play.metric_registry import plain
+from costgym.simulators import same_world
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, InfrastructureError
+from costgym.simulators.files import (
     change_together,
     finish_change,
     json_text,
@@ -46,9 +49,6 @@ from costgym.experiments.play.files import (
     sole_writer,
     write_atomically,
 )
-from costgym.experiments.play.metric_registry import plain
-from costgym.simulators import same_world
-from costgym.simulators.errors import ConfigError, CostGymError, DataError, InfrastructureError
 
 WORK = ".work"
 LONGEST_REASON = 2000

@@ -26,12 +26,12 @@ from costgym.experiments.board.submissions.informed import Informed, informed_of
 from costgym.experiments.board.submissions.replay import RecordedRow
 from costgym.experiments.board.submissions.validation import replay_rows, row_keys
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import make_folder
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import AgentCrash
 from costgym.simulators.errors import DataError, InfrastructureError
+from costgym.simulators.files import make_folder
 
 PASSES = 4  # processes, at least, that share a row of own code, so that none meets a task twice or many others
 PUT_BACK = 0.01  # share of an entry's episodes, at most, that are played later because the judge's model failed

@@ -9,11 +9,11 @@ from typing import Any
 from costgym.experiments.board.conditions import row_key
 from costgym.experiments.board.rows import BY_EPISODE
 from costgym.experiments.board.submissions.manifest import MANIFEST, MAX_PROBLEMS, Submission
-from costgym.experiments.play.files import LOCK, NEXT, has_tail, iter_lines, json_text
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import decode_once
 from costgym.experiments.play.trajectories.verify import NOT_AS_WRITTEN, TAIL
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import LOCK, NEXT, has_tail, iter_lines, json_text
 
 _DRAFT = re.compile(r"\.(.+)\.\d+\.tmp")
 _CHANGE = re.compile(rf"{re.escape(NEXT)}\.\d+\.tmp")

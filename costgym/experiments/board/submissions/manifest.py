@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.experiments.board.run_config import RowConfig, RunConfig
 from costgym.experiments.board.run_log import trajectory_path
-from costgym.experiments.play.files import json_text
 from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.bounds import Settings
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import json_text, read_text
 
 
 class About(Settings):
@@ -114,15 +114,13 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
         raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")
     if path.stat().st_size > MAX_MANIFEST_BYTES:
         return None, [f"{MANIFEST}: is larger than {MAX_MANIFEST_BYTES} bytes"]
+    text = read_text(path, MAX_MANIFEST_BYTES, follow=False)
     try:
-        text = path.read_text(encoding="utf-8")
         manifest = Submission.model_validate(decode_once(text))
     except ValidationError as error:
         return None, [f"{MANIFEST}, {text}" for text in texts_of(error)]
     except (ValueError, RecursionError) as error:
         return None, [f"{MANIFEST}: is not valid JSON ({error})"]
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
     return manifest, check_files(manifest)
 
 

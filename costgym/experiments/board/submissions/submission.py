@@ -7,7 +7,8 @@ Entries in `recorded/` come with the package, of agents that need an extra such 
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from costgym.experiments.board.board import SUBMISSIONS, Addition, PageMaker, publish
 from costgym.experiments.board.judged import without_verdicts
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.run_config import RowConfig, RunConfig, read_run_config
+from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config, world_of
 from costgym.experiments.board.run_log import EPISODES, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
@@ -32,19 +33,20 @@ from costgym.experiments.board.submissions.manifest import (
     read_manifest,
     texts_of,
 )
-from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes, world_of
+from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes
 from costgym.experiments.board.submissions.validation import (
     SubmissionVerdict,
     is_privileged,
     rows_on_board,
     validate,
+    validate_copy,
     validate_run,
 )
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import finish_change, finished_folder, has_tail, reading, snapshot, sole_writer
 from costgym.experiments.play.trajectories.format import check_header, read_trajectories
 from costgym.simulators import same_world
 from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.files import finish_change, finished_folder, has_tail, private_copy, snapshot, sole_writer
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "validate", "validate_run"]
 
@@ -73,8 +75,8 @@ def pack(
         DataError: a file of trajectories is not the whole record of its row.
         UnknownName: the run has no such agent.
     """
-    with reading(Path(run)):
-        return _pack(Path(run), Path(out), agents, files, {"name": name, "contact": contact, **about})
+    with copied_run(Path(run)) as copy:
+        return _pack(copy, Path(out), agents, files, {"name": name, "contact": contact, **about})
 
 
 def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | None, about: dict[str, str]) -> Path:
@@ -147,13 +149,14 @@ def add(
     differs from the leaderboard's or the name is somebody else's, DataError if the submission differs from replay.
     """
     board = Path(leaderboard)
-    with reading(board):
-        read_ended(board)
-    added = addition_of(board, Path(submission), data, progress, engine)
-    put(board, [added], pages)
+    with copied_run(board, ("run.json", "leaderboard.json")) as copy:
+        read_ended(copy)
+    with addition_of(board, Path(submission), data, progress, engine) as added:
+        put(board, [added], pages)
     return added.rows
 
 
+@contextmanager
 def addition_of(
     board: Path,
     source: Path,
@@ -161,9 +164,21 @@ def addition_of(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
     informed: Informed | None = None,
+) -> Iterator[Addition]:
+    """Verify a private copy of a submission for a leaderboard run, and give what would be added to it; arguments and errors as
+    in `add`, and `informed` as in `validation.validate`."""
+    with private_copy(source) as entry:
+        yield _verified(board, entry, data, progress, engine, informed)
+
+
+def _verified(
+    board: Path,
+    source: Path,
+    data: str | None,
+    progress: Callable[[int, int], None] | None,
+    engine: Engine | None,
+    informed: Informed | None,
 ) -> Addition:
-    """Verify a submission for a leaderboard run and return what would be added to it; arguments and errors as in `add`, and
-    `informed` as in `validation.validate`."""
     config = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
@@ -171,7 +186,7 @@ def addition_of(
     check_name(board, manifest.name, manifest.contact)
     if different := differences(config, manifest.run):
         raise ConfigError("--add", f"{source} was not played like {board}; different: {', '.join(different)}")
-    verdict = validate(source, data, progress, engine, config, informed)
+    verdict = validate_copy(source, data, progress, engine, config, informed)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
@@ -261,10 +276,12 @@ def add_shipped(
     entries = shipped_entries(config, folder)
     informed = informed_of(config, read_episodes(board)) if entries else None
     found = []
-    for entry in entries:
-        try:
-            found.append(addition_of(board, entry, engine=engine, informed=informed))
-        except (ConfigError, DataError) as error:
-            warnings.warn(f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}", stacklevel=2)
-    put(board, found, pages)
+    with ExitStack() as copies:
+        for entry in entries:
+            try:
+                found.append(copies.enter_context(addition_of(board, entry, engine=engine, informed=informed)))
+            except (ConfigError, DataError) as error:
+                problem = f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}"
+                warnings.warn(problem, stacklevel=2)
+        put(board, found, pages)
     return [str(row["agent"]) for each in found for row in each.rows]

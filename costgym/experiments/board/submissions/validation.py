@@ -17,7 +17,16 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
 from costgym.experiments.board.judged import VERDICTS
-from costgym.experiments.board.run_config import FORMAT, RowConfig, RunConfig, entry_of, is_trained, read_run_config
+from costgym.experiments.board.run_config import (
+    FORMAT,
+    RowConfig,
+    RunConfig,
+    copied_run,
+    entry_of,
+    is_trained,
+    read_run_config,
+    world_of,
+)
 from costgym.experiments.board.run_log import EPISODES, trajectory_path
 from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, by_row, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
@@ -38,17 +47,17 @@ from costgym.experiments.board.submissions.manifest import (
     manifest_text,
     read_manifest,
 )
-from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file, world_of
+from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
 from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import json_text, reading
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.experiments.play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import ConfigError, CostGymError, UnknownName
+from costgym.simulators.files import json_text, private_copy
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
@@ -115,7 +124,19 @@ def validate(
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
-    place = Path(folder)
+    with private_copy(Path(folder)) as copy:
+        return _of_folder(validate_copy(copy, data, progress, engine, board, informed), Path(folder))
+
+
+def validate_copy(
+    place: Path,
+    data: str | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    board: RunConfig | None = None,
+    informed: Informed | None = None,
+) -> SubmissionVerdict:
+    """`validate` of a folder that nobody else writes in and that holds plain files alone."""
     manifest, problems = read_manifest(place)
     if manifest is None:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
@@ -181,8 +202,14 @@ def validate_run(folder: str | Path, data: str | None = None, engine: Engine | N
     Raises:
         ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
     """
-    with reading(Path(folder)):
-        return _check_run(Path(folder), data, engine)
+    with copied_run(Path(folder)) as copy:
+        return _of_folder(_check_run(copy, data, engine), Path(folder))
+
+
+def _of_folder(verdict: SubmissionVerdict, folder: Path) -> SubmissionVerdict:
+    """A verdict on a copy as one on the folder itself."""
+    problems = tuple(problem.replace(str(verdict.folder), str(folder)) for problem in verdict.problems)
+    return replace(verdict, folder=folder, problems=problems)
 
 
 def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
@@ -285,7 +312,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     if suite is None:
         return [f"suite: there is no suite {run.suite!r}"]
     if run.release is not None:
-        from costgym.experiments.board.releases.release import load_release
+        from costgym.experiments.board.release import load_release
 
         try:
             load_release(run.release).check(run)
@@ -336,7 +363,7 @@ def _check_kept(
     """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
     if not (kept / MANIFEST).is_file():
         return [], [f"there is no {MANIFEST}"]
-    verdict = validate(kept, data, None, engine, config, informed)
+    verdict = validate_copy(kept, data, None, engine, config, informed)
     problems = list(verdict.problems)
     if verdict.manifest is None or problems:
         return [], problems

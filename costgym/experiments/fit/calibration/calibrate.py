@@ -19,8 +19,8 @@ from costgym.experiments.fit.calibration.document import Fit, fit, own_document,
 from costgym.experiments.fit.calibration.fits import episodes_of
 from costgym.experiments.fit.calibration.judge import FIGURES, Chain, Figure, compare, figures, simulate
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators.errors import ConfigError, DataError, require
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, parse_scenario
 
 FORMAT = "costgym.calibration/1"
@@ -60,6 +60,7 @@ def calibrate(
     *,
     prices: Mapping[str, float] | None = None,
     fields: Mapping[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
     tasks: Path | None = None,
     hours: tuple[int, int] | None = None,
 ) -> Calibration:
@@ -67,7 +68,8 @@ def calibrate(
 
     Tools with fewer than `least_calls` executed calls are left out (by default 20, and 1 for answer trees). Where the log names
     no episodes, a pause of `gap_s` seconds ends one. `token_price`, USD per million input and output tokens, is for calls
-    without a price; `fields` says where the log's fields are (see `call_logs.expressions`); `tasks` is a YAML file as in a
+    without a price; `fields` says where the log's fields are (see `call_logs.expressions`), and `where` which records are read
+    (see `read_log`); `tasks` is a YAML file as in a
     scenario's `source.tasks`, None for generated ones; `hours`, such as ``(22, 6)``, keeps the calls that began between these
     hours of the day, in UTC. Raises DataError if the log or the tasks cannot be read or no tool has
     enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.
@@ -80,7 +82,8 @@ def calibrate(
         raise ConfigError("--hours", f"expected two different hours from 0 to 23 such as 22,6, got {hours[0]},{hours[1]}")
     require("scipy", "train")
     prices = prices or {}
-    calls = [_priced(call, token_price, prices) for call in read_log(log, fields)]
+    read = read_log(log, fields, where)
+    calls = [_priced(call, token_price, prices) for call in read.calls]
     logged_calls = len(calls)
     if hours is not None:
         calls = [call for call in calls if _began(call, *hours)]
@@ -99,17 +102,18 @@ def calibrate(
         raise DataError(log, f"{problem}; log more calls, or pass --least-calls")
     whole = fit(kept, gap_s)
     name = name or log.stem or "calibrated"
-    document = own_document(name, kept, whole) if timed else toolbench_document(name, whole)
+    document = toolbench_document(name, whole) if read.trees else own_document(name, kept, whole)
     if tasks is not None:
-        if not timed:
+        if read.trees:
             raise ConfigError("--tasks", "answer trees have tasks of their own")
         document["source"]["tasks"] = read_tasks(tasks)
     document = yaml.safe_load(_yaml(document))  # what is judged is what is written, its rounding included
     scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
     logged = {tool: episodes_of(found, gap_s) for tool, found in kept.items()}
     simulated: dict[str, list[Chain]] = {}
-    if timed:
+    if not read.trees:
         scenario.build()  # what cannot be played is not written
+    if timed:
         simulated = _simulated(document, logged)
     rows = {tool: _tool_report(found, whole, logged[tool], simulated.get(tool)) for tool, found in kept.items()}
     report = {
@@ -117,6 +121,7 @@ def calibrate(
         "calls": len(calls),
         "hours": None if hours is None else {"from": hours[0], "to": hours[1], "share": len(calls) / logged_calls},
         "own_tasks": tasks is not None,
+        "records": read.report(),
         "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
         "failures": document["failures"],
         "outages": None if whole.outages is None else asdict(whole.outages),

@@ -107,20 +107,11 @@ def read_tasks(path: Path) -> list[Any]:
 
 def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: dict[str, float] | None) -> dict[str, Any]:
     latency, price = fit.latency[tool], fit.price[tool]
-    assert latency is not None
-    longest = float(fits.durations(calls).max())
     rate = fits.success_rate([[call.status for call in calls if call.status in fits.WORKS | fits.FAILS]])
-    profile: dict[str, Any] = {
-        "latency_s": _round(latency.median_s),
-        **(
-            {"latency_quantiles": list(map(_round, latency.quantiles))}
-            if latency.quantiles
-            else {"latency_spread": _round(latency.spread)}
-        ),
-        "timeout_s": _round(latency.timeout_s if latency.timeout_s is not None else max(30.0, 4 * longest)),
+    profile = {
+        **({} if latency is None else _durations(latency, float(fits.durations(calls).max()))),
         "reliability": _round(fit.failures.reliability[tool]),
         "advertised_success": _round(rate),
-        "advertised_latency_s": _round(latency.median_s),
     }
     if tool in fit.failures.own:
         profile["slip"], profile["persistence"] = map(_round, fit.failures.own[tool])
@@ -128,7 +119,7 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
         profile["cpu_cons_mb"] = _round(memory[tool])
     else:
         profile["fee"] = _round(price.fee) if price is not None else 0.0
-    if latency.cold_start_s:
+    if latency is not None and latency.cold_start_s:
         profile["cold_start_s"] = _round(latency.cold_start_s)
         if latency.keep_alive_s is not None:
             profile["keep_alive_s"] = _round(latency.keep_alive_s)
@@ -137,6 +128,20 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
         profile["rate_limit"], profile["window_s"] = limit
     about = dict(next((call.about for call in calls if call.about), ()))
     return {"name": name, "capability": about.pop("capability", name), **about, "profile": profile}
+
+
+def _durations(latency: fits.LatencyFit, longest: float) -> dict[str, Any]:
+    shape = (
+        {"latency_quantiles": list(map(_round, latency.quantiles))}
+        if latency.quantiles
+        else {"latency_spread": _round(latency.spread)}
+    )
+    return {
+        "latency_s": _round(latency.median_s),
+        **shape,
+        "timeout_s": _round(latency.timeout_s if latency.timeout_s is not None else max(30.0, 4 * longest)),
+        "advertised_latency_s": _round(latency.median_s),
+    }
 
 
 def _memory(fit: Fit) -> dict[str, float] | None:
@@ -188,6 +193,8 @@ def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, A
             found.append(
                 f"{tool}: its price varies ({price.flat_error:.0%} around the mean, {better}); the scenario has the mean"
             )
+    if own and all(latency is None for latency in fit.latency.values()):
+        found.append("the log has no durations; the scenario's are 1 s")
     for tool, calls in tools.items():
         if own and fit.price[tool] is None:
             found.append(f"{tool}: the log has no price; the scenario has 0")

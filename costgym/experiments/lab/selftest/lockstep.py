@@ -10,10 +10,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from costgym.envs.actions import encode_action
 from costgym.envs.marketplace import MarketplaceEnv
+from costgym.envs.native import MarketplaceVectorEnv
 from costgym.envs.sessions.base import CANCEL as CANCEL_CALL
 from costgym.envs.sessions.base import OTHERS
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent, in_flight
@@ -205,7 +205,7 @@ def run_views(
 ) -> Counter[str]:
     """Step the native vector environment beside `SyncVectorEnv` over the scalar one, with the actions that `choose` picks.
     Returns how often each status and each way to end was met; raises Difference where they differ."""
-    scalar = SyncVectorEnv([lambda: scalar_env(compiled=False, **settings)] * count, autoreset_mode=mode)
+    scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)
 

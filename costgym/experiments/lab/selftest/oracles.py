@@ -224,7 +224,7 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """The native vector environment, or single ones in compiled code, equal those in Python, in a random form and mode."""
     from gymnasium.vector import AutoresetMode
 
-    from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+    from costgym.envs.native import MarketplaceVectorEnv
     from costgym.simulators.batch.rng import most_threads
 
     random = Random(seed)
@@ -268,8 +268,8 @@ def sessions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Sessions of random rules, with the world's ways to fail, are the same in compiled code."""
     from gymnasium.vector import AutoresetMode
 
+    from costgym.envs.native import SessionVectorEnv
     from costgym.envs.sessions.session import MarketplaceSessionEnv
-    from costgym.envs.vector.sessions import SessionVectorEnv
     from costgym.simulators.batch.rng import most_threads
 
     random = Random(seed)
@@ -294,7 +294,7 @@ def words(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
     random = Random(seed)
     settings = _session_settings(scenario, random) | {"concurrent": random.random() < 0.5}
-    numbers, text = MarketplaceSessionEnv(compiled=False, **settings), SessionChatEnv(**settings)
+    numbers, text = MarketplaceSessionEnv(**settings), SessionChatEnv(**settings)
     info, outcome = numbers.reset(seed=seed)[1], [0.0, False, False]
     text.reset(seed=seed)
     tally.episodes += 2

@@ -19,8 +19,8 @@ import yaml
 
 from costgym.experiments.lab.selftest.oracles import COMPILED, ORACLES, Tally, check
 from costgym.experiments.lab.selftest.worlds import Document, Writer
-from costgym.experiments.play.files import make_folder, write_atomically
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, InfrastructureError
+from costgym.simulators.files import make_folder, write_atomically
 from costgym.simulators.scenario import Scenario, parse_scenario, worlds_of
 
 SHRINKS = 150  # greatest number of smaller worlds that are tried for one finding

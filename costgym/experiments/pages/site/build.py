@@ -34,10 +34,10 @@ from costgym.experiments.pages.site.pages import (
     slug,
     title_of,
 )
-from costgym.experiments.play.files import finished_folder, json_text, write_atomically
 from costgym.experiments.play.metrics import GRADINGS
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.files import finished_folder, json_text, write_atomically
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one

@@ -110,17 +110,15 @@ def _calculation(left: Expression, right: Expression, apply: Callable[[float, fl
 
 def number(value: Any) -> float | None:
     """A number, or a time in ISO 8601 as seconds; None for everything else."""
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool) or value is None or not isinstance(value, int | float | str):
         return None
-    if isinstance(value, int | float):
-        return float(value)
     try:
-        found = float(value)
-        return found if math.isfinite(found) else None
-    except (TypeError, ValueError):
+        plain = float(value)
+        return plain if math.isfinite(plain) or not isinstance(value, str) else None
+    except (ValueError, OverflowError):
         pass
     try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value)  # type: ignore[arg-type]
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None

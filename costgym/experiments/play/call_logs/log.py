@@ -1,57 +1,52 @@
-"""Logs of real tool calls: JSON lines, one call each, with the fields of docs/reference/logs.md.
+"""Logs of real tool calls: JSON lines or CSV, one call each, with the fields of docs/reference/logs.md.
 
     {"tool": "weather", "started": "2026-03-01T09:00:00Z", "latency_s": 0.41, "status": "ok", "price": 0.002}
 
-Logs of other programs are recognised (`formats`), expressions say where another shape has its fields (`expressions`), and a
-folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
+Records of other programs are recognised (`dialects`), recorded conversations are read (`conversations`), expressions say where
+another shape has its fields (`expressions`), and a folder with StableToolBench's or ToolBench's answer trees is read too.
 """
 
-import ast
 import itertools
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.play.call_logs.expressions import Expression, parse_fields
-from costgym.experiments.play.call_logs.formats import converted, read_documents, recognise
-from costgym.simulators.errors import DataError
+from costgym.experiments.play.call_logs.conversations import (
+    NOT_ANSWERED,
+    conversation_of,
+    grouped,
+    read_conversation,
+    text_of,
+)
+from costgym.experiments.play.call_logs.dialects import Draft, dialect_of, distinct, draft_of
+from costgym.experiments.play.call_logs.expressions import Expression, number, parse_fields
+from costgym.experiments.play.call_logs.records import Record, first, read_records
+from costgym.experiments.play.call_logs.spans import spans_of
+from costgym.experiments.play.call_logs.statuses import LABELS, status_of
+from costgym.experiments.play.call_logs.trees import read_trees
+from costgym.simulators.errors import DataError, require
 from costgym.simulators.status import Status
 
-LABELS = {status.label: status for status in Status} | {"success": Status.OK, "error": Status.SERVER_ERROR}
-HTTP = {
-    204: Status.EMPTY, 400: Status.WRONG_ARGUMENTS, 401: Status.UNAUTHORIZED, 402: Status.UNAUTHORIZED,
-    403: Status.UNAUTHORIZED, 404: Status.NOT_FOUND, 408: Status.TIMEOUT, 410: Status.NOT_FOUND,
-    422: Status.WRONG_ARGUMENTS, 429: Status.RATE_LIMITED, 504: Status.TIMEOUT,
-}  # fmt: skip
-TREE_CODES = {
-    0: Status.OK, 1: Status.UNKNOWN_TOOL, 2: Status.INVALID_ARGUMENTS, 5: Status.TIMEOUT, 6: Status.NOT_FOUND,
-    7: Status.UNAUTHORIZED, 8: Status.UNAUTHORIZED, 9: Status.RATE_LIMITED, 10: Status.RATE_LIMITED,
-    11: Status.SERVER_ERROR, 12: Status.SERVER_ERROR,
-}  # fmt: skip
-"""What an answer tree's `observation_code` means; 3 and 4 end the conversation. Source: ToolBench, answer generation."""
-
-LONGEST_ANSWER = 20_000
-ERROR_KEYS = frozenset(
-    {
-        "message", "messages", "msg", "error", "errors", "status", "statuscode", "status_code", "code", "success",
-        "detail", "title", "type", "traceid", "info", "path", "timestamp",
-    }
+CALL_LOG = "costgym.calls/1"  # what a run's first record in a log of `experiments.serve.proxy` says
+AGENTPILE = "agentpile:"  # begins the name of a data set or file that the library agentpile reads
+BETWEEN_RUNS_S = 86_400.0  # time between two runs of a log, longer than any window of a rate limit
+BAD_SHARE = 0.1  # largest share of records that may be unreadable
+SHOWN = 5  # unreadable records that a report names, and fields of a record that a message names
+OWN = ("tool", "started", "latency_s", "status")  # what a record of our own format must have
+_ASKED = (
+    "attributes.gen_ai.input.messages", "attributes.gen_ai.prompt.0.content", "attributes.input.value",
+    "attributes.ai.prompt.messages", "attributes.ai.prompt", "attributes.traceloop.entity.input",
+    "attributes.mlflow.spanInputs", "meta.input", "inputs", "input", "messages",
 )  # fmt: skip
-"""An answer with no other keys is an error in the shape of content; a quarter of StableToolBench's examples are."""
-WORDS = (
-    (r"\b50[0-3]\b|internal server", Status.SERVER_ERROR),
-    (r"does ?n.t exist|not exist|not found|\b404\b|no longer|deprecated|removed", Status.NOT_FOUND),
-    (r"subscri|unauthori[sz]|forbidden|api.?key|token|credential|\b40[13]\b|blocked", Status.UNAUTHORIZED),
-    (r"time(d)? ?out|\b(408|504)\b", Status.TIMEOUT),
-    (r"too many|rate limit|quota|\b429\b", Status.RATE_LIMITED),
-    (r"connect|unreachable|resolve", Status.CONNECTION_ERROR),
-    (r"parameter|argument|missing|required|invalid|\b(400|422)\b", Status.WRONG_ARGUMENTS),
-)
+"""Where spans and runs that are no calls of tools keep what a user asked."""
+_EPISODES = (
+    "attributes.gen_ai.conversation.id", "attributes.session.id", "context.trace_id", "sessionId", "session_id", "traceId",
+    "trace_id", "root_span_id",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,190 +62,302 @@ class LoggedCall:
     cold: bool | None = None  # it began with a cold start
     episode: str | None = None
     about: tuple[tuple[str, str], ...] = ()  # capability, category and provider, where they are given
+    arguments: Any = field(default=None, compare=False)
+    result: Any = field(default=None, compare=False)
 
 
-def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[LoggedCall]:
-    """Read the calls of a log or of a folder of answer trees, in the order in which they began; expressions by field come
-    before what the record says itself. Raises DataError where there are no calls, or with the line that is invalid."""
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was read of a log.
+
+    Attributes:
+        calls: Its calls of tools, in the order in which they began.
+        queries: What the user of an episode asked first, by episode, where the log says so.
+        left_out: Records that are no calls, by reason.
+        unreadable: How many records could not be read.
+        problems: The first of them, with location and reason.
+        trees: The log is a folder of answer trees, which have statuses only.
+    """
+
+    calls: Sequence[LoggedCall]
+    queries: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    unreadable: int = 0
+    problems: Sequence[str] = ()
+    trees: bool = False
+
+    def report(self) -> dict[str, Any]:
+        """What was left out and what could not be read, as plain data."""
+        return {"left_out": dict(self.left_out), "unreadable": self.unreadable, "problems": list(self.problems)}
+
+
+def read_log(path: Path, fields: Mapping[str, str] | None = None, where: Mapping[str, str] | None = None) -> Log:
+    """Read a log, or a folder of answer trees.
+
+    Args:
+        path: The file or folder; or "agentpile:" and a data set or file that agentpile reads.
+        fields: Expressions by field, which come before what the record says itself.
+        where: Values by field that a record must have to be read; a name that ends in "!" refuses the value.
+
+    Raises:
+        DataError: There are no calls, or more than a tenth of the records cannot be read; names the first with the reason.
+    """
     expressions = parse_fields(fields or {})
     if path.is_dir():
-        calls = list(_trees(path))
+        calls = [
+            LoggedCall(tool, float(number), None, status, episode=episode) for episode, number, tool, status in read_trees(path)
+        ]
         if not calls:
             raise DataError(path, "holds no answer trees with calls; expected StableToolBench's answer/**/*.json")
-        return calls
+        return Log(calls, trees=True)
+    reader = _Reader(path, expressions, where or {})
+    name = str(path).removeprefix(AGENTPILE)
+    reader.read(read_records(path) if name == str(path) else _agentpile(name))
+    return reader.log()
+
+
+def _agentpile(name: str) -> list[Record]:
+    """The trajectories of one of agentpile's data sets, or of a file that it recognises."""
+    library = require("agentpile", "logs")
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(path, f"is not UTF-8 text ({error.reason})") from error
-    records = read_documents(path, text) if text.strip() else []
-    name = recognise(records)
-    if name is not None and not expressions:
-        calls = [_parse(record, path, place) for place, record in converted(name, records) if record is not None]
+        return [Record(f"trajectory {number}", run.record) for number, run in enumerate(library.load(name), 1)]
+    except (library.AgentpileError, OSError, ValueError) as error:
+        raise DataError(f"{AGENTPILE}{name}", f"cannot be read: {error}") from error
+
+
+class _Reader:
+    """Reads the records of one file."""
+
+    def __init__(self, path: Path, expressions: Mapping[str, Expression], where: Mapping[str, str]) -> None:
+        self._path, self._expressions, self._where = path, expressions, where
+        self._drafts: list[Draft] = []
+        self._parents: dict[str, Any] = {}
+        self._asked: dict[str, tuple[float, str]] = {}
+        self._dialects: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+        self._problems: list[tuple[str, str]] = []
+        self._seen: Counter[str] = Counter()  # values of the fields that `where` names
+        self._records = 0
+
+    def read(self, records: Sequence[Record]) -> None:
+        if any(isinstance(record.value, dict) and record.value.get("format") == CALL_LOG for record in records[:50]):
+            self._records += len(records)
+            return self._read_runs(records)
+        for record in grouped(records):
+            spans = spans_of(record.value) if isinstance(record.value, dict) else None
+            for value in [record.value] if spans is None else spans:
+                self._records += 1
+                self._read(record._replace(value=value))
+        return None
+
+    def _read(self, record: Record) -> None:
+        if record.problem:
+            self._problems.append((record.location, record.problem))
+            return
+        value, messages = record.value, conversation_of(record.value)
+        dialect = dialect_of(value) if isinstance(value, dict) else None
+        if messages is None and not isinstance(value, dict):
+            self._problems.append((record.location, f"expected a JSON object, got {type(value).__name__}"))
+        elif self._where and not self._is_chosen(value):
+            self._left_out["records that --where leaves out"] += 1
+        elif "tool" in self._expressions or (dialect is None and messages is None) or _is_own(value):
+            self._read_own(value, record)
+        elif dialect is not None:
+            self._dialects[dialect.name] += 1
+            self._note(value)
+            draft = draft_of(dialect, value, record.location)
+            if isinstance(draft, str):
+                self._left_out[draft] += 1
+            else:
+                draft.fields |= self._mapped(value)
+                self._drafts.append(draft)
+        elif messages is not None:
+            self._dialects["conversations"] += 1
+            drafts, asked, unanswered = read_conversation(value, messages, record.location)
+            self._drafts += drafts
+            self._left_out[NOT_ANSWERED] += unanswered
+            if asked and drafts:
+                self._asked.setdefault(str(drafts[0].fields["episode"]), (0.0, asked))
+
+    def _read_own(self, value: Any, record: Record) -> None:
+        fields = {**value, **self._mapped(value)} if isinstance(value, dict) else {}
+        if "tool" in self._expressions and fields.get("tool") is None:
+            self._left_out["records for which --map tool gives no name"] += 1
+            return
+        self._drafts.append(Draft(record.location, fields, lenient=record.textual, about=value))
+
+    def _mapped(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields that expressions give; true and false are statuses too."""
+        fields = {name: expression(record) for name, expression in self._expressions.items()}
+        if isinstance(fields.get("status"), bool):
+            fields["status"] = "ok" if fields["status"] else "error"
+        return fields
+
+    def _is_chosen(self, record: Any) -> bool:
+        for name, wanted in self._where.items():
+            plain = name.rstrip("!")
+            paths = (plain, f"attributes.{plain}", f"resource.attributes.{plain}", f"resource.{plain}", f"metadata.{plain}")
+            value = first(record, paths) if isinstance(record, dict) else None
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if len(self._seen) < 100:
+                self._seen[f"{plain}={text:.40}" if value is not None else f"no {plain}"] += 1
+            if (text == wanted) == name.endswith("!"):
+                return False
+        return True
+
+    def _note(self, record: Mapping[str, Any]) -> None:
+        """Note the parent of a span, and what a user asked."""
+        span = first(record, ("context.span_id", "span_id", "id"))
+        if span is not None:
+            self._parents[str(span)] = first(
+                record, ("parent_id", "parentObservationId", "parent_observation_id", "parent_run_id", "parent_span_id")
+            )
+        episode = first(record, _EPISODES)
+        if episode is None:
+            return
+        began = number(first(record, ("start_time", "startTime", "started_at"))) or 0.0
+        if (before := self._asked.get(str(episode))) is None or began < before[0]:
+            asked = text_of(first(record, _ASKED))
+            if asked:
+                self._asked[str(episode)] = (began, asked)
+
+    def _read_runs(self, records: Sequence[Record]) -> None:
+        """The calls of runs of our own proxy, whose clocks all begin at 0, one run after the other."""
+        ends: dict[str, float] = {}
+        for record in records:
+            if record.problem:
+                self._problems.append((record.location, record.problem))
+            elif isinstance(record.value, dict) and "tool" in record.value:
+                run, value = str(record.value.get("run")), record.value
+                end = (number(value.get("started")) or 0.0) + (number(value.get("latency_s")) or 0.0)
+                ends[run] = max(ends.get(run, 0.0), end)
+        begins, clock = {}, 0.0
+        for run, end in ends.items():
+            begins[run] = clock
+            clock += end + BETWEEN_RUNS_S
+        for record in records:
+            if isinstance(record.value, dict) and "tool" in record.value:
+                run, started = str(record.value.get("run")), number(record.value.get("started"))
+                started = None if started is None else begins[run] + started
+                fields = {**record.value, "started": started, "episode": run}
+                self._drafts.append(Draft(record.location, fields, about=record.value))
+
+    def log(self) -> Log:
+        """What was read; raises DataError where it is nothing, or too much could not be read."""
+        drafts, left_out = distinct(self._drafts, self._parents)
+        self._left_out.update(left_out)
+        calls = []
+        for draft in drafts:
+            try:
+                calls.append(_call(draft))
+            except ValueError as error:
+                self._problems.append((draft.location, str(error)))
+        count = len(self._problems)
+        if count > BAD_SHARE * max(self._records, len(drafts)) or (count and not calls):
+            location, problem = self._problems[0]
+            share = f" ({count} of {self._records} records cannot be read)" if count > 1 else ""
+            raise DataError(self._path, problem + share, location)
         if not calls:
-            raise DataError(path, f"is a log of {name} and has no call of a tool")
-    else:
-        calls = [_parse(_mapped(record, expressions), path, place) for place, record in records]
-    if not calls:
-        raise DataError(path, "is empty; expected one JSON object a line: tool, started, latency_s, status, price")
-    return sorted(calls, key=lambda call: call.started_s)
+            raise DataError(self._path, self._nothing())
+        timed = any(call.latency_s is not None for call in calls)
+        if timed and any(call.latency_s is None for call in calls):
+            self._left_out["calls without times"] += sum(call.latency_s is None for call in calls)
+            calls = [call for call in calls if call.latency_s is not None]
+        episodes = {call.episode for call in calls}
+        return Log(
+            sorted(calls, key=lambda call: call.started_s),
+            {episode: text for episode, (_, text) in self._asked.items() if episode in episodes},
+            {reason: count for reason, count in self._left_out.items() if count},
+            count,
+            [f"{location}: {problem}" for location, problem in self._problems[:SHOWN]],
+        )
+
+    def _nothing(self) -> str:
+        """Why a log has no calls."""
+        if not self._records:
+            return "is empty; expected one JSON object a line: tool, started, latency_s, status, price"
+        if self._where and set(self._left_out) == {"records that --where leaves out"}:
+            return f"--where leaves out all records; they have {', '.join(value for value, _ in self._seen.most_common(SHOWN))}"
+        if self._dialects:
+            name = self._dialects.most_common(1)[0][0]
+            reasons = "; ".join(f"{count} {reason}" for reason, count in self._left_out.items() if count)
+            return f"is a log of {name} and has no call of a tool" + (f" ({reasons})" if reasons else "")
+        return "has no call of a tool; --map FIELD=EXPRESSION says where its fields are"
 
 
-def _mapped(record: Any, expressions: Mapping[str, Expression]) -> Any:
-    """A record with the fields that expressions give; True and False are statuses too."""
-    if not expressions or not isinstance(record, dict):
-        return record
-    found = {name: expression(record) for name, expression in expressions.items()}
-    if isinstance(found.get("status"), bool):
-        found["status"] = "ok" if found["status"] else "error"
-    return {**record, **found}
+def _is_own(record: Any) -> bool:
+    return isinstance(record, dict) and {"tool", "latency_s"} <= record.keys()
 
 
-def _parse(record: Any, path: Path, place: str) -> LoggedCall:
-    if not isinstance(record, dict):
-        raise DataError(path, f"expected a JSON object, got {type(record).__name__}", place)
-    for name in ("tool", "started", "latency_s", "status"):
-        if record.get(name) is None:
-            raise DataError(path, f"the field {name!r} is missing", place)
-    tool = record["tool"]
+def _call(draft: Draft) -> LoggedCall:
+    """The call that a draft describes; raises ValueError with what is wrong."""
+    fields = draft.fields
+    for name in OWN:
+        if fields.get(name) is None and not (name == "latency_s" and draft.lenient and "latency_s" in fields):
+            known = ", ".join(sorted(str(key)[:40] for key in draft.about)[: 3 * SHOWN])
+            raise ValueError(f"the field {name!r} is missing; the record has {known}; --map {name}=EXPRESSION says where it is")
+    tool = fields["tool"]
     if not isinstance(tool, str) or not tool.strip():
-        raise DataError(path, f"tool: expected a name, got {tool!r:.60}", place)
+        raise ValueError(f"tool: expected a name, got {tool!r:.60}")
     tokens = None
-    if record.get("input_tokens") is not None or record.get("output_tokens") is not None:
-        counts = [_number(record, name, path, place) or 0.0 for name in ("input_tokens", "output_tokens")]
+    if fields.get("input_tokens") is not None or fields.get("output_tokens") is not None:
+        counts = [_number(draft, name) or 0.0 for name in ("input_tokens", "output_tokens")]
         tokens = (int(counts[0]), int(counts[1]))
-    cold = record.get("cold")
+    cold = fields.get("cold")
+    if draft.lenient and isinstance(cold, str):
+        cold = {"true": True, "false": False}.get(cold.lower(), cold)
     if cold is not None and not isinstance(cold, bool):
-        raise DataError(path, f"cold: expected true or false, got {cold!r:.60}", place)
-    episode = record.get("episode")
+        raise ValueError(f"cold: expected true or false, got {cold!r:.60}")
+    status = status_of(fields["status"])
+    if status is None:
+        raise ValueError(f"status: expected an HTTP status or one of {', '.join(LABELS)}; got {fields['status']!r:.60}")
+    episode = fields.get("episode")
     return LoggedCall(
         tool=tool.strip(),
-        started_s=_time(record["started"], path, place),
-        latency_s=_number(record, "latency_s", path, place),
-        status=_status(record["status"], path, place),
-        price=_number(record, "price", path, place),
+        started_s=_time(fields["started"], draft.lenient),
+        latency_s=_number(draft, "latency_s"),
+        status=status,
+        price=_number(draft, "price"),
         tokens=tokens,
         cold=cold,
         episode=None if episode is None else str(episode),
-        about=tuple((name, str(record[name])) for name in ("capability", "category", "provider") if record.get(name)),
+        about=tuple((name, str(fields[name])) for name in ("capability", "category", "provider") if fields.get(name)),
+        arguments=fields.get("arguments"),
+        result=fields.get("result"),
     )
 
 
-def _number(record: Mapping[str, Any], name: str, path: Path, place: str) -> float | None:
-    value = record.get(name)
+def _number(draft: Draft, name: str) -> float | None:
+    value = draft.fields.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise DataError(path, f"{name}: expected a finite number of at least 0, got {value!r:.60}", place)
-    return float(value)
+    plain = number(value) if draft.lenient or not isinstance(value, str) else None
+    if plain is None or not math.isfinite(plain) or plain < 0:
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r:.60}")
+    return plain
 
 
-def _time(value: Any, path: Path, place: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            pass
-    raise DataError(path, f"started: expected ISO 8601 or seconds, got {value!r:.60}", place)
+def _time(value: Any, lenient: bool) -> float:
+    plain = number(value)
+    is_text = isinstance(value, str) and not lenient and _is_number(value)
+    if plain is None or not math.isfinite(plain) or is_text:
+        raise ValueError(f"started: expected ISO 8601 or seconds, got {value!r:.60}")
+    return plain
 
 
-def _status(value: Any, path: Path, place: str) -> Status:
-    if isinstance(value, dict) and "failure" in value:
-        return failure_in_words(str(value["failure"]))
-    if isinstance(value, str) and value.strip().lower() in LABELS:
-        return LABELS[value.strip().lower()]
-    if isinstance(value, str) and value.strip().isdecimal():
-        value = int(value) if len(value) < 5 else value
-    if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600:
-        if value in HTTP:
-            return HTTP[value]
-        return Status.OK if 200 <= value < 400 else Status.SERVER_ERROR if value >= 500 else Status.WRONG_ARGUMENTS
-    raise DataError(path, f"status: expected an HTTP status or one of {', '.join(LABELS)}; got {value!r:.60}", place)
-
-
-# -- answer trees ---------------------------------------------------------------------------------------------------------
-
-
-def _trees(folder: Path) -> Iterator[LoggedCall]:
-    """Calls of the answer trees below a folder; a tree is an episode, and its calls' order stands for their times."""
-    for path in sorted(folder.rglob("*.json")):
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            if "answer" in path.parts:
-                raise DataError(path, f"cannot be read ({error})") from error
-            continue
-        if isinstance(document, dict) and isinstance(document.get("tree"), dict):
-            episode = str(path.relative_to(folder))
-            for number, (tool, status) in enumerate(_nodes(document["tree"].get("tree"), "")):
-                yield LoggedCall(tool, float(number), None, status, episode=episode)
-
-
-def _nodes(node: Any, tool: str) -> Iterator[tuple[str, Status]]:
-    """A tree's calls, in the order of the search: a node that names the tool, then one with its input and the observation."""
-    stack = [(node, tool)]
-    while stack:
-        node, tool = stack.pop()
-        if not isinstance(node, dict):
-            continue
-        if node.get("node_type") == "Action":
-            tool = str(node.get("description", ""))
-        code = node.get("observation_code")
-        if node.get("node_type") == "Action Input" and code in TREE_CODES and tool and tool != "Finish":
-            yield tool, _observed(TREE_CODES[code], node.get("observation"))
-        children = node.get("children")
-        if isinstance(children, list):
-            stack += [(child, tool) for child in reversed(children)]
-
-
-def _observed(status: Status, observation: Any) -> Status:
-    """The status of a call, from its content; the envelope may report an error as success and the reverse."""
-    if status not in (Status.OK, Status.SERVER_ERROR):
-        return status
+def _is_number(text: str) -> bool:
     try:
-        envelope = json.loads(observation) if isinstance(observation, str) else observation
-    except (ValueError, RecursionError):
-        return status  # cut off at 1,024 characters: content all the same
-    if not isinstance(envelope, dict):
-        return status
-    error, response = str(envelope.get("error") or ""), envelope.get("response")
-    if error and not error.startswith("Message error"):
-        return failure_in_words(error)
-    if response in ("", None, [], {}):
-        return Status.EMPTY
-    told = _bare_error(response)
-    return Status.OK if told is None else failure_in_words(told)
-
-
-def _bare_error(response: Any) -> str | None:
-    """The message of an answer that consists of an error only; None for other content."""
-    if isinstance(response, str):
-        if response.lstrip('" ').lower().startswith("<html"):
-            return response
-        try:  # ToolBench wrote answers down as Python shows them
-            response = ast.literal_eval(response) if len(response) <= LONGEST_ANSWER else None
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-    if not isinstance(response, dict) or not response or not {str(key).lower() for key in response} <= ERROR_KEYS:
-        return None
-    words = " ".join(map(str, response.values()))
-    return words if re.search(r"[A-Za-z]{3}", words) else None
-
-
-def failure_in_words(words: str) -> Status:
-    """Classify an error message as a status; a server error where the words say nothing else."""
-    return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def callable_names(tools: Sequence[str]) -> dict[str, str]:
     """Unique names that are valid as function names for a model."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for tool in tools:
         base = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
-        names = itertools.chain((base,), (f"{base}_{number}" for number in itertools.count(2)))
-        found[tool] = next(name for name in names if name not in found.values())
-    return found
+        free = itertools.chain((base,), (f"{base}_{number}" for number in itertools.count(2)))
+        names[tool] = next(name for name in free if name not in names.values())
+    return names

@@ -18,10 +18,10 @@ import gymnasium as gym
 from costgym.agents.models.base import REPLIES
 from costgym.envs.base import WITHOUT_INFLUENCE, base_env
 from costgym.envs.registration import class_of
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.metric_registry import plain
 from costgym.simulators import __version__, same_world
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import iter_lines
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
@@ -136,8 +136,8 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
     world = class_of(header.env)
-    if strange := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
-        return [f"header, settings: {strange[0]!r} does not belong there"]
+    if unknown := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
+        return [f"header, settings: {unknown[0]!r} does not belong there"]
     try:
         digest = world.world_digest(relocated(header.scenario, data))
     except CostGymError as error:

@@ -16,7 +16,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.message import ClientMessageMetadata, ServerMessageMetadata, SessionMessage
 
-from costgym.experiments.play.call_logs.log import failure_in_words
+from costgym.experiments.play.call_logs.statuses import failure_in_words
 from costgym.experiments.serve.proxy.session import Real, Reply, Session, Settings, Ticket
 from costgym.experiments.serve.proxy.world import tool_of
 from costgym.experiments.serve.wire import seen

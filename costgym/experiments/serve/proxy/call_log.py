@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.play.call_logs.formats import CALL_LOG
-from costgym.experiments.play.files import has_tail, iter_lines, keep_lines
+from costgym.experiments.play.call_logs.log import CALL_LOG
 from costgym.experiments.play.statistics import all_of_k, wilson
 from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.files import has_tail, iter_lines, keep_lines
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from pydantic import model_validator
 
-from costgym.experiments.play.call_logs.formats import CALL_LOG
+from costgym.experiments.play.call_logs.log import CALL_LOG
 from costgym.experiments.play.options import BUDGET, SCENARIO, Data, Seed
 from costgym.experiments.serve.proxy.call_log import CallLog, wall_time
 from costgym.experiments.serve.proxy.world import RealAnswers, world_around

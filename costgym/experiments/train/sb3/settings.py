@@ -49,6 +49,14 @@ class PpoSettings(_Sb3Settings):
         return self.model_dump(include={*names, "vf_coef", "max_grad_norm", "target_kl"})
 
 
+OF_SESSIONS = {
+    "n_envs": 256, "n_steps": 64, "batch_size": 2048, "gae_lambda": 0.97, "ent_coef": 0.01, "final_lr_fraction": 0.05,
+}  # fmt: skip
+"""Defaults of PPO in sessions."""
+OF_THE_MARKETPLACE = ("hidden_size", "rounds", "needed_only", "worlds")
+"""Settings that sessions do not have."""
+
+
 class DqnSettings(_Sb3Settings):
     """Settings of masked DQN, named as in Stable-Baselines3."""
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.text_episode import ToolEpisode, task_rows
 from costgym.simulators.draws import stable_generator
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario
 
 

@@ -54,10 +54,10 @@ from costgym.agents.toolplanner.words import (
 )
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.envs.registration import make
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.rollout import play
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import iter_lines
 from costgym.simulators.marketplace.instructions import instructions
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.scenario import Scenario

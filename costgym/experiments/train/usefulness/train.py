@@ -12,10 +12,10 @@ import numpy as np
 
 from costgym.agents.btp.usefulness import FILE, NUMBERS, LearntUsefulness, Observed, RuleBased, Usefulness, WordModel
 from costgym.experiments.play.experience import play_split
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, open_run, require_modules
 from costgym.experiments.train.usefulness.settings import UsefulnessConfig, UsefulnessSettings
 from costgym.simulators.errors import ConfigError, require
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import Status
 

@@ -143,11 +143,11 @@ class OutcomeTable:
         """Score of any route's text against any wanted text (one of `WANTED`), in [0, 1]."""
         truth = self._truth(sample, wanted)
         text = self._follow(degradation, sample, chain, route)
-        found = self._pairs.get((text, truth))
-        if found is None:
+        known = self._pairs.get((text, truth))
+        if known is None:
             score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
-            found = self._pairs[text, truth] = round(score * SCALE) / SCALE
-        return found
+            known = self._pairs[text, truth] = round(score * SCALE) / SCALE
+        return known
 
     def wanted(self, sample: int, wanted: str) -> str:
         """The true text of a sample, one of `WANTED`."""
@@ -170,8 +170,8 @@ class OutcomeTable:
     def _follow(self, degradation: int | str, sample: int, chain: Sequence[str], route: Sequence[str]) -> int:
         if not route or route[0] not in READERS:
             raise UnknownName("image reader", route[0] if route else "", READERS)
-        place = self._degradation(degradation), self._sample(sample), chain_number(chain)
-        number = int(self._reader[READERS.index(route[0])][place])
+        cell = self._degradation(degradation), self._sample(sample), chain_number(chain)
+        number = int(self._reader[READERS.index(route[0])][cell])
         for tool in route[1:]:
             check_known("text tool", tool, TEXT_TOOLS)
             number = int(self._tool[TEXT_TOOLS.index(tool), number])

@@ -12,8 +12,8 @@ import yaml
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.bridge import with_options
 from costgym.cli.data.calibrate import calibrate as calibrate_command
+from costgym.cli.setting_options import with_options
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.fit.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
 from costgym.experiments.fit.calibration.judge import figures
@@ -258,7 +258,7 @@ def test_names_become_callable_and_groups_are_kept(tmp_path: Path) -> None:
 
 def test_stabletoolbenchs_answers_are_read_and_fitted(tmp_path: Path) -> None:
     folder = shared("data/toolbench_family/stabletoolbench")
-    calls = read_log(folder)
+    calls = read_log(folder).calls
     assert {call.status for call in calls} == {Status.OK} and all(call.latency_s is None for call in calls)
     found = calibrate(folder, name="stable")
     assert found.document["source"] == {"kind": "toolbench"}
@@ -291,7 +291,7 @@ def test_what_an_answer_tree_holds_is_judged_by_its_words(tmp_path: Path, code: 
     root = {"node_type": "Action Input", "children": [{"node_type": "Action", "description": "a", "children": [call]}]}
     (tmp_path / "answer").mkdir()
     (tmp_path / "answer" / "1.json").write_text(json.dumps({"tree": {"tree": root}}))
-    assert [found.status.label for found in read_log(tmp_path)] == [status]
+    assert [found.status.label for found in read_log(tmp_path).calls] == [status]
 
 
 # -- bad logs -------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.bridge import with_options
 from costgym.cli.data.calibrate import calibrate as calibrate_command
+from costgym.cli.setting_options import with_options
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.play.call_logs.expressions import parse_fields
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
@@ -140,7 +140,7 @@ def test_every_format_gives_the_calls_that_were_written(tmp_path: Path, name: st
     calls = some_calls(60)
     path = tmp_path / "log.json"
     path.write_text(FORMATS[name](calls))
-    found = read_log(path)
+    found = read_log(path).calls
     assert [(c.tool, c.status, c.episode) for c in found] == [(c.tool, c.status, c.episode) for c in calls]
     assert [c.latency_s for c in found] == pytest.approx([c.latency_s for c in calls], abs=2e-6)
     assert [c.started_s for c in found] == pytest.approx([c.started_s for c in calls])

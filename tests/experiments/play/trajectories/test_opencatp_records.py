@@ -17,9 +17,9 @@ from costgym.agents.registry import agent_names, find_agent, make_agent
 from costgym.envs import tpl
 from costgym.envs.opencatp import calls as opencatp_calls
 from costgym.experiments.board.verify import verify
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.rollout import rollout
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.opencatp import all_tasks, v100

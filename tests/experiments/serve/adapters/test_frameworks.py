@@ -219,7 +219,7 @@ def test_the_openenv_package_starts_a_server_with_options_that_exist():
     assert words[:3] == ["exec", "costgym", "serve"] and words[words.index("--port") + 1] == str(manifest["port"])
     from costgym.cli.app import app
 
-    options = {name for each in get_command(app).commands["serve"].params for name in each.opts}
+    options = {name for each in get_command(app).load("serve").params for name in each.opts}
     assert {word for word in words if word.startswith("--")} <= options
 
 
