@@ -178,6 +178,9 @@ def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_a
     assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 40, 3.5).document()
     meter.add(reply(7, 7, 7))
     assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 7).document()  # of this reply nobody measured the time
+    meter = Meter()
+    meter.add(Reply(Message(ASSISTANT, "text"), Usage(100, 9, 20, None, 70, 8)))
+    assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 20, None, 70, 8).document()
 
 
 def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bool]) -> list[int]:

@@ -134,7 +134,7 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
     assert repository.play(base) == [0, 0, 0]
     assert "**no**: submissions/standing/: removes an entry that stands" in repository.summary.read_text()
     assert repository.output.read_text() == "refused=1\n"
-    (place / "verdicts").mkdir()
-    (place / "verdicts/standing.verdict.json").write_text("{}")
+    (place / "epochs").mkdir()
+    (place / "epochs/chain.jsonl").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
-    assert "**no**: verdicts/: changes what only" in repository.summary.read_text()
+    assert "**no**: epochs/: changes what only" in repository.summary.read_text()

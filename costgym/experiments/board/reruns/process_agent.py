@@ -38,10 +38,11 @@ class Meter:
     """The tokens and the time of the replies that an agent's models gave in an episode, less what its actions have paid for.
 
     An action pays for all that was used, and for more if it reports more, which counts for later ones. How much of a prompt
-    came from a cache and how long a model took is known here alone: what an action says of either is dropped."""
+    came from a cache or went into it, how much of a reply was thought and how long it took is known here alone: what an action
+    says of these is dropped."""
 
     def __init__(self) -> None:
-        self.requests = self._read = self._written = self._cached = 0
+        self.requests = self._read = self._written = self._cached = self._stored = self._thought = 0
         self._seconds: float | None = None
 
     def add(self, reply: Reply) -> None:
@@ -49,6 +50,8 @@ class Meter:
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
         self._cached += reply.usage.cached_tokens
+        self._stored += reply.usage.cache_write_tokens
+        self._thought += reply.usage.reasoning_tokens
         if reply.usage.seconds is not None:
             self._seconds = (self._seconds or 0.0) + reply.usage.seconds
 
@@ -71,10 +74,12 @@ class Meter:
     def _paid(self, reported: Usage) -> Usage:
         owed = (min(MAX_TOKENS_REPORTED, max(0, tokens)) for tokens in (self._read, self._written))
         read, written = map(max, owed, (reported.input_tokens, reported.output_tokens))
-        paid = Usage(read, written, min(self._cached, read), None if self._seconds is None else min(MAX_SECONDS, self._seconds))
+        seconds = None if self._seconds is None else min(MAX_SECONDS, self._seconds)
+        cached = min(self._cached, read)
+        paid = Usage(read, written, cached, seconds, min(self._stored, read - cached), min(self._thought, written))
         self._read -= read
         self._written -= written
-        self._cached, self._seconds = 0, None
+        self._cached, self._stored, self._thought, self._seconds = 0, 0, 0, None
         return paid
 
 

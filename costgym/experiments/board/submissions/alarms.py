@@ -27,7 +27,7 @@ _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDE
 RARE_Z = 3.5
 """Standard errors at which luck raises an alarm: by chance fewer than one honest row in 1,000 has them.
 
-One in 4,300 of a normal distribution; `benchmarks/hostile/honest_entries.py` counts them.
+One in 4,300 of a normal distribution; `benchmarks/hostile/epochs.py` counts alarms among honest entries.
 """
 MIN_TASKS = 20  # fewest tasks for which a row is set beside the informed policy
 MIN_CALLS = 50  # smallest number of first calls for which a row's luck is judged
