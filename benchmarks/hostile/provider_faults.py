@@ -40,7 +40,7 @@ import costgym
 from benchmarks.report import write_report
 from costgym.agents.models.base import FORMS, MISHAPS, OUTCOMES, RETRIED
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
-from costgym.experiments.play.rollout import INFRASTRUCTURE_TRIES
+from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.trajectories.format import Trajectory, read_trajectories
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.tasks import Task

@@ -31,7 +31,7 @@ from costgym.agents.registry import FunctionAgent
 from costgym.agents.sessions.learnt import SessionConfig
 from costgym.agents.sessions.network import SessionNetwork
 from costgym.agents.settings import CONFIG
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.train.sb3.train import train_ppo
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -27,9 +27,9 @@ from costgym.envs.actions import FINISH
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.experiments.board.run_log import EPISODES
+from costgym.experiments.play.episodes import AgentInfo, result_of
 from costgym.experiments.play.metrics import RESAMPLES, paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import AgentInfo, result_of
 from costgym.experiments.play.statistics import intervals
 from costgym.experiments.play.trajectories.format import read_trajectories
 from costgym.experiments.play.trajectories.replay import replay_episode

@@ -40,9 +40,9 @@ from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.experiments.papers.btp import PROTOCOLS
 from costgym.experiments.papers.paper import Protocol
 from costgym.experiments.papers.playing import text_env
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.experience import past_uses
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.simulators.files import write_atomically
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import load_scenario

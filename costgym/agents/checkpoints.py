@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.simulators.errors import DataError, require
-from costgym.simulators.files import sync_folder, sync_tree
+from costgym.simulators.files import open_plain, read_json, sync_folder, sync_tree
 
 FOLDER = "checkpoints"
 POLICY, OPTIMIZER, STATE = "policy.safetensors", "optimizer.safetensors", "state.json"
@@ -86,10 +86,7 @@ def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Read `step` and the other numbers of a checkpoint."""
-    try:
-        state: Any = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(checkpoint / STATE, f"cannot be read as JSON: {error}") from error
+    state: Any = read_json(checkpoint / STATE, follow=True)
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise DataError(checkpoint / STATE, "expected a table with the number of steps")
     return state
@@ -98,6 +95,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def read_tensors(path: Path) -> dict[str, Any]:
     torch_files = require("safetensors.torch", "train")
     try:
+        open_plain(path).close()  # its header bounds nothing but what is in the file
         tensors: dict[str, Any] = torch_files.load_file(path)
     except Exception as error:
         raise DataError(

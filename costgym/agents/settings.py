@@ -1,6 +1,5 @@
 """Settings of trained policies, and `config.json`, the file in which a training run says what it is."""
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
@@ -11,6 +10,7 @@ from costgym.agents.networks import SMALL_MODELS
 from costgym.simulators import __version__, same_world
 from costgym.simulators.bounds import Amount, Count, Number, Settings, what_is_wrong
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import decode_json, read_text
 from costgym.simulators.scenario import Scenario
 
 FORMAT = "costgym.training/1"
@@ -90,13 +90,13 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, more than any training run of costgym writes")
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = decode_json(read_text(path, MAX_CONFIG_BYTES))
     except FileNotFoundError:
         said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
         raise DataError(run, said) from None
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(path, f"is not valid JSON ({error}); train the policy again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         actual = document.get("format") if isinstance(document, dict) else type(document).__name__

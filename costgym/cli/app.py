@@ -23,6 +23,7 @@ class Costgym(LazyGroup):
         "run": Entry("Play", "Play one agent in one environment and print its figures.", "costgym.cli.play.run:run"),
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),
+        "cost": Entry("Play", "Forecast what agents cost with models.", "costgym.cli.play.cost:cost"),
         "judge-agreement": Entry(
             "Play", "Measure a model that judges answers.", "costgym.cli.play.judge_agreement:judge_agreement"
         ),
@@ -45,7 +46,6 @@ class Costgym(LazyGroup):
         "envs": Entry("Tools", "List the environments.", "costgym.cli.tools.lists:envs"),
         "agents": Entry("Tools", "List the agents by their leaderboard track.", "costgym.cli.tools.lists:agents"),
         "scenarios": Entry("Tools", "List the scenarios that come with the package.", "costgym.cli.tools.lists:scenarios"),
-        "selftest": Entry("Tools", "Play random worlds and check every rule.", "costgym.cli.tools.selftest:selftest"),
         "forge": Entry("Tools", "Make worlds out of API documents.", "costgym.cli.tools.forge:forge"),
         "bench": Entry("Tools", "Measure steps per second.", "costgym.cli.tools.speed:bench"),
         "warm": Entry("Tools", "Compile everything in advance.", "costgym.cli.tools.speed:warm"),

@@ -10,11 +10,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import Document, checked_action, takes
+from costgym.envs.base import checked_action, takes
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
-from costgym.envs.tool_world import ToolEnv, ToolSettings
+from costgym.envs.tool_world import ToolEnv, ToolSettings, ToolWorld
+from costgym.envs.world_spec import Document
 from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -49,6 +50,14 @@ class MarketplaceSettings(ToolSettings):
     concurrent: bool = False
     mask: str | None = None
     compiled: bool = False
+
+
+class MarketplaceWorld(ToolWorld):
+    """A scenario, whose records without a form were made when there was only one."""
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        form = {} if "mask" in settings else {"concurrent": True}
+        return super().arguments({**form, **settings}, data)
 
 
 class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -190,6 +199,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
     * v0: first version.
     """
 
+    world_class = MarketplaceWorld
     episode_state: tuple[str, ...] = ("_episode", "_tools", "_needs", "_received")
     column_names: Mapping[str, Sequence[str]] = {
         "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
@@ -256,8 +266,8 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
 
     def template(self, number: int) -> Template:
         """The arrays and the order of a task's candidates at the start, made once."""
-        found = self._templates.get(number)
-        if found is None:
+        template = self._templates.get(number)
+        if template is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
             wanted = needed(self.world.tasks[number].needs)
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
@@ -281,11 +291,11 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
             dearest, roles = max((slot.quote for slot in slots), default=0.0), roles_of(slots, self.max_tools)
-            found = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
-            self._templates[number] = found
+            template = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
+            self._templates[number] = template
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
-        return found
+        return template
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if index in slot.needs else 0.0 for index in range(MAX_NEEDS)]
@@ -358,8 +368,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
         call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
-            count = episode.counts[slot]
-            self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
+            self._tools[row, _CALLS:_OK] = 0.25 * call.k, call.k - self._received[slot]
         else:
             self._last_status = call.status
             # a refusal at the gateway is the last that was heard of the tool, though no call ran
@@ -380,7 +389,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             self._last_status = status
             received[slot] = count = received[slot] + 1
             ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
-            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
+            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.admitted(slot) - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
             self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode.versions)))
@@ -458,12 +467,6 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
 
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        # records without a form were made when there was only one
-        form = {} if "mask" in settings else {"concurrent": True}
-        return super().world_arguments(document, {**form, **settings}, data)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.calls import Call, in_flight
+from costgym.simulators.calls import Call
 from costgym.simulators.draws import log
 from costgym.simulators.sessions.draw import Session
 from costgym.simulators.sessions.episode import SessionEpisode
@@ -58,7 +58,7 @@ def without_counts(rules: SessionRules, tools: NDArray[np.float32], reported: in
 def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.spaces.Box]:
     """The spaces of the observation; everything lies between 0 and 1."""
     rows, names = {"tools": (rules.tools,)}, column_names(rules, memory, concurrent)
-    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(own)), np.float32) for name, own in names.items()}
+    return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(columns)), np.float32) for name, columns in names.items()}
 
 
 def _ago(seconds: float) -> float:
@@ -143,7 +143,7 @@ class Features:
     def admit(self, slot: int, episode: SessionEpisode) -> None:
         """Take in that a call was admitted, which uses the tool's quota."""
         if quota := episode.candidates[slot].profile.quota:
-            self.tools[slot, _QUOTA] = 1.0 - episode.counts[slot] / quota
+            self.tools[slot, _QUOTA] = 1.0 - episode.admitted(slot) / quota
 
     def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
         """The observation now, in new arrays."""
@@ -165,7 +165,7 @@ class Features:
     def _show_running(self, episode: SessionEpisode, query: int) -> None:
         fact, tools = episode.session.fact, self.tools
         tools[:, -len(RUNNING) :] = 0.0
-        running = in_flight(episode)
+        running = episode.flying
         for call in reversed(running):  # the oldest last
             tools[call.slot, -3] = min(1.0, float(tools[call.slot, -3]) + 0.25)
             if fact[call.version] == fact[query]:

@@ -85,24 +85,24 @@ class _Loss(NamedTuple):
 
 def _losses(episode: Episode) -> list[_Loss]:
     """Find the calls that brought nothing, in the order of the log. Writes are judged by the final state instead."""
-    found, brought = [], dict[tuple[int, int], int]()
+    losses, brought = [], dict[tuple[int, int], int]()
     for index, call in enumerate(episode.calls, 1):
-        place = call.need, call.version
+        fact = call.need, call.version
         if call.k == 0:
-            found.append(_Loss(index, 0.0, f"was refused ({_label(call)})"))
+            losses.append(_Loss(index, 0.0, f"was refused ({_label(call)})"))
         elif call.status is not Status.OK:
-            found.append(
+            losses.append(
                 _Loss(index, call.price, "was cut off" if call.status is Status.CANCELLED else f"ended in {_label(call)}")
             )
         elif episode.candidates[call.slot].effect is not None:
             continue
         elif call.need < 0:
-            found.append(_Loss(index, call.price, "brought nothing that was asked for"))
-        elif place in brought:
-            found.append(_Loss(index, call.price, f"asked again for what call {brought[place]} had brought"))
+            losses.append(_Loss(index, call.price, "brought nothing that was asked for"))
+        elif fact in brought:
+            losses.append(_Loss(index, call.price, f"asked again for what call {brought[fact]} had brought"))
         else:
-            brought[place] = index
-    return found
+            brought[fact] = index
+    return losses
 
 
 def _label(call: Call) -> str:
@@ -135,9 +135,9 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     name = "the optimum" if best.exact else "the best plan found"
     if passes:
         made = by_tool(call for call in play.calls if call.k)
-        told = _and([_told(tool, calls) for tool, calls in made.items()]) or "no call"
+        tools = _and([_told(tool, calls) for tool, calls in made.items()]) or "no call"
         calls = " in calls" if world.world.tokens is not None else ""  # the optimum calls without thinking
-        instead = f"{name} passed for {_money(best.price, unit)}{calls} with {told}"
+        instead = f"{name} passed for {_money(best.price, unit)}{calls} with {tools}"
     elif best.exact:
         instead = "not even the optimum passes here, since no pass is to be had within the budget for what it is worth"
     else:
@@ -212,11 +212,11 @@ def _answer(episode: Episode) -> tuple[str | None, bool, list[bool]]:
 
 
 def _failure(world: ToolEnv[Any, Any], episode: Episode, unit: str) -> str:
-    if episode.store is not None and not episode.store.clean():
-        return _surplus(episode)
     answer, gave_up, stated = _answer(episode)
+    met, clean = episode.needs_met(stated)
+    if not clean:
+        return _surplus(episode)
     required = [index for index, need in enumerate(episode.needs) if need.required]
-    met = stated if episode.store is None else episode.store.met(episode.needs, stated)[0]
     unmet = [index for index in required if not met[index]]
     open_needs = [index for index in required if not _had(episode, index)]
     if open_needs:
@@ -255,26 +255,26 @@ def _not_had(episode: Episode, unit: str) -> str:
     if tried:
         cost = _money(sum(lost[i].price for i in tried), unit)
         if len(tried) == 1:
-            said = f"call {tried[0]} of {episode.calls[tried[0] - 1].tool} for {wish} {lost[tried[0]].words}, for {cost}"
+            text = f"call {tried[0]} of {episode.calls[tried[0] - 1].tool} for {wish} {lost[tried[0]].words}, for {cost}"
         else:
-            said = f"{len(tried)} calls for {wish} brought nothing, for {cost}; the first, call {tried[0]} of "
-            said += f"{episode.calls[tried[0] - 1].tool}, {lost[tried[0]].words}"
+            text = f"{len(tried)} calls for {wish} brought nothing, for {cost}; the first, call {tried[0]} of "
+            text += f"{episode.calls[tried[0] - 1].tool}, {lost[tried[0]].words}"
     elif refused:
-        said = f"call {refused[0]} of {episode.calls[refused[0] - 1].tool} for {wish} {lost[refused[0]].words}"
+        text = f"call {refused[0]} of {episode.calls[refused[0] - 1].tool} for {wish} {lost[refused[0]].words}"
     else:
-        said = f"no tool was called for {wish}"
+        text = f"no tool was called for {wish}"
     if episode.budget.price is None:
-        return said
+        return text
     left = episode.budget.price - spent
     quotes = [episode.quote(slot) for slot in serving if slot not in episode.banned]
     if quotes and left < min(quotes):
-        said += f", and the {_money(max(0.0, left), unit)} left cover no tool for it"
+        text += f", and the {_money(max(0.0, left), unit)} left cover no tool for it"
         before = [loss for loss in lost.values() if loss.price > 0 and loss.call not in tried]
         if before:
             lost_before = number(sum(loss.price for loss in before))
-            said += f" after {lost_before} went to calls that brought nothing, call {before[0].call} first"
-        return said
-    return f"{said}, and it ended with {number(left)} of {_money(episode.budget.price, unit)} left"
+            text += f" after {lost_before} went to calls that brought nothing, call {before[0].call} first"
+        return text
+    return f"{text}, and it ended with {number(left)} of {_money(episode.budget.price, unit)} left"
 
 
 def _surplus(episode: Episode) -> str:
@@ -319,8 +319,8 @@ def _decision(world: DecisionAwareEnv, episode: Episode, end: str) -> str:
     if world.succeeded:
         return f"Nothing was wasted: to {right} was right, for {_money(spent, unit)}."
     called = next((f"it called {call.tool} with call {i}" for i, call in enumerate(episode.calls, 1) if call.k), "")
-    said = {"answered without a tool": "it answered without a tool", "no candidate fits": "it said that no tool fits"}
-    took = end or called or said.get(world.decision or "", "it gave up")
+    by_decision = {"answered without a tool": "it answered without a tool", "no candidate fits": "it said that no tool fits"}
+    took = end or called or by_decision.get(world.decision or "", "it gave up")
     if not best.feasible:
         return f"It failed because {took}; right was to {right}, which costs more than it is worth or than the budget covers."
     return (
@@ -337,36 +337,36 @@ def _session(world: SessionBase[Any, Any], episode: SessionEpisode, end: str) ->
     if limit is not None and unit == "credits" and not all(episode.passed):
         wastes.append((limit - spent, f"the {number(limit - spent)} of its {number(limit)} credits that it left unspent"))
     worst = max(wastes, default=(0.0, ""))
-    told = f"its largest waste was {worst[1]}" if worst[0] > _SLACK else f"none of its {len(calls)} calls was wasted"
+    waste = f"its largest waste was {worst[1]}" if worst[0] > _SLACK else f"none of its {len(calls)} calls was wasted"
     bound = min(total, world.optimum().quality)
     head = "It passed" if world.succeeded else "It failed"
     if end:
         head += f" {'though' if world.succeeded else 'because'} {end} at query {episode.query + 1} of {session.rules.queries}"
     share = f"{number(episode.value)} of {number(total)} credits of value ({episode.value_share:.0%})"
-    return f"{head}: it earned {share}, and {told}; no policy earns more than {number(bound)} on average within these limits."
+    return f"{head}: it earned {share}, and {waste}; no policy earns more than {number(bound)} on average within these limits."
 
 
 def _session_wastes(episode: SessionEpisode, unit: str) -> Iterator[tuple[float, str]]:
     """Say what a session lost, in credits or seconds: to tools that failed, to facts bought again, to facts that were dead."""
     session, failed = episode.session, dict[str, list[int]]()
-    found, again, dead = dict[int, tuple[float, int]](), list[int](), list[int]()
+    brought, again, dead = dict[int, tuple[float, int]](), list[int](), list[int]()
     query = made = 0
     for entry in episode.log:
         fact = int(session.fact[query]) if query < session.rules.queries else -1
         if entry[0] in ("recall", "skip"):
             if entry[0] == "recall" and not episode.passed[query]:
                 dead.append(query)
-                found.pop(fact, None)
+                brought.pop(fact, None)
             query += 1
         elif entry[0] == "submit":
             call = episode.calls[made]
             made += 1
-            if call.k and fact in found and call.submitted_s - found[fact][0] <= float(session.lives_s[found[fact][1]]):
+            if call.k and fact in brought and call.submitted_s - brought[fact][0] <= float(session.lives_s[brought[fact][1]]):
                 again.append(made)
             elif call.k and call.status is not Status.OK:
                 failed.setdefault(call.tool, []).append(made)
             if call.status is Status.OK and call.need == int(session.capability[query]):
-                found[fact] = call.finished_s, query
+                brought[fact] = call.finished_s, query
                 query += 1
 
     def cost(indices: Sequence[int]) -> float:
@@ -402,7 +402,7 @@ def _plan(world: OpenCATPBase[Any, Any], episode: Episode, end: str) -> str:
     if len(extra) > MAX_TOOLS:
         extra = [*extra[:MAX_TOOLS], _count(extra[MAX_TOOLS:], "more tool")]
     missing = [tool for tool in ideal if tool not in tools]
-    told = _and([f"{verb} {_and(names)}" for verb, names in (("paid for", extra), ("left out", missing)) if names])
-    told = told or "ran the same tools on other inputs"
+    differences = _and([f"{verb} {_and(names)}" for verb, names in (("paid for", extra), ("left out", missing)) if names])
+    differences = differences or "ran the same tools on other inputs"
     head = "It passed" if world.succeeded else "It failed"
-    return f"{head} with quality {quality:.3f}: it {told}; {instead}."
+    return f"{head} with quality {quality:.3f}: it {differences}; {instead}."

@@ -9,22 +9,19 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from costgym.simulators.bounds import out_of_bounds
 from costgym.simulators.errors import ConfigError, check_known
-from costgym.simulators.tools import WRITE, Catalog, Tool, shown
+from costgym.simulators.rules.grades import grade
+from costgym.simulators.tools import WRITE, Catalog, Tool
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
 """Granularities of an instruction, after ToolPlanner, from a plain statement to one that names every API."""
 
 
-_YOUNGER = ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount")
-"""Fields of a need that recorded worlds do not have."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Need:
     """A fact that the answer must hold."""
 
@@ -43,10 +40,6 @@ class Need:
     optional: bool = False
     state: bool = False  # it wants an effect to be there once, which calls of its tools make; `fact` is what they return
     amount: float = 0.0  # what such an effect is worth, in the scenario's currency: what is lost where it is there twice
-
-    def __repr__(self) -> str:
-        # the recorded worlds whose facts are looked for as words do not say so
-        return shown(replace(self, fact_type="") if self.fact_type == "words" else self, _YOUNGER)
 
     @property
     def required(self) -> bool:
@@ -255,8 +248,8 @@ class Judge:
         `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
         share = sum(present) / len(present) if present else 0.0
-        strict = bool(present) and all(present) and clean and not gave_up
-        return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
+        strict, judged = grade(sum(present), len(present), clean and not gave_up, luck, self.chance(share, solvable))
+        return Grade(share, strict, judged, precision)
 
 
 def needs_by_tool(task: Task, catalog: Catalog) -> dict[str, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from costgym.experiments.board.reruns.process_agent import Meter
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.leaderboard import run
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker

@@ -12,7 +12,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION, SESSION_CHAT
 from costgym.envs.base import base_env
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
@@ -112,7 +112,7 @@ def test_python_native_and_compiled_sessions_over_worlds_are_equal(worlds: Path,
 
     from costgym.envs.native import SessionVectorEnv
     from costgym.envs.sessions.session import MarketplaceSessionEnv
-    from costgym.experiments.lab.selftest.lockstep import CompiledSessions, run_views, session_actions
+    from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
 
     for native, mask in ((SessionVectorEnv, "legal"), (CompiledSessions, "useful")):
         met = run_views(

@@ -160,6 +160,7 @@ class OpenAIModel:
         # a copy in another process leaves the key behind: it reads it from the environment there
         self._remake = partial(OpenAIModel, model, self.url, key_variable, **chosen.model_dump())
         self._seed = 0
+        self.options: Mapping[str, Any] = {}  # further fields of the next requests, which an agent with its own loop asks for
         self._streams, self._filler = chosen.stream, ""  # what the server wants, as far as it has said so
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +182,11 @@ class OpenAIModel:
         request: dict[str, Any] = {
             "model": self.name,
             **{name: value for name, value in optional.items() if value is not None},
+            **{name: value for name, value in self.options.items() if name not in ("max_tokens", "max_completion_tokens")},
         }
+        limits = [self.options[name] for name in ("max_tokens", "max_completion_tokens") if name in self.options]
+        if limits:
+            request[longest] = limits[0]
         if functions:
             request["tools"] = [function.document() for function in functions]
         for attempt in range(settings.tries):
@@ -328,6 +333,10 @@ _SETTING_FOR = (
     (re.compile(r"temperature", re.IGNORECASE), "temperature=none"),
 )
 """Settings that a refusal asks for, by the word for which it is known."""
+
+
+SETTING_ADVICE = re.compile(r"; add \S+ to the model's name")
+"""What errors say where a setting of ours cures a refusal."""
 
 
 def _advice(text: str) -> str:

@@ -80,6 +80,6 @@ def run(
         typer.echo(f"note: {notice}", err=True)
     if prints(quiet, json_file):
         base = base_env(played)
-        print_row(row, console(), base.world_summary(base.world_document()))
+        print_row(row, console(), base.world_spec().summary())
     if spending is not None:
         spending.check(len(results), episodes)

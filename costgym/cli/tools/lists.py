@@ -14,6 +14,7 @@ def agents(json_file: JsonFile = None) -> None:
     from rich.table import Table
 
     from costgym.agents.registry import agents as all_agents
+    from costgym.agents.registry import trained_kinds
     from costgym.experiments.board.tracks import TRACKS, track_of
 
     tracks = [track for track in TRACKS.values() if not track.world]
@@ -40,7 +41,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(table)
         screen.print()
     for hint in (
-        "Trained agents, by their run: sb3:RUN, sessions:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.",
+        f"Trained agents, by their run: {', '.join(f'{kind}:RUN' for kind in trained_kinds())}.",
         "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.",
         "Your own agent, by its file and class: FILE.py:CLASS.",
     ):

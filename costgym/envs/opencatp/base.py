@@ -1,6 +1,5 @@
 """The base of the OpenCATP environments: choice of task and sample, figures of `info`, rendering."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from costgym.envs.base import ActType, BaseEnv, Document, Instance, ObsType, no_episode
+from costgym.envs.base import ActType, BaseEnv, Instance, ObsType, no_episode
 from costgym.envs.seats import PlanSeat
+from costgym.envs.world_spec import Document, WorldSpec
+from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.ledger import Budget
@@ -65,6 +66,33 @@ class OpenCATPSettings:
     render_mode: str | None = None
 
 
+class PlanWorld(WorldSpec):
+    """The profile of the tools, and the digest of the table of what they made."""
+
+    arguments_of_world = frozenset({"profile", "scores"})
+
+    def digest_under(self, schema: int) -> str:
+        names, document = ("name", "outcomes", "profile"), self.document
+        if sorted(document) != list(names) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
+            raise DataError("header", f"expected a world {WORLD} with {', '.join(names)}; got {sorted(document)}", "scenario")
+        read_profile(document["profile"], "header")
+        if schema == SCHEMA:
+            return digest_of(document)
+        return short_hash(json.dumps(document, sort_keys=True, separators=(",", ":"))) if schema == 0 else ""
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "name": WORLD,
+            "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
+            "currency": "USD",
+            "profile": self.document["profile"]["name"],
+        }
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        elsewhere = {} if data is None else {"outcomes": data}
+        return {**settings, "profile": self.document["profile"], **elsewhere}
+
+
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the OpenCATP environments: `OpenCATP-v0`, `OpenCATPChat-v0` and `OpenCATPCalls-v0`.
 
@@ -108,7 +136,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `size_level` | int | How large the image is, 0 (smallest) to 3. |
     """
 
-    WORLD_ARGUMENTS = frozenset({"profile", "scores"})
+    world_class: type[WorldSpec] = PlanWorld
     world_kind = "opencatp"
     reset_options = frozenset({"task", "sample", "level"})
     in_time = False
@@ -221,13 +249,13 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- records
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         table, profile = self.evaluator.scores, self.profile
         if not isinstance(table, OutcomeTable):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
             raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
-        return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
+        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest})
 
     def world_settings(self) -> dict[str, Any]:
         settings = {
@@ -241,34 +269,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
         return settings if self.outcomes is None else {**settings, "outcomes": self.outcomes}
 
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        fields = ("name", "outcomes", "profile")
-        if sorted(document) != list(fields) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
-            raise DataError("header", f"expected a world {WORLD} with {', '.join(fields)}; got {sorted(document)}", "scenario")
-        read_profile(document["profile"], "header")
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "name": WORLD,
-            "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
-            "currency": "USD",
-            "profile": document["profile"]["name"],
-        }
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        elsewhere = {} if data is None else {"outcomes": data}
-        return {**settings, "profile": document["profile"], **elsewhere}
-
     def check_world(self, document: Mapping[str, Any]) -> None:
         table = self.evaluator.scores
         if not isinstance(table, OutcomeTable) or table.digest != document["outcomes"]:
-            found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
-            wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
+            read = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
+            wanted = f"expected the outcome table {document['outcomes']}, got {read}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
 
     def seat(self, env_id: str, examples: int = 0) -> PlanSeat:
@@ -362,8 +367,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round."""
         if not self.each_sample:
             return super().instance(index, seed)
-        whole, place = divmod(index, len(self.tasks) * len(self.samples))
-        sample, task = divmod(place, len(self.tasks))
+        whole, rest = divmod(index, len(self.tasks) * len(self.samples))
+        sample, task = divmod(rest, len(self.tasks))
         return Instance(self.numbers[task], seed + whole, {"sample": self.samples[sample]})
 
     def agent_seed(self, seed: int) -> int:

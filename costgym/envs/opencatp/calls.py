@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from costgym.envs.base import Document, checked_action, takes
-from costgym.envs.opencatp.base import OpenCATPSettings
+from costgym.envs.base import checked_action, takes
+from costgym.envs.opencatp.base import OpenCATPSettings, PlanWorld
 from costgym.envs.opencatp.numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
+from costgym.envs.world_spec import Document
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
 from costgym.simulators.ledger import Enforcement
@@ -42,6 +43,14 @@ class CallsSettings(OpenCATPSettings):
     cold_starts: bool = False
     max_steps: int = 64
     enforcement: Enforcement | None = None
+
+
+class CallsWorld(PlanWorld):
+    """A profile and a table, whose records without a form were made when there was only one, and those without an enforcement
+    when a limit ended the episode."""
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        return super().arguments({"concurrent": True, "enforcement": "terminate", **settings}, data)
 
 
 class OpenCATPCallsEnv(OpenCATPNumeric):
@@ -186,6 +195,7 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
     """
 
     in_time = True
+    world_class = CallsWorld
     episode_state = ("_episode", "_tools", "_sources")
     column_names: Mapping[str, Sequence[str]] = {
         "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES,
@@ -248,13 +258,13 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
-        kept = self._check_budget()
-        if not kept and self.enforcement != "record":
+        within = self._check_budget()
+        if not within and self.enforcement != "record":
             episode.stop()
         if episode.over:
             self._over = True
             plan = episode.plan()
-            if plan is not None and kept:
+            if plan is not None and within:
                 self._valid = not self.evaluator.missing(plan, task)
                 self._score = self.evaluator.score(plan, task, self.sample)
                 gained = self.alpha * self._score
@@ -328,11 +338,6 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             "cold_starts": self.cold_starts,
             "max_steps": self.max_steps,
         }
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        # records without a form were made when there was only one, and without an enforcement when a limit ended the episode
-        return super().world_arguments(document, {"concurrent": True, "enforcement": "terminate", **settings}, data)
 
     def give_up(self) -> None:
         super().give_up()

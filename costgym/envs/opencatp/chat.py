@@ -119,10 +119,10 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
             else:
                 self._plan, self._valid = plan, True
                 self._price, self._seconds = outcome.price, outcome.seconds
-                kept = self._check_budget()
+                within = self._check_budget()
                 # an executed plan may score other than the table says; what it is charged stays the same
                 charged = outcome.quality - self.alpha * outcome.score
-                self._score = self.evaluator.score(plan, task, self.sample) if kept else 0.0
+                self._score = self.evaluator.score(plan, task, self.sample) if within else 0.0
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD

@@ -233,14 +233,14 @@ class OpenCATPEnv(OpenCATPNumeric):
             self._tokens[at] = _NUMBER[token]
             at += 1
         added = self._apply(action)
-        kept = self._check_budget()
+        within = self._check_budget()
         gained = 0.0
         if action == END:
             self._over = self._valid = True
-            if kept:
+            if within:
                 self._score = self.evaluator.score(state.plan(), self.task, self.sample)
                 gained = self.alpha * self._score
-        self._over = self._over or not kept
+        self._over = self._over or not within
         incremental = gained - self._loss * added
         self._return += incremental
         reward = incremental

@@ -55,8 +55,8 @@ def _messages(steps: Sequence[Any]) -> str:
         if step.action is not None:
             lines.append(wrapped(f"  {index:>3} agent: ", str(step.action)))
         status = f" [{step.info['statuses']}]" if step.info.get("statuses") else ""
-        said = "user" if step.action is None else f"{step.info['at_s']:.2f} s{status}"
-        lines.append(wrapped(f"      {said}: ", str(step.observation) or "(nothing)"))
+        speaker = "user" if step.action is None else f"{step.info['at_s']:.2f} s{status}"
+        lines.append(wrapped(f"      {speaker}: ", str(step.observation) or "(nothing)"))
     return "\n".join(lines)
 
 
@@ -79,11 +79,11 @@ def _logged_actions(episode: Episode) -> str:
                 lines.append(f"  think: {usage.input_tokens} tokens in, {usage.output_tokens} out")
             case ("finish", answer, gave_up):
                 lines.append("  give up" if gave_up else f"  finish{'' if answer is None else f': {answer}'}")
-    told = []
+    shortened = []
     for line, same in groupby(lines):
         count = len(list(same))
-        told.append(short(line, TEXT_WIDTH) + (f" ({count} times)" if count > 1 else ""))
-    return "\n".join(told)
+        shortened.append(short(line, TEXT_WIDTH) + (f" ({count} times)" if count > 1 else ""))
+    return "\n".join(shortened)
 
 
 def _grade(episode: Episode) -> str:

@@ -1,17 +1,16 @@
 """The base of the session environments: how a session is drawn, begun, worth and recorded."""
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, get_args
 
 import gymnasium as gym
+from pydantic import ValidationError
 
-from costgym.envs.base import ActType, BaseEnv, Document, ObsType, no_episode
+from costgym.envs.base import ActType, BaseEnv, ObsType, no_episode
 from costgym.envs.session_features import PAUSE_S
 from costgym.envs.tool_world import Named, named_scenario
+from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.bounds import refuse
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -19,7 +18,6 @@ from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
-from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Task
@@ -71,6 +69,37 @@ _RULES = (
 """Arguments that are fields of `SessionRules`."""
 
 
+class SessionWorld(WorldSpec):
+    """The rules by which sessions are drawn, and the scenario whose tools are on offer, if there is one."""
+
+    arguments_of_world = frozenset(SessionRules.model_fields)
+
+    def _rules(self) -> SessionRules:
+        try:
+            world = {name: value for name, value in self.document.items() if name != "rules"}
+            scenario = {"scenario": world} if "source" in world else {}
+            return SessionRules.model_validate({**self.document["rules"], **scenario})
+        except ValidationError as error:
+            refuse("header.world.rules", error)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError("header", f"expected the rules of a session, got {self.document!r:.60}") from error
+
+    def digest_under(self, schema: int) -> str:
+        return self._rules().digest_under(schema)
+
+    def summary(self) -> dict[str, Any]:
+        rules = self._rules()
+        tools = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
+        about = f"Sessions of {rules.queries} queries over {tools} that drift, under one budget."
+        return {"name": self.document["name"], "description": about, "currency": "credits"}
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        rules = self._rules().model_dump(mode="json")
+        if data is not None and "scenario" in rules:
+            rules["scenario"]["source"]["data"] = data
+        return {**settings, **rules}
+
+
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the session environments: `MarketplaceSession-v0` and `MarketplaceSessionChat-v0`.
 
@@ -118,18 +147,18 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     world_kind = "sessions"
     computes_limits = True
-    WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
+    world_class = SessionWorld
 
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
-        given: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        rules: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
         failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
         if settings.scenario is not None:
-            given["scenario"] = world = named_scenario(settings.scenario, None)
+            rules["scenario"] = world = named_scenario(settings.scenario, None)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
-            own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
-            failures = world.failures.model_copy(update=own) if failures is None else failures
-        self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
+            changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
+            failures = world.failures.model_copy(update=changes) if failures is None else failures
+        self.rules = SessionRules(**rules) if failures is None else SessionRules(**rules, failures=failures)
         check_known("split", settings.split, SPLITS)
         check_known("reward", settings.reward, REWARDS)
         check_known("enforcement", settings.enforcement or "refuse", get_args(Enforcement))
@@ -207,8 +236,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _session_info(self, episode: SessionEpisode, **status: int) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
         costs = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
-        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **told}
+        progress = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **progress}
 
     @property
     def succeeded(self) -> bool:
@@ -242,9 +271,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- records -------------------------------------------------------------------------------------------------------------
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         rules = self.rules.model_dump(mode="json")
-        return {"name": "session", **rules.pop("scenario", {}), "rules": rules}
+        return SessionWorld({"name": "session", **rules.pop("scenario", {}), "rules": rules})
 
     def world_settings(self) -> dict[str, Any]:
         limits = {} if self._given_budget is None else {"budget": self._given_budget.as_dict()}
@@ -254,37 +283,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             "max_steps": self._given_steps, **form,
         }  # fmt: skip
 
-    @classmethod
-    def _rules(cls, document: Mapping[str, Any]) -> SessionRules:
-        from pydantic import ValidationError
-
-        try:
-            world = {name: value for name, value in document.items() if name != "rules"}
-            return SessionRules.model_validate({**document["rules"], **({"scenario": world} if "source" in world else {})})
-        except ValidationError as error:
-            refuse("header.world.rules", error)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError("header", f"expected the rules of a session, got {document!r:.60}") from error
-
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        rules = cls._rules(document)
-        return hashlib.sha256(json.dumps(["session", rules.digest]).encode()).hexdigest()[:16]
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        rules = cls._rules(document)
-        of = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
-        about = f"Sessions of {rules.queries} queries over {of} that drift, under one budget."
-        return {"name": document["name"], "description": about, "currency": "credits"}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        rules = cls._rules(document).model_dump(mode="json")
-        if data is not None and "scenario" in rules:
-            rules["scenario"]["source"]["data"] = data
-        return {**settings, **rules}
-
     @property
     def task(self) -> Task:
         """The session being played, as a task."""
@@ -292,4 +290,4 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw_session(self.episode, seed)
+            self.episode.redraw(seed)

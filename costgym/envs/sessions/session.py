@@ -263,8 +263,8 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         return self._features.observe(episode, self._steps / self.max_steps)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
-        told = self._session_info(episode, status=int(self._status))
-        return {**told, "tool": self._features.reported, "action_mask": self._possible(episode)}
+        info = self._session_info(episode, status=int(self._status))
+        return {**info, "tool": self._features.reported, "action_mask": self._possible(episode)}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""

@@ -20,8 +20,8 @@ class AttributesByName:
         Raises:
             ConfigError: it is the present episode or belongs to it, which compiled code does not keep.
         """
-        own = self._own_attributes().get(name)
-        return tuple(own) if own is not None else (getattr(self.scalar, name),) * self.num_envs
+        values = self._own_attributes().get(name)
+        return tuple(values) if values is not None else (getattr(self.scalar, name),) * self.num_envs
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment, to one value or to a list or tuple of N.
@@ -49,5 +49,5 @@ class AttributesByName:
         return tuple(value(*args, **kwargs) if callable(value) else value for value in self.get_attr(name))
 
     def _own_attributes(self) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = vars(self).setdefault("_set_attributes", {})
-        return found
+        attributes: dict[str, list[Any]] = vars(self).setdefault("_set_attributes", {})
+        return attributes

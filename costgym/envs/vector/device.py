@@ -27,15 +27,15 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     require("torch", "train")
     if device != "cpu" and env_id != "costgym/Marketplace-v0":
         raise ConfigError("device", f"only costgym/Marketplace-v0 has kernels for a GPU, got {env_id}")
-    found = find_device(device)
-    on_gpu = found.name != "cpu"
+    chosen = find_device(device)
+    on_gpu = chosen.name != "cpu"
     if on_gpu:
         settings["all_tables"] = True
     made = gym.make_vec(env_id, num_envs=num_envs, **settings)
     native = made.unwrapped
     if not isinstance(native, NativeVectorEnv):
         raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
-    return DeviceVectorEnv(native, found) if on_gpu else Tensors(made)
+    return DeviceVectorEnv(native, chosen) if on_gpu else Tensors(made)
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:

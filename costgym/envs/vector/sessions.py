@@ -53,10 +53,10 @@ class NativeSessions(NativeVectorEnv):
             resource=RESOURCES.index(scalar.cost),
         )
 
-    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
-        for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
+    def _rows(self, numbers: NDArray[np.int64], indices: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
+        for number, i in zip(numbers.tolist(), indices.tolist(), strict=True):
             self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
-        return places
+        return indices
 
     @property
     def nbytes(self) -> int:
@@ -69,9 +69,9 @@ class NativeSessions(NativeVectorEnv):
 
     def fresh(self) -> Any:
         count = self.num_envs
-        told = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
-        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *told])
+        progress = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
+        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *progress])
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
-        told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
-        return {**figures_info(out, self.scalar.cost), **told}
+        progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
+        return {**figures_info(out, self.scalar.cost), **progress}

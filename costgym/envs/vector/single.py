@@ -65,7 +65,7 @@ class SingleBatch(NativeVectorEnv):
 
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
-        world = self.scalar._place
+        world = self.scalar._world_index
         if world is None:
             wanted = "expected one of the scenarios that the environment was made with, since compiled code plays no others"
             raise ConfigError('options["scenario"]', f"{wanted}; make it with compiled=False, or with this scenario")

@@ -9,7 +9,7 @@ import gymnasium as gym
 from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, Agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of, make
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 

@@ -24,13 +24,13 @@ from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
-from costgym.envs.registration import class_of
 from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
 from costgym.experiments.board.judged import VERDICTS, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
 from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
+from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.concurrent import Concurrent, batch_of
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
@@ -38,7 +38,6 @@ from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import RolloutContext, play_many
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -98,7 +97,7 @@ class Leaderboard:
             episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
-            currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
+            currency = str(track.world.summary().get("currency") or "")
             own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds

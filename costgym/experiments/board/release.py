@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from costgym.envs.base import base_env
 from costgym.envs.sessions.base import SessionBase
 from costgym.experiments.board.run_config import RunConfig, TrackConfig, world_of
+from costgym.simulators.digests import recorded_text
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.files import read_yaml
 from costgym.simulators.sessions.episode import session_world
@@ -88,7 +89,7 @@ def freeze(track: TrackConfig) -> FrozenTrack:
             state.update(_scripted(session_world(env.rules, number), number).encode())
     elif world is not None:
         for part in (*(world.tasks[number] for number in world.tasks.numbers(track.split)), *world.catalog):
-            state.update(repr(part).encode("utf-8", "backslashreplace"))
+            state.update(recorded_text(part).encode("utf-8", "backslashreplace"))
         for number in world.tasks.numbers(track.split)[:SCRIPTED_EPISODES]:
             state.update(_scripted(world, number).encode())
     digest = hashlib.blake2b(json.dumps(terms, sort_keys=True).encode(), digest_size=16).hexdigest()

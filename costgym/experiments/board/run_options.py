@@ -84,7 +84,7 @@ class RunOptions(Settings):
             "--scenario": self.scenario is not None and kind.world_kind != "tools",
             "--seeds": self.seeds is not None and kind.world_kind != "tools",
             "--prices": self.prices is not None and kind.world_kind != "tools",
-            "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
+            "--profile": self.profile is not None and "profile" not in kind.world_class.arguments_of_world,
             "--grading": self.grading != "strict" and not kind.gradings,
             "--documents": self.documents is not None and not world.views_with("documents"),
             **{f"--{name}": name not in world.vary for name in self.vary or {}},

@@ -44,8 +44,9 @@ from costgym.experiments.board.rows import (
     rank_bands,
     reasons,
     shown_name,
+    track_files,
 )
-from costgym.experiments.board.tracks import TRACKS, track_document, track_documents, track_files
+from costgym.experiments.board.tracks import TRACKS, track_document, track_documents
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
 from costgym.experiments.pages.budget_section import budget_section
 from costgym.experiments.pages.html import asset, embedded, render
@@ -363,6 +364,8 @@ def _row(
         under.append(claim_text(rerun))
     if not is_metered(row):
         under.append("unmetered")
+    elif row.get("metered") is False:
+        under.append("tokens by a floor of what it was shown and wrote")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),

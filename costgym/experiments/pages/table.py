@@ -30,6 +30,7 @@ from costgym.experiments.board.rows import (
     blocks,
     claim_text,
     columns_of,
+    episodes_to_tell_apart,
     is_metered,
     is_ranked,
     is_reference,
@@ -111,6 +112,9 @@ def found(track: Mapping[str, Any]) -> str:
     price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
     alike = as_good(leader, others, key, seeds_of(track))
     rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
+    if others and alike[0]:
+        needed = episodes_to_tell_apart(leader, others[0], key, seeds_of(track))
+        rivals += "" if needed is None else f" About {needed:,} episodes would tell it from {plain(shown_name(others[0]))}."
     said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
     return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
 

@@ -45,11 +45,11 @@ from costgym.experiments.papers.playing import (
     play_sessions,
     text_env,
 )  # fmt: skip
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, first_uses, past_uses
 from costgym.experiments.play.metrics import paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
 

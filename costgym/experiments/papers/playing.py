@@ -19,9 +19,9 @@ from costgym.experiments.board.suites import STEP_LIMIT
 from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.papers.claims import Results
 from costgym.experiments.papers.paper import Job, Progress, Protocol, Row, Tables
+from costgym.experiments.play.episodes import play
 from costgym.experiments.play.execution.engine import Local, Work
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play
 from costgym.simulators import __version__
 from costgym.simulators.files import make_folder, read_lines, sole_writer, write_atomically
 from costgym.simulators.scenario import Scenario

@@ -44,10 +44,10 @@ from costgym.experiments.papers.claims import (
 )  # fmt: skip
 from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, Paper, Protocol, Row, Tables
 from costgym.experiments.papers.playing import enlarged, play_pieces, play_protocols, text_env
+from costgym.experiments.play.episodes import play, result_of
 from costgym.experiments.play.experience import watch
 from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play, result_of
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.retrieval import Retrieval
 from costgym.simulators.scenario import Scenario, load_scenario

@@ -11,8 +11,8 @@ import gymnasium as gym
 
 from costgym.agents.base import Agent
 from costgym.envs.base import base_env
+from costgym.experiments.play.episodes import RolloutContext, chunks
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.rollout import RolloutContext, chunks
 from costgym.experiments.play.trajectories.format import Header, parse_trajectory
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.errors import ConfigError, check_positive

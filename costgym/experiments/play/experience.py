@@ -25,12 +25,12 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.chat import MarketplaceChatEnv
+from costgym.experiments.play.episodes import chunks, play
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.rollout import chunks, play
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
-from costgym.simulators.files import write_atomically
+from costgym.simulators.files import read_packed, write_atomically
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import Scenario, worlds_of
@@ -157,10 +157,14 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
         "budget": {},
         "enforcement": "record",
     }
-    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
+    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()})
     rates = asdict(SimulatedRates())
     del rates["repeat"], rates["guess"]  # younger than the experience that ships, and without influence on it
-    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
+    played = {
+        **settings.model_dump(exclude={"uses", "candidates"}),
+        "world": world.digest_under(0),
+        "rates": rates,
+    }  # that of the experience that ships
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 
@@ -200,8 +204,8 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     try:
-        lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError):  # the file is damaged
+        lines = read_packed(path).decode().splitlines(keepends=True)
+    except (DataError, UnicodeDecodeError):  # the file is damaged
         lines = []
     cut = _enough(lines, uses, most)
     return (None, lines) if cut is None else ("".join(lines[:cut]), [])

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, overload
 
 from markupsafe import Markup
 
+from costgym.experiments.play.load import load_episodes
 from costgym.experiments.play.metric_registry import REGISTRY, Group, cell, figure, plain, written
 from costgym.experiments.play.metrics import PairedDifference, paired_difference, summarise
 from costgym.experiments.play.plots import PASS, Plots
@@ -76,6 +78,15 @@ class Results(Sequence[EpisodeResult]):
         own = tuple(episodes)
         conditions = Conditions(split, grading, currency, seed, seeds)
         self._fill(own, {result.env: conditions for result in own})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Results:
+        """Read the results of a folder that `costgym leaderboard`, `rank`, `collect` or `serve --record` wrote.
+
+        Recorded trajectories are replayed, and every figure follows from their actions. Raises DataError for other folders, and
+        for records that cannot be read or do not replay.
+        """
+        return sum((cls(played.episodes, **played.conditions) for played in load_episodes(folder)), start=cls())
 
     def _fill(self, episodes: tuple[EpisodeResult, ...], conditions: Mapping[str, Conditions]) -> None:
         groups: dict[Group, dict[int, EpisodeResult]] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json
 from costgym.simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
@@ -118,8 +119,8 @@ class EpisodeResult:
         """The record that `to_json` wrote; raises DataError for a line that is not a JSON object, lacks a field, or has one too
         many or a wrong value."""
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            record = decode_json(line)
+        except ValueError as error:
             raise DataError("episode record", f"expected one line of JSON: {error}") from error
         known = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or record.keys() | _OPTIONAL != known:

@@ -13,7 +13,7 @@ from costgym.envs.actions import RESERVED, count_tokens, encode_action
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.envs.sessions.base import CANCEL
-from costgym.experiments.play.rollout import AgentInfo, play, result_of
+from costgym.experiments.play.episodes import AgentInfo, play, result_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require

@@ -135,6 +135,11 @@ class Session:
             self.reset({})
 
     @property
+    def unfinished(self) -> bool:
+        """Return whether an episode is under way in which something was played."""
+        return self.playing and self.steps > 0
+
+    @property
     def playing(self) -> bool:
         """Return whether an episode has begun and has not ended."""
         return self._episode_id is not None and not self._done

@@ -1,7 +1,7 @@
 """Files: read within bounds and without links, written whole or not at all."""
 
 from costgym.simulators.files.changes import change_together, finish_change, sole_writer
-from costgym.simulators.files.documents import json_text, parse_yaml, read_json, read_yaml
+from costgym.simulators.files.documents import decode_json, json_text, parse_json, parse_yaml, read_json, read_yaml
 from costgym.simulators.files.drafts import (
     REMEDIES,
     cannot_write,
@@ -20,6 +20,7 @@ from costgym.simulators.files.drafts import (
     writing,
 )
 from costgym.simulators.files.lines import LONGEST_LINE, LineFile, has_tail, iter_lines, keep_lines, read_lines
+from costgym.simulators.files.packed import load_arrays, read_packed
 from costgym.simulators.files.plain import (
     LOCK,
     NEXT,
@@ -40,7 +41,7 @@ __all__ = [
     "Directory",
     "LineFile",
     "cannot_write",
-    "change_together",
+    "change_together", "decode_json",
     "finish_change",
     "finished_file",
     "finished_folder",
@@ -48,16 +49,16 @@ __all__ = [
     "iter_lines",
     "json_text",
     "keep_lines",
-    "make_folder",
+    "load_arrays", "make_folder",
     "open_plain",
-    "parse_yaml",
+    "parse_json", "parse_yaml",
     "plain_files",
     "private_copy",
     "put_back",
     "read_bytes",
     "read_json",
     "read_lines",
-    "read_text",
+    "read_packed", "read_text",
     "read_yaml",
     "remove",
     "remove_drafts",

@@ -6,7 +6,6 @@ reader admits the pool's own plain data alone, and refuses the file at the first
 """
 
 import io
-import json
 import pickle
 import struct
 from collections import defaultdict
@@ -19,10 +18,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from costgym.simulators.bounds import what_is_wrong
 from costgym.simulators.errors import DataError, InvalidPlan
+from costgym.simulators.files import read_bytes, read_json
 from costgym.simulators.opencatp.profile import Profile, v100
 from costgym.simulators.opencatp.tools import ALIASES, TOOLS
 from costgym.simulators.plan import Plan
 
+MAX_POOL_BYTES = 512 * 2**20
 _BY_TOOL = ("tool_exec_time_ms", "tool_cpu_inst_mb", "tool_gpu_inst_mb")
 _FIELDS = ("plans", "scores", "tools_exec_time", "tools_cpu_mem", "tools_gpu_mem")
 
@@ -91,10 +92,7 @@ def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
         raise DataError(file, "no such plan pool; give the path of a .json or .pkl file")
     if file.suffix in (".pkl", ".pickle"):
         return tuple(_from_pickle(file))
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(file, f"cannot be read as JSON: {error}") from error
+    record = read_json(file, MAX_POOL_BYTES, follow=True)
     plans = record.get("plans") if isinstance(record, dict) else None
     if not isinstance(plans, list):
         raise DataError(file, 'expected {"plans": [...]}')
@@ -123,7 +121,7 @@ def _checked(file: Path, location: str, value: Any) -> PoolPlan:
 
 def _from_pickle(file: Path) -> Iterator[PoolPlan]:
     try:
-        pool = _PlainUnpickler(io.BytesIO(file.read_bytes()), file).load()
+        pool = _PlainUnpickler(io.BytesIO(read_bytes(file, MAX_POOL_BYTES)), file).load()
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can fail in any way

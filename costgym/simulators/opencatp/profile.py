@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, check_known
-from costgym.simulators.files import read_yaml, write_atomically
+from costgym.simulators.files import read_json, read_yaml, write_atomically
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
 from costgym.simulators.plan import Plan, longest_path
 from costgym.simulators.pricing import FaasPricing
@@ -162,10 +162,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
 def _read_file(path: Path) -> Profile:
     if path.suffix != ".json":
         return read_profile(read_yaml(path), path)
-    try:
-        return read_profile(json.loads(path.read_text(encoding="utf-8")), path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(path, f"cannot be read as JSON: {error}") from error
+    return read_profile(read_json(path, follow=True), path)
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:

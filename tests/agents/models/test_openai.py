@@ -22,8 +22,8 @@ from costgym.agents.registry import make_agent, make_model
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
+from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.execution.engine import Local
-from costgym.experiments.play.rollout import INFRASTRUCTURE_TRIES
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import Server, said

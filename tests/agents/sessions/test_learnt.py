@@ -10,7 +10,7 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.status import LIMITS
 from tests.helpers.training import TRAINERS, one_thread
 

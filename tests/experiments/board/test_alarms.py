@@ -10,7 +10,7 @@ from costgym.agents.seat import begin
 from costgym.envs.base import base_env
 from costgym.experiments.board.epochs.epoch import seed_of, world_seed_of
 from costgym.experiments.board.submissions.alarms import Signs, alarms, signs_of, total
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 
 PLANS, TEXT = "costgym/OpenCATPChat-v0", "costgym/MarketplaceChat-v0"
 

@@ -23,7 +23,7 @@ from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.pages.table import print_table
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 from tests.helpers.epochs import board as arena
@@ -144,13 +144,15 @@ def test_rows_whose_tokens_only_the_agent_counted_are_ranked_apart(tmp_path: Pat
     added = {row["agent"]: row for row in add(board, packed)}
     assert {row["metered"] for row in added.values()} == {False}
     ranked = [row["agent"] for row in json.loads((board / "leaderboard.json").read_text())["rows"]]
-    assert set(ranked[:2]) == {"react", "dfsdt"}  # whatever the others come to
+    # one's own agents are ranked beside react, those that were handed in behind, whatever they come to
+    assert set(ranked[:4]) == set(agents) and ranked[0] in ("dfsdt", "free.py:Free")
     page = (board / "index.html").read_text()
     assert ">u1<" in page and "Unmetered (u1, u2, …)" in page and "unmetered" in page
     console = Console(file=io.StringIO(), width=100)
     print_table(json.loads((board / "leaderboard.json").read_text()), console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     start = next(number for number, line in enumerate(lines) if "unmetered" in line)
+    assert "free.py:Free" in "".join(lines[:start])
     assert lines[start + 1].split()[0] == "1" and "react" in "".join(lines[start - 2 : start])
     assert verify(board).verified
 

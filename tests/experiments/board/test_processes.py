@@ -40,15 +40,16 @@ class Counts(Agent):
 
 
 def test_generated_worlds_have_others_of_their_kind_and_recorded_ones_have_none() -> None:
-    chat, decision = class_of("costgym/MarketplaceChat-v0"), class_of("costgym/DecisionAware-v0")
-    generated, recorded = (load_scenario(name).model_dump(mode="json") for name in ("marketplace", "toolbench"))
-    other = chat.another_world(generated, {}, 7)
-    assert other == {**generated, "seed": 7} and chat.world_digest(other) != chat.world_digest(generated)
-    assert chat.another_world(recorded, {}, 7) is None
-    samples = load_scenario("decision").model_dump(mode="json")
-    assert decision.another_world(samples, {}, 7) == {**samples, "seed": 7}
-    assert decision.another_world(samples, {"data": "folder"}, 7) is None
-    assert class_of("costgym/OpenCATPChat-v0").another_world({}, {}, 7) is None
+    chat = class_of("costgym/MarketplaceChat-v0").world_class
+    generated, recorded = (chat(load_scenario(name).model_dump(mode="json")) for name in ("marketplace", "toolbench"))
+    other = generated.another({}, 7)
+    assert other == chat({**generated.document, "seed": 7}) and other.digest != generated.digest
+    assert recorded.another({}, 7) is None
+    samples = class_of("costgym/DecisionAware-v0").world_class(load_scenario("decision").model_dump(mode="json"))
+    another = samples.another({}, 7)
+    assert another is not None and another.document == {**samples.document, "seed": 7}
+    assert samples.another({"data": "folder"}, 7) is None
+    assert class_of("costgym/OpenCATPChat-v0").world_class({}).another({}, 7) is None
 
 
 def test_what_is_sent_of_an_outcome_table_is_its_train_split() -> None:

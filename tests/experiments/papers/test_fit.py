@@ -15,7 +15,7 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, make_model
 from costgym.envs.registration import make
 from costgym.experiments.papers.btp import PROTOCOLS
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from costgym.simulators.errors import ConfigError, UnknownName
 
 REPORT = Path(__file__).parents[3] / "benchmarks" / "results" / "fit.json"

@@ -16,10 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from costgym.experiments.board.epochs.epoch import Epoch
 from costgym.experiments.board.epochs.identities import VERDICT, is_signed, sign
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators import __version__
 from costgym.simulators.errors import DataError
-from costgym.simulators.files import LineFile, keep_lines, read_lines
+from costgym.simulators.files import LineFile, decode_json, keep_lines, read_lines
 
 CHAIN = "chain.jsonl"
 REFERENCES = "references"  # the entry of the references, which are played first
@@ -88,7 +87,7 @@ def read_chain(folder: Path, epoch: Epoch) -> list[Verdict]:
     path, found, previous = folder / CHAIN, list[Verdict](), epoch.terms
     for number, line in enumerate(read_lines(path)):
         try:
-            verdict = Verdict.model_validate(decode_once(line))
+            verdict = Verdict.model_validate(decode_json(line, once=True))
         except (ValidationError, ValueError, RecursionError) as error:
             raise DataError(path, "is not a verdict in this version's form", f"line {number + 1}") from error
         for problem in _problems(verdict, line, number, previous, epoch):

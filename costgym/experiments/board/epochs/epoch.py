@@ -28,9 +28,8 @@ from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import TRACKS, track_of
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, check_known
-from costgym.simulators.files import json_text, make_folder, read_text, write_atomically
+from costgym.simulators.files import decode_json, json_text, make_folder, read_text, write_atomically
 
 PUBLIC, SECRET, RECORDS = "epoch.json", "epoch.secret", "records"
 OUTCOMES = "outcomes.npz"  # the secret outcome table of plans, where an epoch has that track
@@ -175,7 +174,7 @@ def read_epoch(folder: Path) -> Epoch:
     if not path.is_file():
         raise DataError(path, "there is no such file; expected the folder of `costgym submit epoch`")
     try:
-        return Epoch.model_validate(decode_once(read_text(path, MAX_BYTES, follow=False)))
+        return Epoch.model_validate(decode_json(read_text(path, MAX_BYTES, follow=False), once=True))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(path, f"is not an epoch: {first['msg']}", ".".join(map(str, first["loc"]))) from None
@@ -243,30 +242,24 @@ def _secret_track(track: TrackConfig, secret: str, worlds: int, table: Path | No
     """A track in worlds of the same kind that nobody knows; the track itself where there are none."""
     if track.name == PLANS:
         return track if table is None else _on_table(track, table)
-    kind = class_of(track.env)
-    settings = {name: value for own in track.settings.values() for name, value in own.items()}
-    scenario = kind.another_world(track.scenario, settings, world_seed_of(secret))
-    if scenario is None:
+    settings = {name: value for chosen in track.settings.values() for name, value in chosen.items()}
+    world = track.world.another(settings, world_seed_of(secret))
+    if world is None:
         return track
     varied = tuple(
-        each.model_copy(update={"settings": {**each.settings, WORLD: world}})
-        for each in track.conditions
-        for world in range(worlds)
+        condition.model_copy(update={"settings": {**condition.settings, WORLD: number}})
+        for condition in track.conditions
+        for number in range(worlds)
     )
-    return track.model_copy(
-        update={
-            "scenario": scenario,
-            "digest": kind.world_digest(scenario),
-            "conditions": varied if worlds > 1 else track.conditions,
-        }
-    )
+    conditions = varied if worlds > 1 else track.conditions
+    return track.model_copy(update={"scenario": dict(world.document), "digest": world.digest, "conditions": conditions})
 
 
 def _on_table(track: TrackConfig, table: Path) -> TrackConfig:
     """A track of plans on another outcome table."""
     scenario = {**track.scenario, "outcomes": _table_digest(table)}
     settings = {**track.settings, ALL_VIEWS: {**track.settings.get(ALL_VIEWS, {}), "outcomes": str(table)}}
-    digest = class_of(track.env).world_digest(scenario)
+    digest = class_of(track.env).world_class(scenario).digest
     return track.model_copy(update={"scenario": scenario, "settings": settings, "digest": digest})
 
 

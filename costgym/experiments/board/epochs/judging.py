@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.custom import is_custom
+from costgym.agents.registry import is_trained
 from costgym.experiments.board.board import PageMaker
 from costgym.experiments.board.conditions import condition_key
 from costgym.experiments.board.epochs.chain import CHAIN, REFERENCES, Chain, Verdict
@@ -31,7 +32,6 @@ from costgym.experiments.board.epochs.identities import MAX_SIGNATURE_BYTES, ent
 from costgym.experiments.board.epochs.playing import Derived, Player
 from costgym.experiments.board.epochs.ranking import board_document, verdict_text
 from costgym.experiments.board.reruns.sandbox import NONE, choose
-from costgym.experiments.board.run_config import is_trained
 from costgym.experiments.board.submissions.informed import Informed
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, SIGNATURE, Submission, read_manifest
 from costgym.experiments.board.submissions.validation import is_privileged, validate

@@ -25,9 +25,9 @@ from costgym.experiments.board.submissions.differences import compare_lines, une
 from costgym.experiments.board.submissions.informed import Informed, informed_of, play_informed
 from costgym.experiments.board.submissions.replay import RecordedRow
 from costgym.experiments.board.submissions.validation import replay_rows, row_keys
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import AgentCrash
 from costgym.simulators.errors import DataError, InfrastructureError

@@ -8,8 +8,8 @@ from costgym.experiments.board.epochs.epoch import OUTCOMES, PUBLIC, RECORDS, SE
 from costgym.experiments.board.epochs.judging import episodes_of
 from costgym.experiments.board.epochs.playing import Player
 from costgym.experiments.board.epochs.ranking import board_document
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.submissions.differences import compare_documents, unexpected_files
-from costgym.experiments.board.tracks import track_files
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.trajectories.verify import Verdict
 from costgym.simulators.errors import CostGymError, DataError

@@ -10,10 +10,9 @@ from costgym.experiments.board.conditions import row_key
 from costgym.experiments.board.rows import BY_EPISODE
 from costgym.experiments.board.submissions.manifest import MANIFEST, MAX_PROBLEMS, Submission
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.experiments.play.trajectories.verify import NOT_AS_WRITTEN, TAIL
 from costgym.simulators.errors import DataError
-from costgym.simulators.files import LOCK, NEXT, has_tail, iter_lines, json_text
+from costgym.simulators.files import LOCK, NEXT, decode_json, has_tail, iter_lines, json_text
 
 _DRAFT = re.compile(r"\.(.+)\.\d+\.tmp")
 _CHANGE = re.compile(rf"{re.escape(NEXT)}\.\d+\.tmp")
@@ -84,7 +83,7 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
     """List how `leaderboard.json` differs from the document that replay derives."""
     try:
         text = text_of(path)
-        found = decode_once(text)
+        found = decode_json(text, once=True)
     except (DataError, ValueError, RecursionError) as error:
         return [f"{path.name}: is not valid JSON ({error})"]
     # as a file holds it: tuples become lists there, and all keys texts

@@ -9,8 +9,8 @@ from costgym.experiments.board.conditions import Condition, condition_key
 from costgym.experiments.board.run_config import RunConfig, TrackConfig
 from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import track_of
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 
 INFORMED = "oracle-informed"
 """The policy that knows how every tool behaves on average, but not the luck of the episode."""

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.experiments.board.run_config import RowConfig, RunConfig
 from costgym.experiments.board.run_log import trajectory_path
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.bounds import Settings
 from costgym.simulators.errors import DataError
-from costgym.simulators.files import json_text, read_text
+from costgym.simulators.files import decode_json, json_text, read_text
 
 
 class About(Settings):
@@ -116,7 +115,7 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
         return None, [f"{MANIFEST}: is larger than {MAX_MANIFEST_BYTES} bytes"]
     text = read_text(path, MAX_MANIFEST_BYTES, follow=False)
     try:
-        manifest = Submission.model_validate(decode_once(text))
+        manifest = Submission.model_validate(decode_json(text, once=True))
     except ValidationError as error:
         return None, [f"{MANIFEST}, {text}" for text in texts_of(error)]
     except (ValueError, RecursionError) as error:
@@ -138,6 +137,11 @@ def is_shipped(manifest: Submission) -> bool:
     """Whether the submission is one that came with the package, byte for byte: the manifest holds its files' digests."""
     place = RECORDED / manifest.name / MANIFEST
     return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
+
+
+def name_key(name: str) -> str:
+    """What is the same in names that nobody tells apart who reads them: letters whatever their case, words but not spaces."""
+    return " ".join(name.split()).casefold()
 
 
 def check_files(manifest: Submission) -> list[str]:

@@ -12,18 +12,19 @@ from typing import Any
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
+from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
 from costgym.experiments.board.judged import VERDICTS
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.run_config import (
     FORMAT,
     RowConfig,
     RunConfig,
     copied_run,
     entry_of,
-    is_trained,
     read_run_config,
     world_of,
 )
@@ -49,7 +50,7 @@ from costgym.experiments.board.submissions.manifest import (
 )
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens, track_files
+from costgym.experiments.board.tracks import TRACKS, charges_tokens
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
@@ -330,12 +331,12 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         if not track.conditions or not track.agents:
             return [f"tracks: {track.name} has no agents or no conditions"]
         try:
-            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            digest = class_of(track.env).world_class(relocated(track.scenario, data)).digest_like(track.digest)
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
-            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+            wanted_world = track.world.varied(track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_spec().document) != world_of(wanted_world.document):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]

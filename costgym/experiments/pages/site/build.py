@@ -13,8 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from costgym.experiments.board.conditions import PASS_RATE, condition_places, grouped, ranking_metric, row_key, seeds_of
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.store.runs import Run, RunEntry, as_written
-from costgym.experiments.board.tracks import track_files
 from costgym.experiments.pages.html import asset
 from costgym.experiments.pages.leaderboard_page import CSV, PageContext, csv_of, page_of
 from costgym.experiments.pages.opencatp_images import SceneImages

@@ -27,7 +27,7 @@ from costgym.experiments.play.trajectories.format import check_header, parse_hea
 from costgym.experiments.play.trajectories.replay import readable, replay_recorded, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, SpendLimitReached
 from costgym.simulators.files import LineFile, iter_lines, write_atomically
-from costgym.simulators.scenario import TokenPrices
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.tasks import Need
 
 SYSTEM_PROMPT = """\
@@ -135,7 +135,7 @@ class Verdicts(BaseModel):
     format: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
     judge: str  # the model's name
     prompt: str = PROMPT_DIGEST  # digest of the prompts
-    prices: TokenPrices | None = None  # of its tokens, USD per million; None where they are not known
+    prices: ModelPrices | None = None  # of its tokens, USD per million; None where they are not known
     found: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
 
     @classmethod

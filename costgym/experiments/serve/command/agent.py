@@ -1,6 +1,7 @@
 """An agent that is a command: it asks the run's model and calls tools over HTTP, and is played like any other agent."""
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +11,25 @@ from typing import Any
 from costgym.agents.base import TEXT, Agent
 from costgym.agents.llm.session import encode_calls, read_finish, read_results
 from costgym.agents.models.base import ASSISTANT, FINISH, REQUESTS, Function, FunctionCall, LanguageModel, Message, Reply
+from costgym.agents.models.openai import SETTING_ADVICE
 from costgym.agents.prompts import NEWS
 from costgym.agents.seat import TextSeat
 from costgym.agents.world_side import wrap_model
 from costgym.envs.actions import FINISH as FINISH_NAME
 from costgym.envs.actions import MAX_CALLS, encode_action
+from costgym.experiments.play.trajectories.format import URL
 from costgym.experiments.play.trajectories.record import AgentCrash
 from costgym.experiments.serve.command.desk import Desk, Exit, ModelRequest, ToolAnswer, ToolRequest
 from costgym.experiments.serve.command.endpoint import endpoint
 from costgym.experiments.serve.command.process import CommandProcess
 from costgym.simulators.calls import Usage
-from costgym.simulators.errors import CostGymError
+from costgym.simulators.errors import ConfigError, CostGymError
 
 MAX_ANSWER = 16_000
 TIME_LIMIT_S = 300.0
 GATHER_S = 1.0  # wall seconds in which calls of one reply may arrive, to be made side by side
 GRACE_S = 2.0  # wall seconds that a command has for itself after its episode
+_REFUSED_REQUEST = re.compile(r"HTTP (400|413|422)\b")
 _GAVE_UP = "I cannot solve this."
 
 
@@ -162,8 +166,17 @@ class CommandAgent(Agent):
     def _answer(self, request: ModelRequest) -> None:
         """Ask the model; its reply is paid for by the next action."""
         ask = request.ask
+        if hasattr(self._model, "options"):  # a model behind a server
+            self._model.options = ask.options
         try:
             reply = self._model.complete(ask.messages, ask.functions)
+        except ConfigError as error:
+            request.answer.set_exception(error)
+            # a refusal that names no setting of ours is that of the command's own request
+            if _REFUSED_REQUEST.search(str(error)) and not SETTING_ADVICE.search(str(error)):
+                self._crash = f"the model's server refused its request: {URL.sub('', str(error))[:300]}"
+                return
+            raise
         except BaseException as error:
             request.answer.set_exception(error)
             raise

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from costgym.agents.models.base import Function, FunctionCall, Message, Reply, to_json
@@ -19,6 +20,9 @@ class Ask(NamedTuple):
     messages: list[Message]
     functions: list[Function]
     stream: bool  # the reply is wanted as a stream of events
+    options: Mapping[str, Any] = MappingProxyType(
+        {}
+    )  # further fields, as chat completions name them, for models behind a server
 
 
 class Dialect(Protocol):
@@ -86,6 +90,11 @@ def read_function(document: Mapping[str, Any], schema: str) -> Function:
 def arguments_text(call: FunctionCall) -> str:
     """Return the arguments of a call as the JSON text that OpenAI's interfaces hold."""
     return call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+
+
+def chosen(**options: Any) -> dict[str, Any]:
+    """Options that a request states."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def event(data: Mapping[str, Any], name: str = "") -> str:

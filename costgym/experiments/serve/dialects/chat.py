@@ -10,12 +10,17 @@ from costgym.experiments.serve.dialects.base import (
     Ask,
     BadRequest,
     arguments_text,
+    chosen,
     event,
     expect_list,
     read_function,
     text_of,
 )
 
+_OPTIONS = (
+    "tool_choice", "parallel_tool_calls", "response_format", "temperature", "top_p", "stop", "max_tokens",
+    "max_completion_tokens", "reasoning_effort",
+)  # fmt: skip
 _ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT, "tool": TOOL}
 
 
@@ -40,7 +45,7 @@ class ChatCompletions:
             raise BadRequest("messages: expected at least one message")
         tools = expect_list(body, "tools", MAX_FUNCTIONS)
         functions = [read_function(tool["function"], "parameters") for tool in tools if isinstance(tool.get("function"), dict)]
-        return Ask(messages, functions, body.get("stream") is True)
+        return Ask(messages, functions, body.get("stream") is True, chosen(**{name: body.get(name) for name in _OPTIONS}))
 
     def write(self, reply: Reply, model: str, number: int) -> dict[str, Any]:
         calls = [

@@ -10,6 +10,7 @@ from costgym.experiments.serve.dialects.base import (
     MAX_MESSAGES,
     Ask,
     BadRequest,
+    chosen,
     event,
     expect_list,
     read_function,
@@ -52,7 +53,9 @@ class Messages:
         if not messages:
             raise BadRequest("messages: expected at least one message")
         tools = [tool for tool in expect_list(body, "tools", MAX_FUNCTIONS) if "input_schema" in tool]
-        return Ask(messages, [read_function(tool, "input_schema") for tool in tools], body.get("stream") is True)
+        return Ask(
+            messages, [read_function(tool, "input_schema") for tool in tools], body.get("stream") is True, _options(body)
+        )
 
     def write(self, reply: Reply, model: str, number: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
@@ -97,3 +100,17 @@ class Messages:
 
     def error(self, message: str, code: str) -> dict[str, Any]:
         return {"type": "error", "error": {"type": code, "message": message}}
+
+
+def _options(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a request under the names that chat completions have for them."""
+    given = body.get("tool_choice")
+    choice = given if isinstance(given, dict) else {}
+    named = {"type": "function", "function": {"name": choice.get("name")}} if choice.get("type") == "tool" else None
+    return chosen(
+        tool_choice=named or {"any": "required", "auto": "auto", "none": "none"}.get(str(choice.get("type"))),
+        temperature=body.get("temperature"),
+        top_p=body.get("top_p"),
+        stop=body.get("stop_sequences"),
+        max_tokens=body.get("max_tokens"),
+    )

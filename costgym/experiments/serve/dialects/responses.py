@@ -10,6 +10,7 @@ from costgym.experiments.serve.dialects.base import (
     Ask,
     BadRequest,
     arguments_text,
+    chosen,
     event,
     expect_list,
     read_function,
@@ -39,7 +40,7 @@ class Responses:
         if not messages:
             raise BadRequest("input: expected a text or at least one item")
         tools = [tool for tool in expect_list(body, "tools", MAX_FUNCTIONS) if tool.get("type") == "function"]
-        return Ask(messages, [read_function(tool, "parameters") for tool in tools], body.get("stream") is True)
+        return Ask(messages, [read_function(tool, "parameters") for tool in tools], body.get("stream") is True, _options(body))
 
     @staticmethod
     def _add(messages: list[Message], names: dict[str, str], item: Mapping[str, Any], where: str) -> None:
@@ -122,3 +123,22 @@ class Responses:
 
     def error(self, message: str, code: str) -> dict[str, Any]:
         return {"error": {"message": message, "type": code, "param": None, "code": code}}
+
+
+def _options(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a request under the names that chat completions have for them."""
+    choice, text, reasoning = body.get("tool_choice"), body.get("text"), body.get("reasoning")
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        choice = {"type": "function", "function": {"name": choice.get("name")}}
+    form = text.get("format") if isinstance(text, dict) else None
+    if isinstance(form, dict) and form.get("type") == "json_schema":
+        form = {"type": "json_schema", "json_schema": {name: value for name, value in form.items() if name != "type"}}
+    return chosen(
+        tool_choice=choice,
+        parallel_tool_calls=body.get("parallel_tool_calls"),
+        response_format=form,
+        temperature=body.get("temperature"),
+        top_p=body.get("top_p"),
+        max_tokens=body.get("max_output_tokens"),
+        reasoning_effort=reasoning.get("effort") if isinstance(reasoning, dict) else None,
+    )

@@ -55,7 +55,7 @@ class Sb3Run:
         self.target_steps, self._target_s = target_steps, None if minutes is None else 60.0 * minutes
         self.steps = self.segments = 0
         self.cost = constraints[0].resource if constraints else "price"
-        self.integrals = [each.start for each in constraints]
+        self.integrals = [constraint.start for constraint in constraints]
         self.multipliers = list(self.integrals)
         self.metrics: dict[str, float] = {}
         self._before_s, self._began = 0.0, time.monotonic()
@@ -92,12 +92,12 @@ class Sb3Run:
     @property
     def prices(self) -> dict[str, float]:
         """Return what the reward loses per unit of each constrained resource."""
-        return {each.resource: value for each, value in zip(self.constraints, self.multipliers, strict=True)}
+        return {constraint.resource: value for constraint, value in zip(self.constraints, self.multipliers, strict=True)}
 
     def follow(self, costs: Mapping[str, float]) -> None:
         """Let the multipliers follow what episodes cost on average, by resource."""
-        for number, each in enumerate(self.constraints):
-            moved = each.update(self.integrals[number], costs[each.resource])
+        for number, constraint in enumerate(self.constraints):
+            moved = constraint.update(self.integrals[number], costs[constraint.resource])
             self.integrals[number], self.multipliers[number] = moved
 
     def report(self, steps: int, figures: Mapping[str, float]) -> bool:
@@ -152,9 +152,9 @@ class Sb3Run:
         if self.checkpoint is not None:
             model.num_timesteps = self.steps
             load_weights(self.checkpoint, network.state_dict())
-            kept = read_tensors(self.checkpoint / OPTIMIZER)
-            target = {name.removeprefix("target/"): kept.pop(name) for name in list(kept) if name.startswith("target/")}
-            load_moments(kept, dict(network.named_parameters()), model.policy.optimizer, self.checkpoint / OPTIMIZER)
+            tensors = read_tensors(self.checkpoint / OPTIMIZER)
+            target = {name.removeprefix("target/"): tensors.pop(name) for name in list(tensors) if name.startswith("target/")}
+            load_moments(tensors, dict(network.named_parameters()), model.policy.optimizer, self.checkpoint / OPTIMIZER)
             if target:
                 model.q_net_target.load_state_dict(target)
         return model
@@ -242,13 +242,13 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
         training = self.training
         finished, self.env.finished = self.env.finished, []
         logged = self.logger.name_to_value
-        found: dict[str, float | None] = {
+        figures: dict[str, float | None] = {
             "seconds": round(training.seconds, 2),
             "episodes": len(finished),
-            "return": _mean([each.reward for each in finished]),
-            "success": _mean([float(each.success) for each in finished]),
-            "cost": _mean([each.costs[training.cost] for each in finished]),
-            "decisions": _mean([float(each.steps) for each in finished]),
+            "return": _mean([episode.reward for episode in finished]),
+            "success": _mean([float(episode.success) for episode in finished]),
+            "cost": _mean([episode.costs[training.cost] for episode in finished]),
+            "decisions": _mean([float(episode.steps) for episode in finished]),
             "multiplier": training.multipliers[0] if training.multipliers else 0.0,
             "loss": _number(logged.get("train/loss")),
             "value_loss": _number(logged.get("train/value_loss")),
@@ -256,9 +256,9 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
         }
         for constraint, multiplier in zip(training.constraints, training.multipliers, strict=True):
             ending = "" if constraint.resource == training.cost else f"_{constraint.resource}"
-            found[f"cost{ending}"] = _mean([each.costs[constraint.resource] for each in finished])
-            found[f"limit{ending}"], found[f"multiplier{ending}"] = constraint.limit, multiplier
-        line = {name: value for name, value in found.items() if value is not None}
+            figures[f"cost{ending}"] = _mean([episode.costs[constraint.resource] for episode in finished])
+            figures[f"limit{ending}"], figures[f"multiplier{ending}"] = constraint.limit, multiplier
+        line = {name: value for name, value in figures.items() if value is not None}
         self._noted = self.num_timesteps
         weights = dict(network_of(self.model).named_parameters())
         if not all(math.isfinite(value) for value in line.values()) or not_finite(weights):
@@ -272,7 +272,7 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
         if training.algorithm == "dqn":
             self.logger.dump(self.num_timesteps)
         if finished:
-            training.follow({name: sum(each.costs[name] for each in finished) / len(finished) for name in RESOURCES})
+            training.follow({name: sum(episode.costs[name] for episode in finished) / len(finished) for name in RESOURCES})
             self.env.multipliers = training.prices
 
 

@@ -83,8 +83,8 @@ class DqnSettings(_Sb3Settings):
     def of_sb3(self) -> dict[str, Any]:
         """Return the arguments of `DQN`, except the learning rate and the exploration rate, which follow our own schedules."""
         names = ("buffer_size", "learning_starts", "batch_size", "tau", "gamma", "train_freq", "gradient_steps")
-        found = self.model_dump(include={*names, "max_grad_norm"})
-        return {**found, "target_update_interval": max(self.target_update_interval, self.n_envs)}
+        arguments = self.model_dump(include={*names, "max_grad_norm"})
+        return {**arguments, "target_update_interval": max(self.target_update_interval, self.n_envs)}
 
     def exploration(self, done: float) -> float:
         """Return the share of random actions when the share `done` of the run is complete."""

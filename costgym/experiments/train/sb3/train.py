@@ -72,7 +72,7 @@ def train_ppo(
     check_known("split to learn from", split, LEARNING_SPLITS)
     shared: dict[str, Any] = {
         "settings": chosen.model_dump(),
-        "lagrangian": [each.model_dump() for each in constraints] or None,
+        "lagrangian": [constraint.model_dump() for constraint in constraints] or None,
         "env_settings": {"split": split, "enforcement": "refuse", "cost": constraints[0].resource if constraints else "price"},
     }
     if in_sessions:
@@ -124,11 +124,11 @@ def _session_config(
         raise ConfigError("scenario", f"{SESSION} draws its own tools; leave the scenario out")
     if of_others := [name for name in OF_THE_MARKETPLACE if name in settings]:
         raise ConfigError(of_others[0], f"is a setting of {NUMERIC}; leave it out in {SESSION}")
-    given = shared["env_settings"]
-    if given["split"] not in SPLITS:
-        raise ConfigError("split", f"expected one of {', '.join(SPLITS)} in {SESSION}, got {given['split']!r}")
+    env_settings = shared["env_settings"]
+    if env_settings["split"] not in SPLITS:
+        raise ConfigError("split", f"expected one of {', '.join(SPLITS)} in {SESSION}, got {env_settings['split']!r}")
     limits = {} if budget is None else {"budget": Budget.from_mapping(budget).as_dict()}
-    return SessionConfig(**{**shared, "env_settings": {**given, "memory": "counts", **limits}})
+    return SessionConfig(**{**shared, "env_settings": {**env_settings, "memory": "counts", **limits}})
 
 
 def train_dqn(out: str | Path, scenario: str | Path | Scenario | None = None, seed: int = 0, **options: Any) -> TrainingResult:
@@ -140,17 +140,17 @@ def train_dqn(out: str | Path, scenario: str | Path | Scenario | None = None, se
     return train_ppo(out, scenario, seed, algorithm="dqn", **options)
 
 
-def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
+def _constraints(lagrangian: Constraints) -> tuple[Lagrangian, ...]:
     """Constraints, each of another resource; raises ConfigError if two hold the same resource, or a limit makes no sense."""
-    if given is None:
+    if lagrangian is None:
         return ()
-    if isinstance(given, int | float):
-        given = {"price": given}
-    if isinstance(given, Mapping):
-        found = tuple(Lagrangian.holding(resource, limit) for resource, limit in given.items())
+    if isinstance(lagrangian, int | float):
+        lagrangian = {"price": lagrangian}
+    if isinstance(lagrangian, Mapping):
+        constraints = tuple(Lagrangian.holding(resource, limit) for resource, limit in lagrangian.items())
     else:
-        found = (given,) if isinstance(given, Lagrangian) else tuple(given)
-    resources = [each.resource for each in found]
+        constraints = (lagrangian,) if isinstance(lagrangian, Lagrangian) else tuple(lagrangian)
+    resources = [constraint.resource for constraint in constraints]
     if len(set(resources)) < len(resources):
         raise ConfigError("lagrangian", f"expected one constraint for each resource, got {', '.join(resources)}")
-    return found
+    return constraints

@@ -123,8 +123,8 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of the adapter or of the environment, repeated once per environment."""
-        own = {"render_mode": None, "action_masks": self.action_masks}
-        value = own[attr_name] if attr_name in own else getattr(self.env, attr_name)
+        adapter = {"render_mode": None, "action_masks": self.action_masks}
+        value = adapter[attr_name] if attr_name in adapter else getattr(self.env, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:

@@ -101,7 +101,7 @@ def _supervise(
     learnt = shown()
     run.say(f"stage 1: {len(learnt)} solved paths for training")
     if settings.small and not (run.folder / TOKENIZER / "tokenizer.json").is_file():
-        texts = ("".join(piece.text for piece in each.pieces(settings)) for each in learnt)
+        texts = ("".join(piece.text for piece in example.pieces(settings)) for example in learnt)
         small_tokenizer(texts, settings.vocabulary).save_pretrained(run.folder / TOKENIZER)
     model = PlannerModel(settings, load_tokenizer(settings, run.folder), device)
     return optimise(run, SupervisedLearner(model, settings, scenario, learnt), save_every, after=after)

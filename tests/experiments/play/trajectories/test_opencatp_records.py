@@ -265,7 +265,7 @@ def header_with(collected: Path, tmp_path: Path, **changed: Any) -> tuple[str, .
     header = Header(**json.loads(lines[0]))
     scenario = {**header.scenario, **{name: value for name, value in changed.items() if name in header.scenario}}
     settings = {**header.settings, **{name: value for name, value in changed.items() if name not in header.scenario}}
-    digest = type(header.make().unwrapped).world_digest(scenario)  # type: ignore[attr-defined]
+    digest = type(header.world)(scenario).digest
     forged = replace(header, scenario=scenario, digest=digest, settings=settings)
     lines[0] = replace(forged, seal=seal_of(forged)).to_json()
     (tmp_path / "trajectories.jsonl").write_text("\n".join(lines) + "\n")

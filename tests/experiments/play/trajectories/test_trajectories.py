@@ -12,7 +12,7 @@ import costgym
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.board.verify import verify
 from costgym.experiments.play.collect import collect
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from tests.helpers.records import Dice, places, tampered
 
 
