@@ -166,10 +166,9 @@ def add(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    rerun: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
-    return submission.add(leaderboard, entry, data, progress, engine, rerun, _page_maker(Path(leaderboard)))
+    return submission.add(leaderboard, entry, data, progress, engine, _page_maker(Path(leaderboard)))
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:

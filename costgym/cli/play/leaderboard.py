@@ -29,7 +29,6 @@ def leaderboard(
     merge: Annotated[list[Path] | None, option("Join finished runs into the empty folder --out: --merge A B.", "DIR")] = None,
     others: Annotated[list[Path] | None, argument("Further folders to join, after --merge.", "DIR...")] = None,
     detail: Annotated[Number, option("Episodes of each row that the pages open.")] = 20,
-    rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
     wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
@@ -48,8 +47,6 @@ def leaderboard(
     if options.suite == "list":
         print_list([{"suite": suite.name, "what": suite.description} for suite in SUITES.values()], json_file)
         return
-    if rerun is not None and add is None:
-        raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
         from costgym.experiments.board.store.store import Store
 
@@ -68,10 +65,9 @@ def leaderboard(
 
         with workers.open() as engine:
             data = None if options.data is None else str(options.data)
-            rows = add_submission(out, add, data, engine=engine, rerun=rerun)
+            rows = add_submission(out, add, data, engine=engine)
         save_run(store, out)
-        again = sum(row["verified"] == "rerun" for row in rows)
-        typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
+        typer.echo(f"{len(rows)} rows added, verified by replay")
         return
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
     from costgym.experiments.play.notices import server_notices

@@ -24,6 +24,7 @@ from costgym.experiments.board.rows import (
     badge,
     best,
     blocks,
+    claim_text,
     columns_of,
     is_metered,
     is_ranked,
@@ -59,7 +60,9 @@ UNLIMITED = 10**6  # characters of a line
 
 def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print a leaderboard track by track, as `print_track` does."""
-    about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
+    epoch = leaderboard.get("epoch")
+    luck = f"seed {leaderboard.get('seed')}" if not isinstance(epoch, Mapping) else f"epoch {epoch.get('name')}"
+    about = plain(f"suite {leaderboard.get('suite')}, {luck}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
     tracks = tracks_in_order(leaderboard)
     for track in tracks:
@@ -207,6 +210,8 @@ def _name(row: Row) -> Text:
         name.append(f" {badge(row)}", style="dim italic")
     elif row.get("model") and not is_simulated(row):  # a heading says that these are simulated
         name.append(f" {plain(row['model'])}", style="dim")
+    if isinstance(row.get("rerun"), Mapping):
+        name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
 
 
