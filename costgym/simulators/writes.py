@@ -121,10 +121,10 @@ class Store:
             call.answer = json.dumps({"found": record.seen})
 
     def _repeats(self, call: Call, effect: Effect, entity: Entity) -> bool:
-        """Return whether the tool has met the call's key; a call without arguments has a key of its need."""
+        """Return whether the tool has met the call's key; a call without arguments has a key of what it is about."""
         if not effect.idempotent:
             return False
-        key = f"need {entity}" if call.arguments is None else call.arguments.get(KEY)
+        key = f"need {entity}" if call.arguments is None or effect.by_arguments else call.arguments.get(KEY)
         if key is None:
             return False
         place = (call.slot, str(key))
