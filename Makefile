@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test quick test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
+.PHONY: leaderboard soak test quick test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -30,10 +30,17 @@ quick: .venv/.dev
 test-all: .venv/.dev lint types
 	$(TESTS)
 
+# the properties of all worlds, with new examples until the time is over
+MINUTES ?= 60
+SOAK = tests/simulators/test_world_machine.py tests/simulators/oracle/test_brute_force.py tests/simulators/batch/test_lockstep.py
+soak: .venv/.dev
+	timeout $(MINUTES)m .venv/bin/python -m pytest -x --hypothesis-profile soak -m "" $(SOAK) || [ $$? -eq 124 ]
+
 lint: .venv/.dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports --no-cache --no-logo
+	@git grep -nIwE -f .ci/words -- '*.py' '*.md' '*.html' '*.js' '*.ipynb'; test $$? -eq 1 || { echo "see docs/glossary.md"; exit 1; }
 
 types: .venv/.dev
 	.venv/bin/mypy -p costgym

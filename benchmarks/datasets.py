@@ -22,9 +22,9 @@ import minari
 import numpy as np
 
 import costgym
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.named.build import Reference, build, folder_of, measure, references, summarise
 from costgym.experiments.play.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
+from costgym.simulators.files import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 

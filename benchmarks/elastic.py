@@ -30,7 +30,7 @@ from costgym.experiments.board.run_config import RunConfig, make_run_config
 from costgym.experiments.leaderboard import run
 from costgym.experiments.play.execution.engine import Local, open_engine
 from costgym.experiments.play.execution.ray_cluster import Ray
-from costgym.experiments.play.files import write_atomically
+from costgym.simulators.files import write_atomically
 
 BIN = Path(sys.executable).parent
 

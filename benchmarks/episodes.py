@@ -52,7 +52,7 @@ def measure_lengths(seed: int, rounds: int = ROUNDS, steps: int = STEPS, compile
     pushes = np.random.default_rng(seed).integers(0, 2, 2 * steps).tolist()
     rows = []
     for form, settings in FORMS.items():
-        ways = {"scalar": False, "default": "auto", "compiled": True} if compiled else {"scalar": False}
+        ways = {"scalar": False, "compiled": True} if compiled else {"scalar": False}
         kinds = {kind: make(ENV_ID, compiled=way, **settings) for kind, way in ways.items()}
         for length in LENGTHS:
             actions = _recorded(kinds["scalar"], length, steps, seed)

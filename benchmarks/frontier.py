@@ -21,7 +21,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import NUMERIC, SESSION, Agent
 from costgym.agents.oracle import ExpectedOptimumAgent
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # tests are part of the checkout, not of the package
 
 import costgym  # noqa: E402
-from costgym.experiments.lab.papers.page import beside_svg  # noqa: E402
+from costgym.experiments.papers.pictures import beside_svg  # noqa: E402
 from tests.helpers.browser import chromium, window  # noqa: E402
 
 DOCS = ROOT / "docs"

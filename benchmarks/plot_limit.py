@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.run import read_curve
+from costgym.simulators.files import write_atomically
 
 PANELS = {"cost": "mean cost of an episode, credits", "multiplier": "multiplier", "success": "pass rate"}
 

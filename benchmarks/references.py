@@ -16,7 +16,7 @@ import numpy as np
 
 import costgym
 from costgym.agents import make_agent
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report

@@ -30,7 +30,7 @@ from costgym.agents.base import SESSION, SESSION_CHAT, Agent
 from costgym.agents.registry import run_folder
 from costgym.agents.sessions.learnt import SessionAgent
 from costgym.agents.sessions.policies import OPTIMISM, Hedged, IndexPolicy
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report

@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from costgym.experiments.lab.bench import ENV_ID, Entry, _play_rounds, _vector, measure, print_bench
+from costgym.experiments.bench import ENV_ID, Entry, _play_rounds, _vector, measure, print_bench
 
 sys.path.insert(0, str(Path(__file__).parent))
 from episodes import measure_episodes

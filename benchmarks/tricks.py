@@ -61,10 +61,10 @@ class NewArrays:
 def main() -> None:
     env = MarketplaceEnv(compiled=True)
     env.reset(seed=0)
-    lane = env._compiled._lane  # type: ignore[union-attr]
-    assert lane is not None
-    content = lane._bound.content[:6]  # type: ignore[union-attr]
-    bound, out = BoundArguments(content), lane._out
+    single = env._compiled._batch  # type: ignore[union-attr]
+    assert single is not None
+    content = single._bound.content[:6]  # type: ignore[union-attr]
+    bound, out = BoundArguments(content), single._out
     vector = costgym.make_vec("costgym/Marketplace-v0", 4096).unwrapped
     vector.reset(seed=0)
     actions = np.zeros(4096, np.int64)
@@ -75,7 +75,7 @@ def main() -> None:
 
     plain, quick = microseconds(lambda: take_tuple(content, 1), 2_000), microseconds(lambda: take_bound(bound, 1), 2_000)
     rows = [("arguments unpacked once", plain, quick)]
-    plain, quick = microseconds(by_arrays, 20_000), microseconds(lambda: lane.read(lane.memory), 20_000)
+    plain, quick = microseconds(by_arrays, 20_000), microseconds(lambda: single.read(single.memory), 20_000)
     rows.append(("figures in one piece", plain, quick))
     pooled, vector._pool = vector._pool, NewArrays()  # type: ignore[attr-defined]
     plain = microseconds(lambda: vector.step(actions), 40)

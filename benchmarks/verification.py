@@ -20,8 +20,8 @@ from typing import Any
 import costgym
 from costgym.agents.registry import make_agent
 from costgym.experiments.board.verify import verify
-from costgym.experiments.play.files import write_atomically
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
+from costgym.simulators.files import write_atomically
 
 AGENTS = "react,dfsdt,tot-dfs,plan-act,react+ecoact"
 

@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--futures", type=int, default=4)
     parser.add_argument("--every", type=int, default=20)
     options = parser.parse_args()
-    env: Any = costgym.make(SESSION, split=options.split, compiled=False, disable_env_checker=True).unwrapped
+    env: Any = costgym.make(SESSION, split=options.split, disable_env_checker=True).unwrapped
     planner, began = Planner(env, options.futures, options.every), time.process_time()
     numbers = env.numbers[: options.episodes]
     found = {"planner": np.array([play(env, planner, number) for number in numbers])}

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costgym.experiments.play.files import finish_change
+from costgym.simulators.files import finish_change
 
 COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "500", "--seed", "5", "--quiet")
 TERMS = ("--budgets", "price=10,20", "--episodes", "30", "--seed", "3", "--quiet")

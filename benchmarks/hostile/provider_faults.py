@@ -40,7 +40,7 @@ import costgym
 from benchmarks.report import write_report
 from costgym.agents.models.base import FORMS, MISHAPS, OUTCOMES, RETRIED
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
-from costgym.experiments.play.rollout import INFRASTRUCTURE_TRIES
+from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.trajectories.format import Trajectory, read_trajectories
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.tasks import Task
@@ -50,7 +50,7 @@ PASSING = ("429", "500", "time-out", "body cut off")  # on the first tries of a 
 BROKEN = ("no JSON", "down")  # once for a request, and for good
 REPLIES = {
     "content filter": "filtered", "filter refuses request": "filtered", "refusal": "refused", "text cut off": "truncated",
-    "call cut off": "truncated", "garbled arguments": "malformed", "no choices": "malformed", "empty": "malformed",
+    "call cut off": "truncated", "garbled arguments": "malformed", "empty": "malformed",
     "stray calls": "malformed",
 }  # fmt: skip
 """Faults of a reply, with the class that each belongs to."""
@@ -141,8 +141,6 @@ class Provider(Server):
                 choice["finish_reason"] = "length"
                 message["content"], message["tool_calls"] = f"{HALF} {arguments}", None
                 return whole
-            case "no choices":
-                return {"choices": []}
             case "empty":
                 message["tool_calls"] = None
                 return whole

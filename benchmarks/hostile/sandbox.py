@@ -28,7 +28,7 @@ from costgym.agents.registry import make_agent
 from costgym.experiments.board.reruns.process_agent import ProcessAgent
 from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE
 from costgym.experiments.board.run_config import make_run_config
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from tests.adversaries import probes
 
 OWN = """

@@ -27,7 +27,7 @@ from costgym.agents.base import Agent
 from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
 from costgym.experiments.board.verify import verify
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker

@@ -26,8 +26,7 @@ import numpy as np
 
 from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.lab.papers.decisions import decision_row, decision_rows
-from costgym.experiments.lab.papers.protocols import NEAR, protocols
+from costgym.experiments.papers.deer import NEAR, PROTOCOLS, decision_row, decision_rows
 from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
 from costgym.experiments.train.deer.train import train_deer
 from costgym.experiments.train.run import read_curve
@@ -39,7 +38,7 @@ from benchmarks.papers.presets import over_seeds
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}
 SPLITS = {"seen": "valid", "unseen": "test"}
-NEAREST = next(dict(protocol.source) for protocol in protocols("deer") if protocol.name == NEAR)
+NEAREST = next(dict(protocol.source) for protocol in PROTOCOLS if protocol.name == NEAR)
 RESAMPLES = 10000
 
 

@@ -30,7 +30,7 @@ from costgym.agents.base import NUMERIC
 from costgym.agents.sb3 import Sb3Agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.train.sb3.train import train_ppo
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

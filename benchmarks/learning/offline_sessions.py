@@ -4,7 +4,7 @@
     python benchmarks/learning/offline_sessions.py test --seeds 3 --json benchmarks/results/sessions_offline.json
 
 The dataset is `costgym/sessions/mixed-v0`, built where it is missing: a third each of `random`, `paced` and `informed-paced`.
-Values are read from the network of `costgym train sessions`: the state's value, and an advantage for each action. `choose`
+Values are read from the network of sessions: the state's value, and an advantage for each action. `choose`
 compares weights of the regulariser on 100 sessions of `valid`. `test` trains with the chosen one and plays the sessions of
 `test` once, beside `paced`.
 
@@ -25,11 +25,10 @@ from torch import Tensor
 
 from costgym.agents.sessions.network import LEFT, SessionNetwork
 from costgym.experiments.play.named.build import build, folder_of, load
-from costgym.experiments.train.sessions.train import measure
 from costgym.simulators.errors import require
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.learning.sessions import references, row
+from benchmarks.learning.sessions import measure, references, row
 from benchmarks.report import write_report
 
 DATASET = "costgym/sessions/mixed-v0"

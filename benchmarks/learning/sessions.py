@@ -1,24 +1,22 @@
-"""Learn to play sessions with PPO on the native batch, feed-forward on counted features or recurrent on raw observations.
+"""Learn to play sessions with PPO of Stable-Baselines3 on the native batch, with our network and with the stock one.
 
     python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5
-    python benchmarks/learning/sessions.py train --out runs/recurrent --seeds 5 --memory raw
-    python benchmarks/learning/sessions.py train --out runs/lagrangian --seeds 5 --lagrangian
-    python benchmarks/learning/sessions.py test --out runs/sessions --json benchmarks/results/sessions_ppo.json
-    python benchmarks/learning/sessions.py stock --minutes 5 --json benchmarks/results/sessions_stock.json
+    python benchmarks/learning/sessions.py test --out runs/sessions --json sessions_ppo.json
+    python benchmarks/learning/sessions.py stock --minutes 5 --json sessions_stock.json
 
-`train` is `costgym train sessions` for each seed. `test` plays the weights of all seeds on the sessions of `test` beside the
-references; `draw` draws the learning curves of all three. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy`
-and default settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments and rewards divided by 20. Minutes
-are of processor time.
+`train` is `costgym train ppo --env costgym/MarketplaceSession-v0` for each seed. `test` plays the weights of all seeds on the
+sessions of `test` beside the references. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default
+settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments and rewards divided by 20. Minutes are of
+processor time.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium as gym
@@ -28,33 +26,25 @@ import torch
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.agents.checkpoints import load_weights, newest
+from costgym.agents.checkpoints import save_checkpoint
 from costgym.agents.registry import FunctionAgent
+from costgym.agents.sessions.learnt import SessionConfig
 from costgym.agents.sessions.network import SessionNetwork
-from costgym.envs.sessions.features import MEMORIES
-from costgym.experiments.play.rollout import play
-from costgym.experiments.train.run import read_curve
-from costgym.experiments.train.sessions.train import measure, train_sessions
+from costgym.agents.settings import CONFIG
+from costgym.experiments.play.episodes import play
+from costgym.experiments.train.sb3.train import train_ppo
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
 
-VALID = 100  # sessions
-RESULTS = Path(__file__).parents[1] / "results"
-REPORTS = {
-    "counts": "sessions_ppo.json",
-    "raw observations, recurrent": "sessions_recurrent.json",
-    "counts, with multipliers": "sessions_lagrangian.json",
-}
-"""Reports that `test` wrote, by the learner's title in the picture."""
 REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
 
 
 def train(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     for seed in range(given.seed, given.seed + given.seeds):
-        train_sessions(given.out / f"seed-{seed}", seed, memory=given.memory, steps=given.steps, lagrangian=given.lagrangian)
+        train_ppo(given.out / f"seed-{seed}", seed=seed, env=SESSION, steps=given.steps)
 
 
 def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
@@ -82,44 +72,28 @@ def references(sessions: int, split: str = "test", names: tuple[str, ...] = REFE
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
 
 
+def measure(network: SessionNetwork, split: str, sessions: int) -> np.ndarray:
+    """The shares of a network on the first sessions of a split."""
+    with TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder), 1, network.state_dict(), {}, {})
+        (Path(folder) / CONFIG).write_text(SessionConfig(settings={}, network=network.describe()).model_dump_json())
+        return references(sessions, split, (f"sessions:{folder}",))[f"sessions:{folder}"]
+
+
 def test(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     found = references(given.sessions)
-    rows, curves = [row(name, shares, found["paced"]) for name, shares in found.items()], {}
-    learnt = []
-    for folder in sorted(given.out.glob("seed-*")):
-        policy = SessionNetwork(given.memory)
-        load_weights(newest(folder), policy.state_dict())
-        learnt.append(measure(policy, "test", given.sessions))
-        rows.append(row(f"ppo {folder.name}", learnt[-1], found["paced"]))
-        curves[folder.name] = [line for line in read_curve(folder) if "value_share" in line]
+    rows = [row(name, shares, found["paced"]) for name, shares in found.items()]
+    learnt = list(
+        references(given.sessions, names=tuple(f"sessions:{run}" for run in sorted(given.out.glob("seed-*")))).items()
+    )
+    rows += [row(f"ppo {Path(name).name}", shares, found["paced"]) for name, shares in learnt]
     # sessions and seeds both vary: of the mean over seeds, an interval over sessions in pairs, and one over seeds
-    mean = np.mean(learnt, axis=0)
-    seeds = over_seeds([float(shares.mean()) for shares in learnt])
+    mean = np.mean([shares for _, shares in learnt], axis=0)
+    seeds = over_seeds([float(shares.mean()) for _, shares in learnt])
     print(f"{'':16} over {len(learnt)} seeds {seeds}", flush=True)
     rows.append(row("ppo, mean", mean, found["paced"]) | above("optimistic", mean, found) | {"over_seeds": seeds})
-    valid = {name: round(float(shares.mean()), 4) for name, shares in references(VALID, "valid").items()}
-    report = {"sessions": given.sessions, "memory": given.memory, "rows": rows, "valid": valid, "curves": curves}
-    write_report(report, given.json, ("numpy", "gymnasium", "torch"))
-
-
-def draw(given: argparse.Namespace) -> None:
-    """Draw the learning curves of the three learners beside the references."""
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, len(REPORTS), figsize=(10.5, 3.4), sharey=True)
-    for axes, (title, file) in zip(panels, REPORTS.items(), strict=True):
-        report = json.loads((RESULTS / file).read_text())
-        for name, curve in report["curves"].items():
-            shares = [each["value_share"] for each in curve]
-            axes.plot([each["step"] / 1e6 for each in curve], shares, label=name.replace("-", " "))
-        for name, line in zip(REFERENCES[2:], ("--", "-.", ":"), strict=True):
-            axes.axhline(report["valid"][name], color="grey", linestyle=line, label=name)
-        axes.set(title=title, xlabel="million steps", ylim=(0.0, 0.5))
-    panels[0].set_ylabel("share of the value, 100 sessions of valid")
-    panels[-1].legend(fontsize=8, ncols=2, loc="lower right")
-    figure.tight_layout()
-    figure.savefig(given.plot)
+    write_report({"sessions": given.sessions, "rows": rows}, given.json, ("numpy", "gymnasium", "torch"))
 
 
 def stock(given: argparse.Namespace) -> None:
@@ -161,9 +135,7 @@ def stock(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("train", "test", "draw", "stock"))
-    parser.add_argument("--memory", choices=MEMORIES, default="counts")
-    parser.add_argument("--lagrangian", action="store_true", help="multipliers hold mean money and time to the budget")
+    parser.add_argument("what", choices=("train", "test", "stock"))
     parser.add_argument("--steps", type=int, default=3_000_000)
     parser.add_argument("--minutes", type=float, default=6.0, help="of stock")
     parser.add_argument("--seed", type=int, default=0, help="the first")
@@ -171,9 +143,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, default=Path("sessions.svg"), help="picture that `draw` makes")
     given = parser.parse_args()
-    {"train": train, "test": test, "draw": draw, "stock": stock}[given.what](given)
+    {"train": train, "test": test, "stock": stock}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ from costgym.envs.actions import FINISH
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.experiments.board.run_log import EPISODES
-from costgym.experiments.play.files import iter_lines, write_atomically
+from costgym.experiments.play.episodes import AgentInfo, result_of
 from costgym.experiments.play.metrics import RESAMPLES, paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import AgentInfo, result_of
 from costgym.experiments.play.statistics import intervals
 from costgym.experiments.play.trajectories.format import read_trajectories
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.experiments.train.run import read_curve
+from costgym.simulators.files import iter_lines, write_atomically
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
 PLAIN = "react"

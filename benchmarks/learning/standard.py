@@ -31,8 +31,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from costgym.agents import make_agent
-from costgym.experiments.lab.baselines.online import DQN_ENVS, DQN_SETTINGS
-from costgym.experiments.play.rollout import play
+from costgym.experiments.baselines.online import DQN_ENVS, DQN_SETTINGS
+from costgym.experiments.play.episodes import play
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report

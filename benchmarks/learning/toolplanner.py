@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from costgym.agents.toolplanner.tree import REQUIRES
-from costgym.experiments.lab.papers.instructions import Followed, follow
 from costgym.experiments.pages.learning_curves import publish
+from costgym.experiments.papers.toolplanner import Followed, follow
 from costgym.experiments.play.statistics import intervals
 from costgym.experiments.train.run import Callback
 from costgym.experiments.train.toolplanner.train import train_toolplanner

@@ -27,8 +27,8 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import Agent
 from costgym.agents.sb3 import Sb3Agent
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.statistics import FloatArray, intervals
 from costgym.experiments.train.sb3.train import train_ppo
 

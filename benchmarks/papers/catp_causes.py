@@ -18,11 +18,10 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import costgym.experiments.lab.papers.catp.rows as catp_rows
 from benchmarks.report import write_report
 from costgym.experiments.board.run_log import read_episodes
-from costgym.experiments.lab.papers.catp.policies import ALPHA, KINDS
-from costgym.experiments.lab.papers.protocols import BOARD, PUBLISHED
+from costgym.experiments.papers.catp import ALPHA, KINDS, METRICS, difference_row
+from costgym.experiments.papers.paper import BOARD, PUBLISHED
 from costgym.experiments.play.results import EpisodeResult
 
 Results = Mapping[str, Sequence[EpisodeResult]]
@@ -48,7 +47,7 @@ def seconds_apart(episode: EpisodeResult) -> float:
 
 def differences(results: Results, ours: str, base: str, convention: str) -> dict[str, list[float]]:
     """Difference of each figure, with its paired interval."""
-    row: dict[str, Any] = catp_rows.difference_row(results, ours, base, convention)
+    row: dict[str, Any] = difference_row(results, ours, base, convention)
     return {name: [round(value, 4) for value in (row[name], *row["ci95"][name])] for name in FIGURES}
 
 
@@ -68,7 +67,7 @@ def main() -> None:
                 row: dict[str, Any] = {"tasks": kind, "policies": protocol, "difference": f"{ours} less {base}"}
                 for told, convention in (("invalid plans left out", PUBLISHED), ("invalid plans count", BOARD)):
                     row[told] = differences(results, ours, base, convention)
-                with patch.dict(catp_rows.METRICS, {"average_seconds": seconds_apart}):
+                with patch.dict(METRICS, {"average_seconds": seconds_apart}):
                     row["prompted planners' tools one after another"] = differences(results, ours, base, protocol)
                 found.append(row)
     write_report({"command": f"python benchmarks/papers/catp_causes.py {given.run.name}", "rows": found}, given.json)

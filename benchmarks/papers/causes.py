@@ -23,11 +23,10 @@ from unittest.mock import patch
 
 from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.registry import make_agent
-from costgym.experiments.lab.papers.claims import counted
-from costgym.experiments.lab.papers.common import Job
-from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
-from costgym.experiments.lab.papers.reproduce import play_protocol
-from costgym.experiments.play.files import write_atomically
+from costgym.experiments.papers import btp, ecoact, toolplanner
+from costgym.experiments.papers.claims import counted
+from costgym.experiments.papers.paper import PUBLISHED, Job, Protocol
+from costgym.simulators.files import write_atomically
 
 Found = dict[str, dict[str, tuple[str, bool]]]
 """Measured and whether it follows, by claim and variation."""
@@ -42,13 +41,10 @@ def _answering(name: str, **settings: Any) -> Any:
 
 
 def variations(paper: str, name: str = PUBLISHED) -> tuple[Protocol, ...]:
-    """A protocol of a paper, then the same with one change each.
-
-    Raises:
-        UnknownName: the paper has no protocols.
-    """
-    base = next(protocol for protocol in protocols(paper) if protocol.name == name)
-    return (replace(base, whose="paper"), *_CHANGES[paper](base))
+    """A protocol of a paper, then the same with one change each."""
+    module, changes = _PAPERS[paper]
+    base = next(protocol for protocol in module.PROTOCOLS if protocol.name == name)
+    return (replace(base, whose="paper"), *changes(base))
 
 
 def _btp(published: Protocol) -> tuple[Protocol, ...]:
@@ -89,11 +85,11 @@ def _documents_crowd(model: Any, context: Any) -> float:
 
 
 PATCHES = {
-    "all groups": ("costgym.experiments.lab.papers.instructions.of_group", lambda world, numbers, most: list(numbers[:most])),
+    "all groups": ("costgym.experiments.papers.toolplanner.of_group", lambda world, numbers, most: list(numbers[:most])),
     "reader knows": ("costgym.agents.toolplanner.simulated.understood", lambda view, everywhere=False: view.task),
     "whole query": ("costgym.simulators.marketplace.tasks.instructions", _whole),
     "documents crowd": ("costgym.agents.models.simulated.Simulated._wrong_rate", _documents_crowd),
-    "answers": ("costgym.experiments.lab.papers.instructions.make_agent", _answering),
+    "answers": ("costgym.experiments.papers.toolplanner.make_agent", _answering),
 }
 """Other code, by what the name of a variation holds."""
 
@@ -138,7 +134,7 @@ def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
 
 
 def _toolplanner(published: Protocol) -> tuple[Protocol, ...]:
-    other = next(protocol for protocol in protocols("toolplanner") if protocol.name != published.name)
+    other = next(protocol for protocol in toolplanner.PROTOCOLS if protocol.name != published.name)
     return (
         replace(published, name="other limits", whose="ours" if published.name == PUBLISHED else "paper", search=other.search,
                 summary="plain tree search with the limits of the other protocol"),
@@ -157,12 +153,16 @@ def _toolplanner(published: Protocol) -> tuple[Protocol, ...]:
     )  # fmt: skip
 
 
-_CHANGES = {"btp": _btp, "ecoact": _ecoact, "toolplanner": _toolplanner}
+_PAPERS: dict[str, tuple[Any, Any]] = {
+    "btp": (btp, _btp),
+    "ecoact": (ecoact, _ecoact),
+    "toolplanner": (toolplanner, _toolplanner),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paper", choices=tuple(_CHANGES))
+    parser.add_argument("paper", choices=tuple(_PAPERS))
     parser.add_argument("--protocol", default=PUBLISHED)
     parser.add_argument("--episodes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
@@ -201,7 +201,8 @@ def play(
     """The counted effects under a variation."""
     patched = next((found for name, found in PATCHES.items() if name in variation.name), None)
     with tempfile.TemporaryDirectory() as folder, nullcontext() if patched is None else patch(*patched):
-        return counted(play_protocol(paper, variation, Job(seed, episodes, jobs, Path(folder)), agents)["effects"])
+        job = Job(seed, episodes, jobs, Path(folder))
+        return counted(_PAPERS[paper][0].play_protocol(variation, job, agents)["effects"])
 
 
 def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], found: Found) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
-from costgym.experiments.lab.papers.protocols import protocols
 from costgym.experiments.leaderboard import run as run_leaderboard
+from costgym.experiments.papers.toolplanner import PROTOCOLS
 from costgym.experiments.play.metrics import paired_difference
 from costgym.simulators.scenario import load_scenario, parse_scenario
 
@@ -25,7 +25,7 @@ from benchmarks.report import write_report
 
 BASE, TRAINED = "dfsdt", "zoo:toolplanner"
 PLANNERS = ("toolplanner", "toolplanner-answers", TRAINED)
-LIMITS: dict[str, Any] = {"their own": {}, "the same": protocols("toolplanner")[0].search}
+LIMITS: dict[str, Any] = {"their own": {}, "the same": PROTOCOLS[0].search}
 METRICS = ("pass_rate", "average_cost")
 SEEDS = 4
 """Episodes of a task, which the bootstrap draws together."""

@@ -20,14 +20,13 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
-from costgym.experiments.lab.papers.common import play_kept
-from costgym.experiments.lab.papers.curves import BUDGET, THRESHOLDS, Point, curve_rows, play_point
-from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
-from costgym.experiments.lab.papers.reproduce import enlarged
+from costgym.experiments.papers.btp import PROTOCOLS, THRESHOLDS, Point, curve_rows, play_point
+from costgym.experiments.papers.paper import PUBLISHED, Protocol
+from costgym.experiments.papers.playing import BUDGET, enlarged, play_pieces
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import describe_experience, first_uses, past_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.results import EpisodeResult
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
 
 USES = (0.0, 1.0, 3.0, 10.0, 20.0, 40.0, 100.0, 200.0)
@@ -74,7 +73,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the episodes; repeating the command continues")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    protocol = next(each for each in protocols("btp") if each.name == args.protocol)
+    protocol = next(protocol for protocol in PROTOCOLS if protocol.name == args.protocol)
     assert protocol.experience is not None
     scenario = protocol.scenario(enlarged(load_scenario("marketplace"), args.episodes))
     most = protocol.experience.model_copy(update={"uses": max(args.uses), "remembered": args.remembered})
@@ -90,8 +89,8 @@ def main() -> None:
         "remembered": args.remembered,
     }  # fmt: skip
     shared = scenario.model_dump_json(), protocol, args.episodes, args.seed
-    kept = play_kept(args.out / "episodes", manifest, play_point, shared, points, args.jobs)
-    played = {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in points.items()}
+    lines = play_pieces(args.out / "episodes", manifest, play_point, shared, points, args.jobs)
+    played = {point: [EpisodeResult.from_json(line) for line in lines[name]] for name, point in points.items()}
     rows = curve_rows(played, args.seed)
     for row in rows:
         shares = f"{100 * row['judged_pass_rate_under_budget']:.1f} / {100 * row['pass_rate_under_budget']:.1f}"

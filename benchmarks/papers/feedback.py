@@ -19,10 +19,9 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.report import write_report
-from costgym.experiments.lab.papers.common import Job
-from costgym.experiments.lab.papers.instructions import follow_all, instruction_rows
-from costgym.experiments.lab.papers.protocols import protocols
-from costgym.experiments.lab.papers.reproduce import enlarged
+from costgym.experiments.papers.paper import Job
+from costgym.experiments.papers.playing import enlarged
+from costgym.experiments.papers.toolplanner import PROTOCOLS, follow_all, instruction_rows
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
 
@@ -51,9 +50,9 @@ def main() -> None:
     if not Path(NEITHER).exists():
         Path(NEITHER).symlink_to(Path(BOTH) / STAGE_ONE)
     agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NO_DEAD_ENDS, NEITHER))]
-    published = protocols("toolplanner")[0]
+    published = PROTOCOLS[0]
     world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
-    kept = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
+    played = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
     rows = [
         {"agent": row["agent"], "level": row["level"], "episodes": row["episodes"]}
         | {
@@ -61,7 +60,7 @@ def main() -> None:
             for key, title in FIGURES.items()
             if key in row
         }
-        for row in instruction_rows(kept, given.seed)
+        for row in instruction_rows(played, given.seed)
     ]
     write_report({"command": "python benchmarks/papers/feedback.py", **LENGTHS, "rows": rows}, report)
 

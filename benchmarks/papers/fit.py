@@ -37,12 +37,13 @@ from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.simulated import SimulatedRates, read_rates
 from costgym.agents.registry import make_agent
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
-from costgym.experiments.lab.papers.common import text_env
-from costgym.experiments.lab.papers.protocols import Protocol, protocols
+from costgym.experiments.papers.btp import PROTOCOLS
+from costgym.experiments.papers.paper import Protocol
+from costgym.experiments.papers.playing import text_env
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.experience import past_uses
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
+from costgym.simulators.files import write_atomically
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import load_scenario
 
@@ -124,7 +125,7 @@ def prior() -> SimulatedRates:
 
 def measure(episodes: int, seed: int = 0, targets: Sequence[Target] = TARGETS) -> Measure:
     """Return what plays the baselines of the targets on so many tasks of `train-large` and returns their figures."""
-    protocol = protocols("btp")[0]
+    protocol = PROTOCOLS[0]
     scenario = protocol.scenario(load_scenario("marketplace"))
     agents = list(dict.fromkeys(target.agent for target in targets))
     thought = read_rates(protocol.model).thought
@@ -311,7 +312,7 @@ def _rates(start: SimulatedRates, names: Sequence[str], log_odds: Floats) -> Sim
 
 
 MANY = {"source": {"candidates": [21, 64]}}
-BTP: dict[str, Any] = {"agents": ("react", "react+btp"), "protocol": protocols("btp")[0]}
+BTP: dict[str, Any] = {"agents": ("react", "react+btp"), "protocol": PROTOCOLS[0]}
 SWEPT: tuple[tuple[str, dict[str, Any]], ...] = (
     ("attend_costs", {"agents": ("react", "react+prompt")}),
     ("attend_costs", BTP),

@@ -25,12 +25,11 @@ from costgym.agents.catp.settings import PRESETS, CatpSettings
 from costgym.agents.networks import torch_threads
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
-from costgym.experiments.lab.papers.catp.policies import KINDS
-from costgym.experiments.lab.papers.catp.rows import AVERAGE, difference_row, plan_rows
-from costgym.experiments.lab.papers.protocols import PUBLISHED
 from costgym.experiments.leaderboard import run as run_leaderboard
-from costgym.experiments.play.files import write_atomically
+from costgym.experiments.papers.catp import AVERAGE, KINDS, difference_row, plan_rows
+from costgym.experiments.papers.paper import PUBLISHED
 from costgym.experiments.train.catp.train import train_catp, train_rltf
+from costgym.simulators.files import write_atomically
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""

@@ -34,10 +34,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.serve.proxy.call_log import read_runs
 from costgym.experiments.serve.proxy.session import Real, Session, Settings
 from costgym.experiments.serve.proxy.world import tool_of, world_around
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.status import Status
 

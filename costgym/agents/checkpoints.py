@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.simulators.errors import DataError, require
-from costgym.simulators.files import sync_folder, sync_tree
+from costgym.simulators.files import open_plain, read_json, sync_folder, sync_tree
 
 FOLDER = "checkpoints"
 POLICY, OPTIMIZER, STATE = "policy.safetensors", "optimizer.safetensors", "state.json"
@@ -28,10 +28,10 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def newest(run: Path) -> Path:
-    found = checkpoints(run)
-    if not found:
+    paths = checkpoints(run)
+    if not paths:
         raise DataError(run, "the run has no checkpoint; train it (again), or wait for its first one")
-    return found[-1]
+    return paths[-1]
 
 
 def save_checkpoint(
@@ -52,7 +52,7 @@ def save_checkpoint(
             old.rename(old.with_suffix(".old" + _PART))
         part.rename(whole)
         sync_folder(whole.parent)
-        for old in [each for each in checkpoints(run)[:-_KEPT] if each != whole]:
+        for old in [path for path in checkpoints(run)[:-_KEPT] if path != whole]:
             old.rename(old.with_suffix(_PART))  # so that no half of it is taken for a checkpoint
     except (OSError, require("safetensors", "train").SafetensorError) as error:
         raise DataError(
@@ -86,10 +86,7 @@ def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Read `step` and the other numbers of a checkpoint."""
-    try:
-        state: Any = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(checkpoint / STATE, f"cannot be read as JSON: {error}") from error
+    state: Any = read_json(checkpoint / STATE, follow=True)
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise DataError(checkpoint / STATE, "expected a table with the number of steps")
     return state
@@ -98,9 +95,10 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def read_tensors(path: Path) -> dict[str, Any]:
     torch_files = require("safetensors.torch", "train")
     try:
-        found: dict[str, Any] = torch_files.load_file(path)
+        open_plain(path).close()  # its header bounds nothing but what is in the file
+        tensors: dict[str, Any] = torch_files.load_file(path)
     except Exception as error:
         raise DataError(
             path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be intact"
         ) from error
-    return found
+    return tensors

@@ -11,12 +11,12 @@ from costgym.agents.base import Agent
 from costgym.agents.classic import _KNOWN, _NEED, _READY, _ROUNDING, _RUNNING, _SUCCESS, _WANTED
 from costgym.agents.seat import NumericSeat, Seat, expect_seat
 from costgym.envs.templates import MAX_NEEDS, TOOL_FEATURES
+from costgym.simulators.belief import Belief, states_given
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.failures import PRESETS
 from costgym.simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, TIMEOUT_S
 from costgym.simulators.marketplace.tasks import SIZE_LEVELS
-from costgym.simulators.oracle.belief import Belief, states_given
 from costgym.simulators.oracle.expected_optimum import Offer, choose_call
 from costgym.simulators.status import LIMITS, Status
 
@@ -73,12 +73,12 @@ class BayesIndexAgent(Agent):
         return chosen
 
     def _belief(self, row: int, tool: NDArray[np.float32]) -> Belief:
-        found = self._beliefs.get(row)
-        if found is None:
+        belief = self._beliefs.get(row)
+        if belief is None:
             success, latency = round(float(tool[_SUCCESS]), 3), float(expm1(tool[_LATENCY]))
             states = _states_given(self._failures, success)
-            found = self._beliefs[row] = Belief(states, PRESETS[self._failures], cut=cut_given(round(latency, 2)))
-        return found
+            belief = self._beliefs[row] = Belief(states, PRESETS[self._failures], cut=cut_given(round(latency, 2)))
+        return belief
 
     def _learn(self, status: Status) -> None:
         """Take in how the last call ended."""

@@ -36,7 +36,7 @@ class OracleAgent(Agent):
         )  # fmt: skip
         wait, self._finish = view.wait_action, view.finish_action
         planned = [int(action) for action in self.optimum.actions if view.concurrent or action != WAIT]
-        actions = [view.action_of(each) if each != WAIT or wait is None else wait for each in planned]
+        actions = [view.action_of(step) if step != WAIT or wait is None else wait for step in planned]
         self._actions = iter([*(actions if len(actions) < view.max_steps else []), self._finish])
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:

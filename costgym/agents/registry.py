@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -16,14 +15,15 @@ from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.btp.usefulness import Usefulness, load_usefulness
+from costgym.agents.catp.planner import CatpPlanner
 from costgym.agents.classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
+from costgym.agents.deer.learnt import LearntDeerAgent
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.llm.types import Strategy, ToolAccess
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
@@ -39,14 +39,19 @@ from costgym.agents.opencatp.rules import (
 )
 from costgym.agents.opencatp.simulated import SimulatedPlanner
 from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
+from costgym.agents.sb3 import Sb3Agent
 from costgym.agents.sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
+from costgym.agents.sessions.learnt import SessionAgent
 from costgym.agents.sessions.policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
 from costgym.agents.sessions.speaking import SimulatedSessionModel, SpokenCheapest
 from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
+from costgym.agents.toolplanner.learnt import learnt_agent
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
+
+COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +154,9 @@ def _simulated_deer(request: AgentRequest) -> Agent:
     return DeerAgent(SimulatedDecider())
 
 
-def _trained_by(module: str, maker: str, takes_model: bool = False) -> Callable[[AgentRequest], Any]:
-    """Return a maker of trained agents or planners from a run's folder and a name; its module is imported when it is used."""
-
-    def make(request: AgentRequest) -> Any:
-        given = {"model": request.model} if takes_model and not isinstance(request.model, str) else {}
-        return getattr(import_module(module, __package__), maker)(run_folder(request.name), request.name, **given)
-
-    return make
+def _toolplanner_of_run(request: AgentRequest) -> Agent:
+    model = None if isinstance(request.model, str) else request.model
+    return learnt_agent(run_folder(request.name), request.name, model=model)
 
 
 def _btp(request: AgentRequest, **without: Any) -> Btp:
@@ -268,25 +268,31 @@ _AGENTS = (
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 
 
-def _run_of(by: str, env_id: str, make: Maker, modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
-    """An agent that plays what a training run left in its folder; `_trained` names it."""
-    return AgentEntry("", f"trained by {by}", (env_id,), make, modules=modules)
-
-
 _NETWORK = ("torch", "safetensors")
-_CATP = _trained_by(".catp.planner", "CatpPlanner")
+
+
+def _run_of(by: str, env_id: str, make: Callable[[Path, str], Agent], modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
+    """Return an agent that is made from the folder of a training run and a name; `_trained` names it."""
+    return AgentEntry(
+        "", f"trained by {by}", (env_id,), lambda request: make(run_folder(request.name), request.name), modules=modules
+    )
+
+
+def _planner_of_run(by: str) -> AgentEntry:
+    entry = _planner("", f"trained by {by}", lambda request: CatpPlanner(run_folder(request.name), request.name))
+    return replace(entry, modules=_LANGUAGE_MODEL)
+
+
 _TRAINED = {
-    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _trained_by(".sb3", "Sb3Agent"), _NETWORK),
-    "sessions": _run_of("`costgym train sessions`", SESSION, _trained_by(".sessions.learnt", "SessionAgent"), _NETWORK),
-    "deer": _run_of("`costgym train deer`", DECISION, _trained_by(".deer.learnt", "LearntDeerAgent")),
-    "toolplanner": _run_of(
-        "`costgym train toolplanner`", TEXT, _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True)
+    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, Sb3Agent, _NETWORK),
+    "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, SessionAgent, _NETWORK),
+    "deer": _run_of("`costgym train deer`", DECISION, LearntDeerAgent),
+    "toolplanner": AgentEntry(
+        "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL
     ),
-    **{
-        method: replace(_planner("", f"trained by `costgym train {method}`", _CATP), modules=_LANGUAGE_MODEL)
-        for method in ("catp", "ift", "rltf")
-    },
+    **{method: _planner_of_run(f"`costgym train {method}`") for method in ("catp", "ift", "rltf")},
 }
+"""Agents of training runs by the prefix of their names, as in ``sb3:RUN``."""
 
 # Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
 _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
@@ -311,15 +317,15 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
-    if is_custom(name) or _trained(name) is not None:
+    if is_custom(name) or name.startswith(COMMAND) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
-    found = [entry for entry in _AGENTS if entry.name == base]
-    composes = any(entry.composes for entry in found)
+    entries = [entry for entry in _AGENTS if entry.name == base]
+    composes = any(entry.composes for entry in entries)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
     twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
-    if not found or (suffixes and not composes) or not known or twice:
+    if not entries or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
 
@@ -331,17 +337,23 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     """
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
-        made = custom_agent(name)
-        if env_id not in (None, made.env_id):
-            raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
-        return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
+        agent = custom_agent(name)
+        if env_id not in (None, agent.env_id):
+            raise ConfigError("agent", f"{name} plays in {agent.env_id}, not in {env_id}")
+        return AgentEntry(name, "a user's own", (agent.env_id,), lambda request: custom_agent(request.name))
+    if name.startswith(COMMAND) and env_id in (None, TEXT):
+        return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
     trained = _trained(name)
-    known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
-    for entry in known:
+    entries = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
+    for entry in entries:
         fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
         if fits and (env_id is None or env_id in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
+
+
+def _refuse_command(request: AgentRequest) -> Agent:
+    raise ConfigError("agent", f"{request.name} is a command; `costgym rank -- COMMAND` plays it")
 
 
 def run_folder(name: str) -> Path:
@@ -351,13 +363,13 @@ def run_folder(name: str) -> Path:
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
-    found = []
+    entries = []
     for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
         if env_id is None or env_id in entry.env_ids:
-            found.append(entry)
+            entries.append(entry)
             if entry.composes:
-                found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
-    return found
+                entries += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
+    return entries
 
 
 def agent_names(env_id: str | None = None) -> list[str]:
@@ -424,6 +436,17 @@ def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
         known = ", ".join(entry.name for entry in agents(env_id))
         return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
     return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
+
+
+def trained_kinds() -> tuple[str, ...]:
+    """Kinds of trained agents, which are named ``KIND:RUN`` by the folder of their run."""
+    return tuple(_TRAINED)
+
+
+def is_trained(name: str) -> bool:
+    """Return whether a name is that of a trained agent, by its run or of the zoo, whether its weights are here or not."""
+    kind, colon, _ = name.partition(":")
+    return is_zoo(name) or (bool(colon) and kind in _TRAINED)
 
 
 def _trained(name: str) -> AgentEntry | None:

@@ -42,12 +42,12 @@ def needed(observation: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_]:
     """
     needs, serves = observation["needs"], observation["tools"][:, _NEED : _NEED + MAX_NEEDS] > 0
     missing = (needs[:, _WANTED] > 0) & (needs[:, _KNOWN] == 0) & (needs[:, _READY] > 0)
-    found: NDArray[np.bool_] = (serves & missing).any(-1)
+    useful: NDArray[np.bool_] = (serves & missing).any(-1)
     if "roles" in observation:
         effects, roles = observation["effects"], observation["roles"] > 0
-        found = np.where(roles[:, CHECKS], (serves & (effects[:, PERHAPS] > 0)).any(-1), found)
-        found = np.where(roles[:, UNDOES], (serves & (effects[:, TOLD] >= TWICE)).any(-1), found)
-    return found
+        useful = np.where(roles[:, CHECKS], (serves & (effects[:, PERHAPS] > 0)).any(-1), useful)
+        useful = np.where(roles[:, UNDOES], (serves & (effects[:, TOLD] >= TWICE)).any(-1), useful)
+    return useful
 
 
 class Sb3Agent(Agent):
@@ -122,8 +122,8 @@ def load_network(run: Path, config: Sb3Config) -> Any:
         )
     weights = read_tensors(weights_file)
     wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if wanted != found or not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if wanted != shapes or not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise DataError(weights_file, f"the weights do not fit the network that {CONFIG} describes")
     network.load_state_dict(weights, assign=True)
     return network.requires_grad_(True)

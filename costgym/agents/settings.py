@@ -1,6 +1,5 @@
 """Settings of trained policies, and `config.json`, the file in which a training run says what it is."""
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
@@ -11,6 +10,7 @@ from costgym.agents.networks import SMALL_MODELS
 from costgym.simulators import __version__, same_world
 from costgym.simulators.bounds import Amount, Count, Number, Settings, what_is_wrong
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import decode_json, read_text
 from costgym.simulators.scenario import Scenario
 
 FORMAT = "costgym.training/1"
@@ -90,17 +90,17 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, more than any training run of costgym writes")
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = decode_json(read_text(path, MAX_CONFIG_BYTES))
     except FileNotFoundError:
         said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
         raise DataError(run, said) from None
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(path, f"is not valid JSON ({error}); train the policy again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
+        actual = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected format {FORMAT!r}, got {actual!r}; train the policy again with this version", "format")
     version = str(document.get("version"))
     if not same_world(version):
         raise DataError(path, f"was written by costgym {version}, not {__version__}; use the former or train again", "version")
@@ -113,8 +113,8 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     try:
         config = kind.model_validate(document)
     except ValidationError as error:
-        place, problem = what_is_wrong(error)
-        raise DataError(path, problem, place) from None
+        field, problem = what_is_wrong(error)
+        raise DataError(path, problem, field) from None
     except (ConfigError, UnknownName) as error:
         raise DataError(path, str(error), "settings") from None
     missing = _unsaid(config.settings)
@@ -123,9 +123,9 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     return config
 
 
-def differences(there: PolicyConfig, asked: PolicyConfig) -> list[str]:
+def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
-    mine, other = dict(_said(there, asked.model_fields_set)), dict(_said(asked, asked.model_fields_set))
+    mine, other = dict(_said(there, wanted.model_fields_set)), dict(_said(wanted, wanted.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"
         for name in dict.fromkeys([*other, *mine])

@@ -72,8 +72,8 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         if self.writes:
             needs = torch.cat([needs, observation["effects"]], -1)
         roles = [observation["roles"]] if self.writes else []
-        own = [tools[..., _OWN], *roles, (price + 0.01).log(), 0.2 * worth, serves @ needs, wide]
-        h = self.tool_in(torch.cat(own, -1))  # (B, T, H)
+        features = [tools[..., _OWN], *roles, (price + 0.01).log(), 0.2 * worth, serves @ needs, wide]
+        h = self.tool_in(torch.cat(features, -1))  # (B, T, H)
         for need_in, all_in, tool_out in zip(self.need_in, self.all_in, self.tool_out, strict=True):
             # messages from tools to needs and back: sums over the tools of a need do not depend on their order or number
             total = by_need @ h  # (B, 6, H)

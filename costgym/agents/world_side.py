@@ -57,8 +57,8 @@ class LanguageModelHandle(ModelHandle):
         """Nothing to do: the model is told of episodes on the world's side."""
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        found: Reply = model_of(self).complete(messages, functions, purpose)
-        return found
+        reply: Reply = model_of(self).complete(messages, functions, purpose)
+        return reply
 
 
 def wrap_model(model: Any) -> tuple[LanguageModel, tuple[ModelHandle, ...]]:

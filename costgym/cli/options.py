@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
+from costgym.cli.output import STANDARD_OUTPUT
 from costgym.experiments.play.options import (
     Batch,
     Cache,
@@ -36,15 +37,19 @@ if TYPE_CHECKING:
 
 def _with_its_folder(file: Path | None) -> Path | None:
     """Make a file's folder before anything is played, so that no result is lost for want of it."""
-    if file is not None:
-        from costgym.experiments.play.files import make_folder
+    if file is not None and file != STANDARD_OUTPUT:
+        from costgym.simulators.files import make_folder
 
         make_folder(file.parent, "--json")
     return file
 
 
 Quiet = Annotated[bool, option("No progress bar, no table.", "", "--quiet")]
-JsonFile = Annotated[Path | None, AfterValidator(_with_its_folder), option("Also write the figures as JSON.", "FILE", "--json")]
+JsonFile = Annotated[
+    Path | None,
+    AfterValidator(_with_its_folder),
+    option("Also write the figures as JSON; - for standard output.", "FILE", "--json"),
+]
 StoreUrl = Annotated[
     str | None, option("SQL store of results: sqlite:///FILE, a file, or postgresql://HOST/DATABASE", "URL", "--store")
 ]
@@ -56,6 +61,8 @@ WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profi
 
 class WorldOptions(Settings):
     """The options about a world; None for options that were not given."""
+
+    heading: ClassVar[str] = "World"
 
     scenario: ScenarioName = None
     data: Data = None
@@ -101,6 +108,8 @@ class WorldOptions(Settings):
 
 class ModelOptions(Settings):
     """The options about the language model of agents."""
+
+    heading: ClassVar[str] = "Language model"
 
     model: Model = "simulated"
     prices: Prices = None
@@ -154,7 +163,8 @@ def requests_and_cost(spending: "Spending") -> str:
 class WorkerOptions(Settings):
     """The options about where episodes are played."""
 
-    usual_jobs: ClassVar[int | None] = 1  # local processes where no number is given; None for one per processor
+    heading: ClassVar[str] = "Workers"
+    default_jobs: ClassVar[int | None] = 1  # local processes where no number is given; None for one per processor
     jobs: Jobs = None
     engine: Annotated[str, option("local, or ray: a Ray cluster. Results do not depend on it.")] = "local"
     ray_address: Annotated[str | None, option("Running cluster; without it, one is started here.", "HOST:PORT")] = None
@@ -176,7 +186,7 @@ class WorkerOptions(Settings):
             tasks = min(self.jobs or concurrency, concurrency)
             return open_engine(self.engine, tasks, self.ray_address, variables_of(model))
         if batch == 1:
-            jobs = self.usual_jobs if self.jobs is None and self.engine == "local" else self.jobs
+            jobs = self.default_jobs if self.jobs is None and self.engine == "local" else self.jobs
             return open_engine(self.engine, jobs, self.ray_address, variables_of(model))
         if self.jobs is not None or self.engine != "local":
             raise ConfigError("--batch", "expected neither --jobs nor --engine: the batch is played in this process")
@@ -187,4 +197,4 @@ class ManyWorkerOptions(WorkerOptions):
     """`WorkerOptions`, with all processors by default."""
 
     jobs: Annotated[int | None, option("Processes; all processors by default. Results do not depend on it.")] = None
-    usual_jobs: ClassVar[int | None] = None
+    default_jobs: ClassVar[int | None] = None

@@ -1,26 +1,35 @@
 """Print and save what commands report."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+STANDARD_OUTPUT = Path("-")  # as the file of --json
 NARROWEST = 16
 """Width of a column of texts that is kept on a narrow screen."""
 
 
-def shown(text: object) -> str:
+def harmless(text: object) -> str:
     """A message for a terminal: what others wrote in it cannot move the cursor, recolour or hide what stands there."""
-    from costgym.experiments.play.metric_registry import plain
-
-    return "\n".join(map(plain, str(text).split("\n")))
+    return "\n".join("".join(c if c.isprintable() else "�" for c in line) for line in str(text).split("\n"))
 
 
 def save_json(file: Path | None, document: Any) -> None:
-    """Write figures to the file of `--json`, if one was named."""
-    if file is not None:
-        from costgym.experiments.play.files import json_text, write_atomically
+    """Write figures to the file of `--json`, if one was named, or to standard output."""
+    if file is None:
+        return
+    from costgym.simulators.files import json_text, write_atomically
 
+    if file == STANDARD_OUTPUT:
+        print(json_text(document), end="")
+    else:
         write_atomically(file, json_text(document))
+
+
+def prints(quiet: bool, json_file: Path | None = None) -> bool:
+    """Whether a command prints its table: not if it is to be quiet, nor beside JSON on standard output."""
+    return not quiet and json_file != STANDARD_OUTPUT
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()) -> None:
@@ -59,9 +68,15 @@ def _blocks(numbers: Sequence[int], widths: Sequence[int], room: int) -> list[li
 
 
 def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
-    """Print rows of texts as a table."""
+    """Print rows of texts as a table; into a pipe go lines with tabs."""
     save_json(json_file, rows)
-    print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
+    if not prints(False, json_file):
+        return
+    if sys.stdout.isatty():
+        print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
+    else:
+        for line in (rows[0], *(row.values() for row in rows)):
+            print("\t".join(line))
 
 
 def console() -> Any:
@@ -71,14 +86,29 @@ def console() -> Any:
 
 
 class Progress:
-    """Show a progress bar on standard error, or nothing; `state` says more, as often as the bar is drawn."""
+    """Show a progress bar on standard error, or nothing; `state` says more, as often as the bar is drawn. The bar appears with
+    the first progress or message, so that a wrong argument is reported without one."""
 
-    def __init__(self, what: str, quiet: bool) -> None:
-        self._what, self._quiet = what, quiet
+    def __init__(self, label: str, quiet: bool) -> None:
+        self._label, self._quiet = label, quiet
+        self._bar: Any = None
         self.state: Callable[[], str] = str
 
     def __enter__(self) -> "Progress":
+        return self
+
+    def update(self, done: int, total: int) -> None:
         if not self._quiet:
+            bar = self._begin()
+            bar.update(bar.task_ids[0], completed=done, total=total)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self._quiet:
+            self._begin().console.print(text, markup=False, highlight=False)
+
+    def _begin(self) -> Any:
+        if self._bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
@@ -92,26 +122,20 @@ class Progress:
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), State(), TimeRemainingColumn())
             self._bar = Bar(*columns, console=Console(stderr=True))
-            self._task = self._bar.add_task(self._what, total=None)
+            self._bar.add_task(self._label, total=None)
             self._bar.start()
-        return self
-
-    def update(self, done: int, total: int) -> None:
-        if not self._quiet:
-            self._bar.update(self._task, completed=done, total=total)
-
-    def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        if not self._quiet:
-            self._bar.console.print(text, markup=False, highlight=False)
+        return self._bar
 
     @property
     def screen(self) -> Any:
         """The terminal above the bar, as a rich console; None where there is none."""
-        return None if self._quiet or not self._bar.console.is_terminal else self._bar.console
+        if self._quiet:
+            return None
+        screen = self._begin().console
+        return screen if screen.is_terminal else None
 
     def __exit__(self, *exc: object) -> None:
-        if not self._quiet:
+        if self._bar is not None:
             self._bar.stop()
 
 

@@ -7,15 +7,18 @@ too large for that, the digest of the files it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import wraps
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from costgym.envs.world_spec import WorldSpec
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError, CostGymError, EpisodeOver, check_known
@@ -31,13 +34,14 @@ if TYPE_CHECKING:
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
+P = ParamSpec("P")
+S = TypeVar("S")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
 """Arguments of an environment that do not change its episodes."""
 FILE_PLACES = frozenset({"data", "outcomes"})  # arguments that hold paths of files; records hold a digest of their content
 NO_OPTIONS: Mapping[str, Any] = {}
-Document = Mapping[str, Any]  # plain data, as JSON holds it
 WORLD = "world"
 """The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
 
@@ -67,6 +71,24 @@ class Instance(NamedTuple):
     number: int  # number of the task, for `options["task"]` of a reset
     seed: int
     options: Mapping[str, Any] = NO_OPTIONS  # further options of the reset, as JSON
+
+
+def takes(settings: Callable[P, S]) -> Callable[[Callable[[Any, S], None]], Callable[Concatenate[Any, P], None]]:
+    """Let a constructor take the fields of a dataclass as its arguments, so that signature, help and editors show each of them;
+    the decorated function is given the dataclass."""
+
+    def decorate(set_up: Callable[[Any, S], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(set_up)
+        def construct(self: Any, /, *args: P.args, **fields_given: P.kwargs) -> None:
+            set_up(self, settings(*args, **fields_given))
+
+        fields = inspect.signature(settings).parameters.values()
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        construct.settings = settings  # type: ignore[attr-defined]
+        construct.__signature__ = inspect.Signature([itself, *fields])  # type: ignore[attr-defined]
+        return construct
+
+    return decorate
 
 
 class LimitedSpec:
@@ -117,7 +139,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     world: World | None = None  # the world of tools and tasks that episodes are played in; None where the tools are OpenCATP's
     world_kind: str  # environments of one kind are views of the same worlds
     gradings: tuple[str, ...] = ()  # what may count as success; empty where there is no choice
-    WORLD_ARGUMENTS: frozenset[str]  # arguments that say which world it is; records hold the world's document instead
+    world_class: type[WorldSpec]  # of `world_spec()`
     reset_options: frozenset[str] = frozenset({"task"})  # names that `options` of a reset may have
     episode_state: tuple[str, ...] = ()
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
@@ -171,39 +193,13 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
     # -- the world ---------------------------------------------------------------------------------------------------------
 
-    def world_document(self) -> dict[str, Any]:
-        """The world as a JSON document, its name under `name`; raises ConfigError where JSON cannot hold it."""
+    def world_spec(self) -> WorldSpec:
+        """The world as records name it; raises ConfigError where JSON cannot hold it."""
         raise NotImplementedError
 
     def world_settings(self) -> dict[str, Any]:
         """The other arguments that change episodes, as JSON."""
         raise NotImplementedError
-
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        """The digest of a world's document; raises CostGymError where it describes no world of this environment."""
-        raise NotImplementedError
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The description of a world on leaderboards: `name`, `description`, `currency` and fields of the environment's own."""
-        raise NotImplementedError
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        """The arguments that rebuild a recorded environment, as JSON; `data` is the present path of its files."""
-        raise NotImplementedError
-
-    @classmethod
-    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A world's document under settings that vary within a run, and those of them that are arguments of the environment."""
-        return dict(document), dict(settings)
-
-    @classmethod
-    def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-        """The document of another world of the same kind, drawn by `seed`; None for recorded data, which has no other."""
-        del document, settings, seed
-        return None
 
     def check_world(self, document: Mapping[str, Any]) -> None:
         """Check that this environment read the same data as the one that made a record; raises DataError where not."""
@@ -299,7 +295,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         Args:
             seed: None shares the future: what follows is the same in both for the same actions, and in later episodes too, so a
                 search over such forks knows the episode's luck. A number keeps the past and draws the future again, which
-                honest planning needs; see `simulators.oracle.redraw`. `copy.deepcopy` shares the future.
+                honest planning needs; see `Episode.redraw`. `copy.deepcopy` shares the future.
         """
         twin = copy(self)
         # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world
@@ -382,9 +378,13 @@ def with_step_limit(spec: EnvSpec | None, limit: int | None) -> EnvSpec | None:
     return spec
 
 
-def no_episode() -> EpisodeOver:
+class NoEpisode(EpisodeOver, gym.error.ResetNeeded):
+    """No episode has begun."""
+
+
+def no_episode() -> NoEpisode:
     """The error for using an episode before the first reset."""
-    return EpisodeOver("no episode has begun; call reset() first")
+    return NoEpisode("no episode has begun; call reset() first")
 
 
 def base_env(env: gym.Env[Any, Any]) -> BaseEnv[Any, Any]:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
-from costgym.envs.base import BaseEnv
+from costgym.envs.base import BaseEnv, takes
 from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
 from costgym.envs.spaces import UnicodeText
-from costgym.envs.tool_world import ToolEnv
+from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.errors import check_known
 from costgym.simulators.failures.silent import unsupported
 from costgym.simulators.marketplace.schema import check_arguments
@@ -129,21 +130,21 @@ class TalkEnv(BaseEnv[str, str]):
     def _look_at_offer(self, episode: Episode) -> None:
         """Note slots and cards of the tools on offer; a search adds to them."""
         offered, catalog = episode.candidates, self.world.catalog
-        found = self._offers.get(episode.number)
-        if found is None or found[0] is not offered:
+        offers = self._offers.get(episode.number)
+        if offers is None or offers[0] is not offered:
             # made once a task, since a reset would else take a third longer
             cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in offered]))
-            found = self._offers[episode.number] = offered, {slot.name: slot.index for slot in offered}, cards
+            offers = self._offers[episode.number] = offered, {slot.name: slot.index for slot in offered}, cards
             if len(self._offers) > MAX_OFFERS:
                 self._offers.popitem()
-        _, self._slots, self._cards = found
+        _, self._slots, self._cards = offers
 
     def _document_tokens(self, number: int) -> int:
-        found = self._documents.get(number)
-        if found is None:
+        tokens = self._documents.get(number)
+        if tokens is None:
             tools = [self.world.catalog[slot.number].documentation() for slot in self.world.candidates(number)]
-            found = self._documents[number] = count_tokens(json.dumps(tools))
-        return found
+            tokens = self._documents[number] = count_tokens(json.dumps(tools))
+        return tokens
 
     # -- playing ---------------------------------------------------------------------------------------------------------
 
@@ -202,8 +203,8 @@ class TalkEnv(BaseEnv[str, str]):
         self._results = [
             (SEARCH, Status.OK, call)
             if isinstance(call, str)
-            else (call.tool or asked.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
-            for call, asked in zip(submitted, action.calls, strict=False)
+            else (call.tool or requested.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
+            for call, requested in zip(submitted, action.calls, strict=False)
         ]
         self._news = self._read_news(episode)
         # the tool's own text, as a model's chat template expects it; JSON around it only where there is more to tell
@@ -219,11 +220,11 @@ class TalkEnv(BaseEnv[str, str]):
 
     def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
-            text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
+            text, cards = search_tools(self.world.retriever, episode, call.arguments, self._card)
             self._look_at_offer(episode)
-            self._found = [*self._found, *found]
+            self._found = [*self._found, *cards]
             if self._short is not None:
-                self._short = [*self._short, *found]
+                self._short = [*self._short, *cards]
             return text
         slot = self._slots.get(call.name, -1)
         if call.status is not None:
@@ -257,6 +258,16 @@ class TalkEnv(BaseEnv[str, str]):
         info["status"] = int(results[-1][1]) if results else 0
         info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
         return info
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatSettings(ToolSettings):
+    """Arguments of `MarketplaceChatEnv`, which describes them."""
+
+    max_observation: int = 2048
+    level: str | None = None
+    documents: str = "full"
+    max_steps: int = 400
 
 
 class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
@@ -344,18 +355,12 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 
     can_search = True
 
-    def __init__(
-        self,
-        max_observation: int = 2048,
-        level: str | None = None,
-        documents: str = "full",
-        max_steps: int = 400,
-        **settings: Any,
-    ) -> None:
-        check_known("form of the documents", documents, DOCUMENTS)
-        super().__init__(max_steps=max_steps, **settings)
-        self.level, self.documents = level, documents
-        self._listen(max_observation)
+    @takes(ChatSettings)
+    def __init__(self, settings: ChatSettings) -> None:
+        check_known("form of the documents", settings.documents, DOCUMENTS)
+        self._configure(settings)
+        self.level, self.documents = settings.level, settings.documents
+        self._listen(settings.max_observation)
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
@@ -383,15 +388,15 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 
     def figures(self) -> dict[str, Any]:
         """In a world with silent faults, whether the answer states a value that nothing the agent read holds."""
-        found, episode = super().figures(), self.episode
+        figures, episode = super().figures(), self.episode
         if episode is None or not self.world.failures.silent:
-            return found
+            return figures
         last = episode.log[-1] if episode.log else ("",)
         wrong = False
         if last[0] == "finish" and last[1] and not last[2]:
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
             wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
-        return {**found, "unsupported_answer": wrong}
+        return {**figures, "unsupported_answer": wrong}
 
 
 def _fewest_tokens(text: str) -> int:
@@ -423,10 +428,10 @@ def search_tools(
         return json.dumps({"category": category, "providers": listed}), []
     offered = frozenset(candidate.name for candidate in episode.candidates)
     numbers = retriever.search(query or provider, episode.task, offered, category, provider)
-    found = [card(candidate) for candidate in episode.offer(numbers)]
-    if not found:
+    cards = [card(candidate) for candidate in episode.offer(numbers)]
+    if not cards:
         return _nothing("there is no further tool"), []
-    return json.dumps({"found": [each.documentation()["function"] for each in found]}), found
+    return json.dumps({"found": [each.documentation()["function"] for each in cards]}), cards
 
 
 def _nothing(why: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.actions import count_tokens
-from costgym.envs.base import checked_action
+from costgym.envs.base import checked_action, takes
 from costgym.envs.marketplace import HIGHEST
 from costgym.envs.seats import DecisionSeat, cards_of, past_decisions
-from costgym.envs.tool_world import ToolEnv, named_scenario
+from costgym.envs.tool_world import ToolEnv, ToolSettings, named_scenario
 from costgym.simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from costgym.simulators.decision.toolsets import what_it_does
 from costgym.simulators.errors import ConfigError, check_positive
@@ -60,6 +61,17 @@ class Reading(NamedTuple):
     compare: TextEmbedding  # makes the longer embeddings behind `similarity`
     templates: dict[int, Template]  # arrays of each task, by its number
     lengths: dict[int, int]  # tokens of each tool's documentation, by the tool's number
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionAwareSettings(ToolSettings):
+    """Arguments of `DecisionAwareEnv`, which describes them."""
+
+    scenario: str | Path | dict[str, Any] | Scenario = field(default="decision", kw_only=False)
+    samples: dict[str, Any] | None = None
+    features: int = 64
+    answer_tokens: int = 128
+    max_steps: int = 8
 
 
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -185,39 +197,31 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     reset_options = frozenset({"task"})
     column_names: Mapping[str, Sequence[str]] = {"candidates": CANDIDATE_FEATURES, "stage": ("first", "second")}
 
-    def __init__(
-        self,
-        scenario: str | Path | dict[str, Any] | Scenario = "decision",
-        data: str | None = None,
-        split: str = "train",
-        samples: dict[str, Any] | None = None,
-        features: int = 64,
-        answer_tokens: int = 128,
-        max_steps: int = 8,
-        **settings: Any,
-    ) -> None:
+    @takes(DecisionAwareSettings)
+    def __init__(self, settings: DecisionAwareSettings) -> None:
+        features, split, data, samples = settings.features, settings.split, settings.data, settings.samples
         check_positive("features", features)
-        check_positive("answer_tokens", answer_tokens)
-        given: Any = scenario
-        if isinstance(given, list | tuple) or (isinstance(given, dict) and "any_of" in given):
+        check_positive("answer_tokens", settings.answer_tokens)
+        argument: Any = settings.scenario
+        if isinstance(argument, list | tuple) or (isinstance(argument, dict) and "any_of" in argument):
             raise ConfigError("scenario", "expected one scenario whose decisions make this world; Marketplace-v0 takes several")
-        scenario = named_scenario(scenario, None)
+        scenario = named_scenario(argument, None)
         recorded = scenario.source.kind == "tooldeer"
         if samples is not None and (data is not None or recorded):
             raise ConfigError("samples", "they come from the folder; pass either data or samples")
-        if recorded:
-            # the scenario's own world has the samples' splits; a generated market has others
-            if data is not None:
-                scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"data": data})})
-            settings["split"], data = split, None
-        super().__init__(scenario=scenario, max_steps=max_steps, **settings)
+        if recorded and data is not None:
+            scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"data": data})})
+            data = None
+        # a recorded scenario's own world has the samples' splits; a generated market has others
+        own_split = split if recorded else ToolSettings.split
+        self._configure(replace(settings, scenario=scenario, data=None, split=own_split))
         wanted = None if data is not None else json.dumps(samples or {}, sort_keys=True)
         self.world = build_world(self.scenario.model_dump_json(), data, wanted)
         self.split = split
         self.numbers = self.world.tasks.numbers(split)
         self.k = max(len(self.world.tasks[number].candidates) for number in self.numbers[:64])
         self.none_action = FIRST_CALL + self.k
-        self.features, self.answer_tokens = features, answer_tokens
+        self.features, self.answer_tokens = features, settings.answer_tokens
         shapes = {"query": (features,), "candidates": (self.k, len(CANDIDATE_FEATURES) + features)}
         low, high = np.full(shapes["candidates"], -1.0, np.float32), np.ones(shapes["candidates"], np.float32)
         low[:, [0, 2, 3, 4, 5]] = 0.0
@@ -323,11 +327,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """
         limits = self.budget if budget is None else budget
         # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth
-        found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
+        prices = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
         answer = self.costs(self._playing().number)[0]
         if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):
-            found.append((0.0, 0.0, 0.0, False))
-        price, seconds, quality, feasible = max(found, key=lambda outcome: outcome[2])
+            prices.append((0.0, 0.0, 0.0, False))
+        price, seconds, quality, feasible = max(prices, key=lambda outcome: outcome[2])
         return Optimum((), (), price, seconds, feasible, True, quality, quality)
 
     def right_actions(self) -> tuple[int, ...]:
@@ -397,13 +401,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def costs(self, number: int) -> list[Cost]:
         """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""
-        found = self._costs.get(number)
-        if found is None:
+        costs = self._costs.get(number)
+        if costs is None:
             before = count_tokens(self.world.tasks[number].query)
             after = before + self._reading(self.world.candidates(number))
             contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
-            found = self._costs[number] = [self._cost(self._usage(action, context)) for action, context in contexts]
-        return found
+            costs = self._costs[number] = [self._cost(self._usage(action, context)) for action, context in contexts]
+        return costs
 
     def _cost(self, usage: Usage) -> Cost:
         tokens = self.world.tokens
@@ -421,8 +425,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def template(self, number: int) -> Template:
         """The arrays of a task, made at its first use."""
-        found = self._read.templates.get(number)
-        if found is None:
+        template = self._read.templates.get(number)
+        if template is None:
             slots = self.world.candidates(number)[: self.k]
             texts = [self.world.tasks[number].query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
             embedded, compared = self._read.embed(texts), self._read.compare(texts)
@@ -437,12 +441,12 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 row[len(CANDIDATE_FEATURES) :] = vector
             ends = self.observation_space["candidates"]  # type: ignore[index]
             query = np.clip(embedded[0].astype(np.float32), -1.0, 1.0)
-            found = self._read.templates[number] = Template(query, np.clip(rows, ends.low, ends.high))
-        return found
+            template = self._read.templates[number] = Template(query, np.clip(rows, ends.low, ends.high))
+        return template
 
     def _full_info(self) -> dict[str, Any]:
-        told = {"status": int(self._status), "searched": self.searched, "action_mask": self.action_masks()}
-        return {**self._info(), **told}
+        more = {"status": int(self._status), "searched": self.searched, "action_mask": self.action_masks()}
+        return {**self._info(), **more}
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         if action in (ANSWER, SEARCH, self.none_action):

@@ -2,18 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, log1p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import Document, checked_action
-from costgym.envs.compiled import Compiled, CompiledChoice
+from costgym.envs.base import checked_action, takes
+from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
-from costgym.envs.tool_world import ToolEnv
+from costgym.envs.tool_world import ToolEnv, ToolSettings, ToolWorld
+from costgym.envs.world_spec import Document
 from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -23,7 +25,10 @@ from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import LOOKS_OK, Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
-from costgym.simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
+from costgym.simulators.world import Call, Candidate, Episode, WorldEvent
+
+if TYPE_CHECKING:
+    from costgym.envs.vector.single import CompiledEpisode
 
 MASKS = ("useful", "legal")
 KEPT_TEMPLATES = 2_048
@@ -37,7 +42,25 @@ _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 Observation = dict[str, NDArray[np.float32]]
 
 
-class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
+@dataclass(frozen=True, kw_only=True)
+class MarketplaceSettings(ToolSettings):
+    """Arguments of `MarketplaceEnv`, which describes them."""
+
+    max_tools: int | None = None
+    concurrent: bool = False
+    mask: str | None = None
+    compiled: bool = False
+
+
+class MarketplaceWorld(ToolWorld):
+    """A scenario, whose records without a form were made when there was only one."""
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        form = {} if "mask" in settings else {"concurrent": True}
+        return super().arguments({**form, **settings}, data)
+
+
+class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[Observation, "int | np.integer[Any]"]):
     """Choose which tool to call next, from arrays of numbers.
 
     ## Description
@@ -169,40 +192,31 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
     | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
     | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster, but without a log. |
 
     ## Version history
 
     * v0: first version.
     """
 
-    episode_state: tuple[str, ...] = ("_episode", "_compiled", "_tools", "_needs", "_received")
-    kernels = "marketplace"
+    world_class = MarketplaceWorld
+    episode_state: tuple[str, ...] = ("_episode", "_tools", "_needs", "_received")
     column_names: Mapping[str, Sequence[str]] = {
         "tools": TOOL_FEATURES, "needs": NEED_FEATURES, "resources": RESOURCE_FEATURES,
         "roles": ROLE_FEATURES, "effects": EFFECT_FEATURES,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        max_tools: int | None = None,
-        concurrent: bool = False,
-        mask: str | None = None,
-        enforcement: Enforcement | None = None,
-        compiled: Compiled = "auto",
-        **settings: Any,
-    ) -> None:
+    @takes(MarketplaceSettings)
+    def __init__(self, settings: MarketplaceSettings) -> None:
+        self.concurrent = concurrent = settings.concurrent
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
-        check_positive("max_tools", max_tools, or_none=True)
-        if mask is not None:
-            check_known("mask", mask, MASKS)
-        if enforcement is None and not concurrent:
-            enforcement = "refuse"
-        super().__init__(enforcement=enforcement, **settings)
-        self.concurrent = concurrent
-        self.mask = mask or ("legal" if concurrent else "useful")
-        self.max_tools = largest = self._most_candidates() if max_tools is None else max_tools
+        check_positive("max_tools", settings.max_tools, or_none=True)
+        if settings.mask is not None:
+            check_known("mask", settings.mask, MASKS)
+        self._configure(settings if concurrent or settings.enforcement else replace(settings, enforcement="refuse"))
+        self.mask = settings.mask or ("legal" if concurrent else "useful")
+        self.max_tools = largest = self._most_candidates() if settings.max_tools is None else settings.max_tools
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
@@ -216,7 +230,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._set_limits(self.budget)
-        self._choose_engine(compiled)
+        self._choose_engine(settings.compiled)
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
@@ -229,9 +243,14 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         begun = self._choose(seed, options)
-        return self.open_episode(*begun) if self._place is None else self._begin(*begun)
+        return self._open(*begun) if self._compiled is None else self._compiled.begin(*begun)
 
-    def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
+    def _compiled_episode(self) -> "CompiledEpisode":
+        from costgym.envs.vector.single import CompiledEpisode, SingleBatch
+
+        return CompiledEpisode(self, SingleBatch)
+
+    def _open(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
         episode = self._start(number, seed)
         self._template = template = self.template(episode.number)
         self._tools = template.tools.copy()
@@ -247,8 +266,8 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def template(self, number: int) -> Template:
         """The arrays and the order of a task's candidates at the start, made once."""
-        found = self._templates.get(number)
-        if found is None:
+        template = self._templates.get(number)
+        if template is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
             wanted = needed(self.world.tasks[number].needs)
             # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
@@ -272,11 +291,11 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
             dearest, roles = max((slot.quote for slot in slots), default=0.0), roles_of(slots, self.max_tools)
-            found = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
-            self._templates[number] = found
+            template = Template(tools, needs, mask, order, rows, dearest, roles, serves, phases={})
+            self._templates[number] = template
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
-        return found
+        return template
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if index in slot.needs else 0.0 for index in range(MAX_NEEDS)]
@@ -322,11 +341,9 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         if type(action) is not int or not 0 <= action <= self.finish_action:  # the usual action saves a call
             action = checked_action(action, self.finish_action + 1)
-        compiled = self._compiled
-        # compiled code plays for as long as nobody asks for what only the event-driven world knows
-        if compiled is not None and compiled.goes_on:
-            return compiled.play(action)
-        episode = self._episode if compiled is None and self._episode is not None else self._playing()
+        if self._compiled is not None:
+            return self._compiled.play(action)
+        episode = self._episode if self._episode is not None else self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
@@ -351,8 +368,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
         call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
-            count = episode.counts[slot]
-            self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
+            self._tools[row, _CALLS:_OK] = 0.25 * call.k, call.k - self._received[slot]
         else:
             self._last_status = call.status
             # a refusal at the gateway is the last that was heard of the tool, though no call ran
@@ -373,7 +389,7 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
             self._last_status = status
             received[slot] = count = received[slot] + 1
             ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
-            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
+            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.admitted(slot) - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
             self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode.versions)))
@@ -430,6 +446,10 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
         mask[useful_rows(episode, self._slots)] = True
         return mask
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` always is."""
+        return self._possible(self._playing()) if self._compiled is None else self._compiled.action_masks()
+
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         # what follows from the known facts is kept by phase; only prices, bans and `wait` change from step to step
         mask = self._useful(episode).copy()
@@ -447,12 +467,6 @@ class MarketplaceEnv(CompiledChoice[Observation, "int | np.integer[Any]"], ToolE
 
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        # records without a form were made when there was only one
-        form = {} if "mask" in settings else {"concurrent": True}
-        return super().world_arguments(document, {**form, **settings}, data)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

@@ -1,7 +1,10 @@
 """Make environments by id; an unknown id raises an error with the nearest names."""
 
+import ast
 import importlib
+import importlib.util
 import inspect
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -61,8 +64,8 @@ def make_vec(
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
     if gym.spec(env_id).vector_entry_point is None:
-        given = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
-        if refused := [name for name, there in given.items() if there]:
+        of_native = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
+        if refused := [name for name, passed in of_native.items() if passed]:
             raise ConfigError(refused[0], f"is for costgym/Marketplace-v0, which has a native batch; {env_id} has none")
     if device != "cpu" or tensors:
         from costgym.envs.vector.device import make_on_device
@@ -77,19 +80,19 @@ def make_vec(
 
 def parameters_of(env_id: str) -> dict[str, Any]:
     """The arguments of an environment by name, with their defaults."""
-    found: dict[str, Any] = {}
-    for base in class_of(env_id).__mro__:
-        if "__init__" in vars(base):
-            given = inspect.signature(vars(base)["__init__"]).parameters.values()
-            defaults = {each.name: each.default for each in given if each.default is not each.empty}
-            found = defaults | found  # a class's own default holds, not its base's
-    return found
+    return {name: parameter.default for name, parameter in inspect.signature(class_of(env_id)).parameters.items()}
 
 
 def describe(env_id: str) -> str:
-    """The first line of an environment's docstring."""
-    document = inspect.getdoc(class_of(env_id)) or ""
-    return document.splitlines()[0].split(": ", 1)[-1]
+    """The first line of an environment's docstring, read from its file: importing every environment takes a second."""
+    check_known("environment", env_id, _known())
+    module, _, name = str(gym.spec(env_id).entry_point).partition(":")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None
+    parsed = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    (env,) = (node for node in parsed.body if isinstance(node, ast.ClassDef) and node.name == name)
+    text = (ast.get_docstring(env) or "").splitlines()[0].split(": ", 1)[-1]
+    return text[:1].upper() + text[1:]
 
 
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
@@ -98,5 +101,5 @@ def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")
-    found: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
-    return found
+    env_class: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
+    return env_class

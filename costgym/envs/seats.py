@@ -125,11 +125,11 @@ def shorten(card: ToolCard, price: float, currency: str) -> ToolCard:
     """A card for small contexts: the first sentence with the price, and the required arguments with types and choices alone."""
     properties: Mapping[str, Any] = card.parameters.get("properties", {})
     required = [name for name in card.parameters.get("required", ()) if name in properties]
-    kept = {name: {key: properties[name][key] for key in ("type", "enum") if key in properties[name]} for name in required}
+    shortened = {name: {key: properties[name][key] for key in ("type", "enum") if key in properties[name]} for name in required}
     return replace(
         card,
         description=f"{_first_sentence(card.description)} {price:g} {currency}.",
-        parameters={"type": "object", "properties": kept, "required": required},
+        parameters={"type": "object", "properties": shortened, "required": required},
     )
 
 

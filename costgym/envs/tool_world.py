@@ -1,14 +1,16 @@
 """The base of the environments over a tool world: choice of the episode, recording, grading and drawing."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, get_args
+from typing import TYPE_CHECKING, Any, Generic, Self, get_args
 
 import numpy as np
 
-from costgym.envs.base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Document, Instance, ObsType, no_episode
+from costgym.envs.base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
+from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, UnknownName, check_known, check_positive
 from costgym.simulators.forge.folder import WorldFolder
@@ -16,7 +18,6 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
-from costgym.simulators.oracle.redraw import redraw
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
 from costgym.simulators.tasks import Task
@@ -37,9 +38,9 @@ def named_scenario(given: Named, data: str | None) -> Scenario:
     return given if isinstance(given, Scenario) else load_scenario(given, data)
 
 
-def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
+def _several(argument: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
     """Scenarios and their weights, of one, a list, or ``{"any_of": [...], "weights": [...]}``; ConfigError for misfits."""
-    weighted: dict[str, Any] = given if isinstance(given, dict) and "any_of" in given else {"any_of": given}
+    weighted: dict[str, Any] = argument if isinstance(argument, dict) and "any_of" in argument else {"any_of": argument}
     chosen: Any = weighted["any_of"]
     several: list[Named] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
     weights: list[float] = list(weighted.get("weights") or [1.0] * len(several))
@@ -48,6 +49,58 @@ def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[
             "scenario", f"expected at least one scenario, and a weight for each, got {len(several)} and {weights}"
         )
     return several, weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSettings:
+    """Arguments that all environments over a tool world have; `ToolEnv` describes them."""
+
+    scenario: Named | Sequence[Named] = field(default="marketplace", kw_only=False)
+    data: str | None = None
+    split: str = "train"
+    budget: dict[str, float] | str | float | None = None
+    enforcement: Enforcement | None = None
+    grading: str = "strict"
+    cost: str = "price"
+    max_steps: int = 64
+    render_mode: str | None = None
+
+
+class ToolWorld(WorldSpec):
+    """The document of a scenario."""
+
+    arguments_of_world = frozenset({"scenario"})
+
+    def digest_under(self, schema: int) -> str:
+        return parse_scenario(dict(self.document), "header").digest_under(schema)
+
+    def summary(self) -> dict[str, Any]:
+        return {name: self.document[name] for name in ("name", "description", "currency")}
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        arguments: dict[str, Any] = {**settings, "scenario": self.document}
+        if data is not None and "data" in settings:
+            arguments["data"] = data
+        elif data is not None:
+            arguments["scenario"] = {**self.document, "source": {**self.document["source"], "data": data}}
+        return arguments
+
+    def another(self, settings: Document, seed: int) -> Self | None:
+        scenario = parse_scenario(dict(self.document), "header")
+        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
+            return None
+        return type(self)(scenario.model_copy(update={"seed": seed}).model_dump(mode="json"))
+
+    def varied(self, settings: Document) -> tuple[Self, dict[str, Any]]:
+        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
+        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
+        world = self
+        if settings.get(WORLD):
+            world = self.another({}, stable_integer(self.document["seed"], WORLD, settings[WORLD]) >> 4) or self
+        if not stress:
+            return world, rest
+        whole = Stress.model_validate({**(world.document.get("stress") or {}), **stress})
+        return type(self)({**world.document, "stress": whole.model_dump(mode="json")}), rest
 
 
 class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -93,43 +146,33 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """
 
     world: World
-    WORLD_ARGUMENTS = frozenset({"scenario"})
+    world_class: type[WorldSpec] = ToolWorld
     episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
     can_search = False
     reset_options = frozenset({"task", "scenario"})
-    _place: int | None = None
-    """The place of the present scenario among several; None for another."""
+    _world_index: int | None = None
+    """The index of the present scenario among several; None for another."""
     gradings = GRADINGS
 
-    def __init__(
-        self,
-        scenario: Named | Sequence[Named] = "marketplace",
-        data: str | None = None,
-        split: str = "train",
-        budget: dict[str, float] | str | float | None = None,
-        enforcement: Enforcement | None = None,
-        grading: str = "strict",
-        cost: str = "price",
-        max_steps: int = 64,
-        render_mode: str | None = None,
-    ) -> None:
+    def _configure(self, settings: ToolSettings) -> None:
+        """Check the arguments, and enter the first scenario."""
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
-        several, weights = _several(scenario)
-        self.scenarios = tuple(named_scenario(each, data) for each in several)
+        several, weights = _several(settings.scenario)
+        self.scenarios = tuple(named_scenario(scenario, settings.data) for scenario in several)
         self._edges = list(accumulate(weights))
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
             self.scenarios, self._edges = worlds, range(1, len(worlds) + 1)
-        check_known("grading", grading, GRADINGS)
-        check_positive("max_steps", max_steps)
-        if enforcement is not None:
-            check_known("enforcement", enforcement, get_args(Enforcement))
-        self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
-        self.grading, self.max_steps = grading, max_steps
+        check_known("grading", settings.grading, GRADINGS)
+        check_positive("max_steps", settings.max_steps)
+        if settings.enforcement is not None:
+            check_known("enforcement", settings.enforcement, get_args(Enforcement))
+        self.split, self._given_budget, self._given_enforcement = settings.split, settings.budget, settings.enforcement
+        self.grading, self.max_steps = settings.grading, settings.max_steps
         self._enter_world(0)
-        self._set_up(split, self.budget, cost, render_mode)
+        self._set_up(settings.split, self.budget, settings.cost, settings.render_mode)
         self._steps = 0
         self._price = 0.0
         self.episode: Episode | None = None
@@ -151,10 +194,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
 
-    def _place_of(self, chosen: Named | int) -> int | None:
-        """The place of the scenario that a reset names, by its number in a folder or its name; None for any other."""
+    def _scenario_index(self, chosen: Named | int) -> int | None:
+        """The index of the scenario that a reset names, by its number in a folder or its name; None for any other."""
         if not isinstance(self.scenarios, WorldFolder):
-            return next((place for place, each in enumerate(self.scenarios) if each.name == chosen), None)
+            return next((index for index, scenario in enumerate(self.scenarios) if scenario.name == chosen), None)
         if not isinstance(chosen, int | np.integer) or isinstance(chosen, bool):
             return None
         if not 0 <= chosen < len(self.scenarios):
@@ -162,26 +205,26 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return int(chosen)
 
     def _drawn_world(self, seed: int) -> int:
-        """The place of the scenario that an episode's seed draws."""
+        """The index of the scenario that an episode's seed draws."""
         # from the seed and not from the generator: a replay knows the scenario from the seed alone
         return bisect_right(self._edges, stable_integer(seed, "scenario") / 2**64 * self._edges[-1])
 
-    def _enter_world(self, place: int) -> None:
+    def _enter_world(self, index: int) -> None:
         """Enter one of the scenarios."""
         # looking up a world takes long, and most resets stay in the one that was played before
-        if place != self._place:
-            self._enter(self.scenarios[place])
-            self._place = place
+        if index != self._world_index:
+            self._enter(self.scenarios[index])
+            self._world_index = index
 
     def _enter_chosen(self, seed: int, chosen: Named | int | None) -> None:
         """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
         if chosen is None:
             self._enter_world(self._drawn_world(seed) if len(self.scenarios) > 1 else 0)
-        elif (place := self._place_of(chosen)) is not None:
-            self._enter_world(place)
+        elif (index := self._scenario_index(chosen)) is not None:
+            self._enter_world(index)
         else:
             self._enter(named_scenario(chosen, None))  # type: ignore[arg-type]
-            self._place = None
+            self._world_index = None
         self._set_limits(self.budget)
 
     def _most_candidates(self) -> int:
@@ -202,7 +245,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         # drawn even where task and seed are given, so that later resets do not depend on whether they were
         draw = self._draw_number()
         episode_seed = draw if seed is None else seed
-        if len(self.scenarios) > 1 or options or self._place is None:
+        if len(self.scenarios) > 1 or options or self._world_index is None:
             self._enter_chosen(episode_seed, (options or {}).get("scenario"))
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
         return number, episode_seed
@@ -238,7 +281,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw(self.episode, seed)
+            self.episode.redraw(seed)
 
     # -- figures ---------------------------------------------------------------------------------------------------------
 
@@ -299,70 +342,36 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def figures(self) -> dict[str, Any]:
         """In a world with writes, the figures of the final state."""
-        found, episode = super().figures(), self.episode
-        return found if episode is None or episode.store is None else {**found, **episode.write_figures()._asdict()}
+        figures, episode = super().figures(), self.episode
+        return figures if episode is None or episode.store is None else {**figures, **episode.write_figures()._asdict()}
 
     # -- records ---------------------------------------------------------------------------------------------------------
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         if len(self.scenarios) > 1 and not isinstance(self.scenarios, WorldFolder):
             raise ConfigError("scenario", "episodes over several scenarios cannot be recorded; record each scenario by itself")
-        return self._whole.model_dump(mode="json")
+        return self.world_class(self._whole.model_dump(mode="json"))
 
     def world_settings(self) -> dict[str, Any]:
-        without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
-        given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
-        if "data" in given and getattr(self.scenario.source, "data", None) is not None:
-            del given["data"]  # the scenario holds it
-        own = isinstance(self.scenarios, WorldFolder)  # each world of a folder has its own, where none was given
+        without = ToolWorld.arguments_of_world | WITHOUT_INFLUENCE
+        arguments = (
+            {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
+        )
+        if "data" in arguments and getattr(self.scenario.source, "data", None) is not None:
+            del arguments["data"]  # the scenario holds it
+        of_each = isinstance(self.scenarios, WorldFolder)  # each world of a folder has its own, where none was given
         return {
-            **given,
+            **arguments,
             "split": self.split,
-            "budget": None if own and self._given_budget is None else self.budget.as_dict(),
-            "enforcement": self._given_enforcement if own else self.enforcement,
+            "budget": None if of_each and self._given_budget is None else self.budget.as_dict(),
+            "enforcement": self._given_enforcement if of_each else self.enforcement,
             "grading": self.grading,
             "max_steps": self.max_steps,
         }
 
     def instance(self, index: int, seed: int) -> Instance:
-        found = super().instance(index, seed)
+        instance = super().instance(index, seed)
         if isinstance(self.scenarios, WorldFolder):  # the worlds in turn, so that a run meets as many as it can
-            return found._replace(options={"scenario": index % len(self.scenarios)})
+            return instance._replace(options={"scenario": index % len(self.scenarios)})
         # of a list, the seed alone draws the scenario
-        return found if len(self.scenarios) == 1 else found._replace(seed=seed + index)
-
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        return parse_scenario(dict(document), "header").digest
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: document[name] for name in ("name", "description", "currency")}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        arguments: dict[str, Any] = {**settings, "scenario": document}
-        if data is not None and "data" in settings:
-            arguments["data"] = data
-        elif data is not None:
-            arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
-        return arguments
-
-    @classmethod
-    def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-        scenario = parse_scenario(dict(document), "header")
-        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
-            return None
-        return scenario.model_copy(update={"seed": seed}).model_dump(mode="json")
-
-    @classmethod
-    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
-        rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
-        if settings.get(WORLD):
-            another = cls.another_world(document, {}, stable_integer(document["seed"], WORLD, settings[WORLD]) >> 4)
-            document = document if another is None else another
-        if not stress:
-            return dict(document), rest
-        whole = Stress.model_validate({**(document.get("stress") or {}), **stress})
-        return {**document, "stress": whole.model_dump(mode="json")}, rest
+        return instance if len(self.scenarios) == 1 else instance._replace(seed=seed + index)

@@ -63,15 +63,15 @@ def token_items(tokens: Iterable[int]) -> list[Any]:
     """Tokens as a flat list of tools and dependency lists, not checked as a plan; raises InvalidPlan for what is no token."""
     items: list[Any] = []
     for position, token in enumerate(tokens):
-        place = f"token {position + 1}"
+        where = f"token {position + 1}"
         if token in (SOP, EOP, SOD, EOD):
             continue
         if token in _TOOL_OF_TOKEN:
             items.append(_TOOL_OF_TOKEN[token])
         elif token not in _DEPENDENCY_OF_TOKEN:
-            raise InvalidPlan(f"{token} is no token", place)
+            raise InvalidPlan(f"{token} is no token", where)
         elif not items:
-            raise InvalidPlan(f"dependency {_DEPENDENCY_OF_TOKEN[token]} before any tool", place)
+            raise InvalidPlan(f"dependency {_DEPENDENCY_OF_TOKEN[token]} before any tool", where)
         elif isinstance(items[-1], list):
             items[-1].append(_DEPENDENCY_OF_TOKEN[token])
         else:

@@ -49,11 +49,11 @@ def useful_rows(episode: Episode, slots: Sequence[int]) -> list[int]:
     """Rows of checks that can tell something new, and of undoes for what was seen twice."""
     if episode.store is None:
         return []
-    records, found = episode.store.records, []
+    records, useful = episode.store.records, []
     for row, slot in enumerate(slots):
         spec = episode.candidates[slot]
         if spec.role in (CHECK, UNDO):
             met = [records[need] for need in spec.needs]
             if any(record.perhaps if spec.role == CHECK else record.seen > 1 for record in met):
-                found.append(row)
-    return found
+                useful.append(row)
+    return useful

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from costgym.experiments.board.board import (
+    NO_PLAYERS,
     Leaderboard,
+    Players,
     Progress,
     check_owner,
     experience_text,
@@ -25,10 +27,10 @@ from costgym.experiments.board.tracks import track_of
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import finish_change, make_folder, sole_writer, write_atomically
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.spending import Spending
 from costgym.simulators.errors import check_positive
+from costgym.simulators.files import finish_change, make_folder, sole_writer, write_atomically
 
 __all__ = [
     "JudgeOptions",
@@ -52,6 +54,7 @@ def run(
     concurrency: int = CONCURRENCY,
     judge: JudgeOptions | None = None,
     recorded: bool = False,
+    players: Players = NO_PLAYERS,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted.
 
@@ -65,6 +68,7 @@ def run(
         concurrency: requests of the whole run to a model server at once; threads of this process play such a run, not `jobs`.
             Its replies are kept in the folder until it has ended, so that none is asked for twice after a kill.
         judge: asks a model for verdicts on the answers once all are played; those that the folder holds count without it.
+        players: makers of agents that the registry cannot make, by their names in the run.
         recorded: show the recorded entries that ship too, as far as they fit; see `board.submissions.submission`.
 
     Raises:
@@ -82,7 +86,7 @@ def run(
         place = engine or engine_for(config.model, jobs, concurrency)
         # explorers use the simulated model, which a batch of requests to a local model does not speed up
         experience = experience_text(config, for_replays(place))
-        results = finish_episodes(config, folder, experience, place, progress, spending)
+        results = finish_episodes(config, folder, experience, place, progress, spending, players)
         verdicts = Verdicts.read(folder / VERDICTS)
         document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
         if judge is not None:
@@ -109,10 +113,9 @@ def add(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    rerun: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
-    return submission.add(leaderboard, entry, data, progress, engine, rerun, pages_of)
+    return submission.add(leaderboard, entry, data, progress, engine, pages_of)
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:

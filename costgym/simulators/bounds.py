@@ -109,21 +109,21 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-def within(place: str, **settings: Any) -> Any:
+def within(name: str, **settings: Any) -> Any:
     """A field of a pydantic model with the range that `BOUNDS` has for its place, and further settings of the field."""
-    low, high, _, whole = BOUNDS[place]
+    low, high, _, whole = BOUNDS[name]
     if not whole:
         settings["allow_inf_nan"] = False
     return Field(ge=low, le=high, **settings)
 
 
-def out_of_bounds(place: str, value: Any) -> str | None:
+def out_of_bounds(name: str, value: Any) -> str | None:
     """Say in words how a number misses the range of its place; None if it does not."""
-    bounds = BOUNDS[place]
+    bounds = BOUNDS[name]
     fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if fits and bounds.low <= value <= bounds.high and (not bounds.whole or value == int(value)):
         return None
-    if place == "budget" and not (fits and value > 0):
+    if name == "budget" and not (fits and value > 0):
         return f"expected a positive finite number, got {value!r:.60}"
     return f"expected {bounds}, got {value!r:.60}"
 
@@ -174,19 +174,19 @@ def unreadable(data: Any, depth: int = 0) -> str | None:
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """The place and the text of the first problem that pydantic found."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
+    field = ".".join(str(part) for part in first["loc"])
     problem = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         problem = "unknown key; check its spelling"
     if first["type"] == "value_error":
-        return place, problem  # it says what came
-    return place, f"{problem} (got {first['input']!r:.80})"
+        return field, problem  # it says what came
+    return field, f"{problem} (got {first['input']!r:.80})"
 
 
 def refuse(what: str, error: ValidationError) -> NoReturn:
     """Raise a ConfigError that says what pydantic found wrong first."""
-    place, problem = first_problem(error)
-    raise ConfigError(f"{what}.{place}" if place else what, problem) from None
+    field, problem = first_problem(error)
+    raise ConfigError(f"{what}.{field}" if field else what, problem) from None
 
 
 # -- settings and options ----------------------------------------------------------------------------------------------------
@@ -241,14 +241,14 @@ class Settings(BaseModel):
 def what_is_wrong(error: ValidationError, known: Collection[str] = ()) -> tuple[str, str]:
     """The first field at fault, and a sentence that says what was expected and what came."""
     first = error.errors()[0]
-    place, kind, got = ".".join(map(str, first["loc"])), first["type"], first["input"]
+    field, kind, got = ".".join(map(str, first["loc"])), first["type"], first["input"]
     if kind == "extra_forbidden":
-        nearest = difflib.get_close_matches(place, known, n=1)
+        nearest = difflib.get_close_matches(field, known, n=1)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
-        return place, f"no such setting; {hint}known: {', '.join(sorted(known))}" if known else "unknown field"
+        return field, f"no such setting; {hint}known: {', '.join(sorted(known))}" if known else "unknown field"
     if kind == "missing":
-        return place, "expected a value, got none"
+        return field, "expected a value, got none"
     wanted = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if kind.startswith(("greater_than", "less_than")):
         wanted = f"a number {wanted}"
-    return place, f"expected {wanted}, got {got!r:.80}"
+    return field, f"expected {wanted}, got {got!r:.80}"

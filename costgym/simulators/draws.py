@@ -108,21 +108,21 @@ class Draws:
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
         # row by row, so that drawing further never moves what was drawn
-        place = (k * self.slots + slot) * PURPOSES
+        block = (k * self.slots + slot) * PURPOSES
         values = self.values
-        while place >= len(values):
+        while block >= len(values):
             known = len(values) // (self.slots * PURPOSES)
             values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)
-        return values[place : place + PURPOSES].tolist()
+        return values[block : block + PURPOSES].tolist()
 
     def beyond(self, k: int, slot: int) -> list[float]:
         """The same for rows that may lie far ahead and are not asked for again: they are not kept."""
         first, values = self._ahead
-        place = ((k - first) * self.slots + slot) * PURPOSES
-        if not 0 <= place < len(values):
+        block = ((k - first) * self.slots + slot) * PURPOSES
+        if not 0 <= block < len(values):
             values = self._source.flat(self.seed, self.task, self.slots, k, self._chunk)
-            self._ahead, place = (k, values), slot * PURPOSES
-        return values[place : place + PURPOSES].tolist()
+            self._ahead, block = (k, values), slot * PURPOSES
+        return values[block : block + PURPOSES].tolist()
 
 
 def stable_generator(seed: int, *names: object) -> np.random.Generator:

@@ -35,6 +35,9 @@ class DataError(CostGymError):
         super().__init__(f"{path}{f', {place}' if place else ''}: {problem}")
 
 
+MAX_LISTED = 12  # known names in a message that offers no near one
+
+
 class UnknownName(CostGymError):
     """A name is not registered; the message offers the nearest known ones."""
 
@@ -42,8 +45,9 @@ class UnknownName(CostGymError):
         self.kind, self.name, self.known = kind, name, sorted(known)
         self.nearest = difflib.get_close_matches(name, self.known, n=3, cutoff=0.4)
         hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
-        listing = ", ".join(self.known[:30]) + (", ..." if len(self.known) > 30 else "")
-        super().__init__(f"unknown {kind} {name!r}{hint}; known: {listing or 'none'}")
+        few = len(self.known) <= MAX_LISTED
+        listing = ", ".join(self.known[:MAX_LISTED]) + ("" if few else f" and {len(self.known) - MAX_LISTED} more")
+        super().__init__(f"unknown {kind} {name!r}{hint}" + (f"; known: {listing or 'none'}" if few or not hint else ""))
 
 
 class InvalidProfile(CostGymError):
@@ -91,9 +95,9 @@ class SpendLimitReached(CostGymError):
 class TrainingFailed(CostGymError):
     """Training failed in a way that more steps do not repair; `kept` names the last good checkpoint, if there is one."""
 
-    def __init__(self, step: int, problem: str, kept: object = None) -> None:
-        self.step, self.problem, self.kept = step, problem, None if kept is None else str(kept)
-        rest = f"the last good checkpoint is kept: {kept}" if kept is not None else "there is no good checkpoint yet"
+    def __init__(self, step: int, problem: str, partial: object = None) -> None:
+        self.step, self.problem, self.kept = step, problem, None if partial is None else str(partial)
+        rest = f"the last good checkpoint is kept: {partial}" if partial is not None else "there is no good checkpoint yet"
         super().__init__(f"step {step}: {problem}; {rest}. Try a lower learning rate")
 
 

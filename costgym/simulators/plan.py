@@ -169,16 +169,16 @@ class Plan:
         """
         inputs = tuple(given)
         for position, step in enumerate(self.steps):
-            place = _place(position, step.tool)
+            location = _place(position, step.tool)
             signature = signatures.get(step.tool)
             if signature is None:
-                raise InvalidPlan(f"unknown tool {step.tool!r}; known: {', '.join(signatures)}", place)
+                raise InvalidPlan(f"unknown tool {step.tool!r}; known: {', '.join(signatures)}", location)
             for dep in step.deps:
                 made = inputs if dep == TASK_INPUT else (signatures[dep].gives,)
                 if signature.takes not in made:
                     what = "the task's input" if dep == TASK_INPUT else f"{dep}, which gives"
                     raise InvalidPlan(
-                        f"takes {signature.takes}, but depends on {what} {' and '.join(made) or 'nothing'}", place
+                        f"takes {signature.takes}, but depends on {what} {' and '.join(made) or 'nothing'}", location
                     )
         return self
 
@@ -223,11 +223,11 @@ def _tidy_dep(name: str, tools: frozenset[str], aliases: Mapping[str, str]) -> s
     return TASK_INPUT if tidied not in tools and "input" in tidied else tidied
 
 
-def _flat(item: Sequence[Any], place: str) -> Iterable[str]:
+def _flat(item: Sequence[Any], location: str) -> Iterable[str]:
     for part in item:
         if isinstance(part, str):
             yield part
         elif isinstance(part, Sequence):
-            yield from _flat(part, place)
+            yield from _flat(part, location)
         else:
-            raise InvalidPlan(f"expected the names of dependencies, got {part!r}", place)
+            raise InvalidPlan(f"expected the names of dependencies, got {part!r}", location)

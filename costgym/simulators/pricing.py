@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
+from costgym.simulators.prompt_cache import PrefixCache as PrefixCache
 
 FloatArray = npt.NDArray[np.float64]
 ArrayLike = FloatArray | npt.NDArray[np.int64] | list[float] | list[int]
@@ -178,10 +179,10 @@ class TokenPricing:
         Raises:
             InvalidProfile: A count is negative or not a number, or more tokens are cached than were put in.
         """
-        given = (input_tokens, output_tokens, cached_tokens)
-        if any(isinstance(count, np.ndarray | list | tuple) for count in given):
-            return _each(self.price, given)
-        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), given, strict=True):
+        counts = (input_tokens, output_tokens, cached_tokens)
+        if any(isinstance(count, np.ndarray | list | tuple) for count in counts):
+            return _each(self.price, counts)
+        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), counts, strict=True):
             if not 0 <= count < math.inf:
                 raise _invalid(name, "zero or more", count)
         fresh = input_tokens - cached_tokens
@@ -201,6 +202,6 @@ def _invalid(what: str, expected: str, value: object) -> InvalidProfile:
     return InvalidProfile(f"{what}: expected {expected}, got {value}; correct the tool's profile or the measurement")
 
 
-def _check_price(place: str, value: float) -> None:
+def _check_price(name: str, value: float) -> None:
     if not (isinstance(value, int | float) and 0.0 <= value < math.inf):
-        raise ConfigError(place, f"expected a price of zero or more, got {value!r}")
+        raise ConfigError(name, f"expected a price of zero or more, got {value!r}")

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from costgym.simulators.bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
+from costgym.simulators.digests import SCHEMA, canonical, digest_of, recorded_text
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.failures import PRESETS, FailureModel
@@ -159,14 +160,20 @@ class Scenario(StrictModel):
 
     @property
     def digest(self) -> str:
-        """Hash of everything that defines the world; recorded runs name their world by it.
+        """Hash of everything that defines the world, under the present schema; recorded runs name their world by it.
 
         Of a folder that a scenario reads, the content counts and not the path: all tasks, all tools with their profiles, and
         what the tools' answers are made from.
         """
+        return self.digest_under(SCHEMA)
+
+    def digest_under(self, schema: int) -> str:
+        """The digest under a schema of `digests`; empty for one that this version does not know."""
+        if schema not in (0, SCHEMA):
+            return ""
         # worlds of a folder may change while this process runs, and tables of published data do not
         digest = _digest.__wrapped__ if isinstance(self.source, WorldsSource) else _digest
-        return digest(self.model_dump_json())
+        return digest(self.model_dump_json(), schema)
 
     def unseen(self) -> "Scenario":
         """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
@@ -188,24 +195,36 @@ class Scenario(StrictModel):
 
 
 @lru_cache(maxsize=8)
-def _digest(document: str) -> str:
+def _digest(document: str, schema: int) -> str:
     scenario = Scenario.model_validate_json(document)
     source = scenario.source
-    if not isinstance(source, FolderSource):
-        return hashlib.sha256(document.encode()).hexdigest()[:16]
-    what = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
-    if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
-        what = what.model_copy(update={"candidates": retrieval})
-    state = hashlib.sha256(scenario.model_copy(update={"source": what}).model_dump_json().encode())
-    if isinstance(source, WorldsSource) and source.data is not None:
-        state.update(WorldFolder(Path(source.data), parse_scenario).digest())
-    elif source.data is not None:
-        world = scenario.build()
-        splits = {name: world.tasks.numbers(name) for name in world.tasks.splits}
-        moulds = getattr(world.answers, "moulds", {})  # answers that are made from names alone have none
-        for part in (splits, *world.tasks, *world.catalog, *sorted(moulds.items(), key=lambda item: item[0])):
-            state.update(repr(part).encode("utf-8", "backslashreplace"))
-    return state.hexdigest()[:16]
+    content: list[Any] = []
+    if isinstance(source, FolderSource):
+        content = _content(scenario, source.data)
+        nowhere = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
+        if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
+            nowhere = nowhere.model_copy(update={"candidates": retrieval})
+        scenario = scenario.model_copy(update={"source": nowhere})
+    if schema == 0:
+        state = hashlib.sha256(scenario.model_dump_json().encode())
+        for part in content:
+            state.update(part if isinstance(part, bytes) else recorded_text(part).encode("utf-8", "backslashreplace"))
+        return state.hexdigest()[:16]
+    # each kind of source has its kind as a default, which tells sources apart
+    whole = {**canonical(scenario), "source": {"kind": source.kind, **canonical(scenario.source)}}
+    return digest_of([whole, *(part.hex() if isinstance(part, bytes) else part for part in content)])
+
+
+def _content(scenario: Scenario, folder: str | None) -> list[Any]:
+    """What the folder of a scenario holds: a hash of the files of worlds, or splits, tasks, tools and moulds of answers."""
+    if folder is None:
+        return []
+    if isinstance(scenario.source, WorldsSource):
+        return [WorldFolder(Path(folder), parse_scenario).digest()]
+    world = scenario.build()
+    splits = {name: world.tasks.numbers(name) for name in world.tasks.splits}
+    moulds = getattr(world.answers, "moulds", {})  # answers that are made from names alone have none
+    return [splits, *world.tasks, *world.catalog, *sorted(moulds.items(), key=lambda item: item[0])]
 
 
 @lru_cache(maxsize=32)  # more than a board has levels of stress, which come again for each agent
@@ -349,12 +368,12 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
 
 
 def _completed(document: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    found = {**base, **document}
+    extended_document = {**base, **document}
     for key, value in document.items():
         under = base.get(key)
         if isinstance(value, dict) and isinstance(under, dict) and value.get("kind", under.get("kind")) == under.get("kind"):
-            found[key] = _completed(value, under)
-    return found
+            extended_document[key] = _completed(value, under)
+    return extended_document
 
 
 def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:

@@ -9,22 +9,19 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from costgym.simulators.bounds import out_of_bounds
 from costgym.simulators.errors import ConfigError, check_known
-from costgym.simulators.tools import WRITE, Catalog, Tool, shown
+from costgym.simulators.rules.grades import grade
+from costgym.simulators.tools import WRITE, Catalog, Tool
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
 """Granularities of an instruction, after ToolPlanner, from a plain statement to one that names every API."""
 
 
-_YOUNGER = ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount")
-"""Fields of a need that recorded worlds do not have."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Need:
     """A fact that the answer must hold."""
 
@@ -43,10 +40,6 @@ class Need:
     optional: bool = False
     state: bool = False  # it wants an effect to be there once, which calls of its tools make; `fact` is what they return
     amount: float = 0.0  # what such an effect is worth, in the scenario's currency: what is lost where it is there twice
-
-    def __repr__(self) -> str:
-        # the recorded worlds whose facts are looked for as words do not say so
-        return shown(replace(self, fact_type="") if self.fact_type == "words" else self, _YOUNGER)
 
     @property
     def required(self) -> bool:
@@ -74,12 +67,12 @@ class Task:
 
 def needed(needs: Sequence[Need]) -> list[bool]:
     """Return for each need whether a complete answer depends on it: it is required, or a required one takes its fact."""
-    found = [need.required for need in needs]
+    required = [need.required for need in needs]
     for index in range(len(needs) - 1, -1, -1):
-        if found[index]:
+        if required[index]:
             for before in needs[index].after:
-                found[before] = True
-    return found
+                required[before] = True
+    return required
 
 
 class TaskSet(Sequence[Task]):
@@ -137,7 +130,7 @@ class KeptTasks(TaskSet):
         super().__init__((), splits)
         self._kept: OrderedDict[int, Task] = OrderedDict()
 
-    def _written(self, place: int) -> Task:
+    def _written(self, index: int) -> Task:
         """Write the task with this number."""
         raise NotImplementedError
 
@@ -179,11 +172,11 @@ def normalise(value: Any) -> str:
     return " ".join(str(value).casefold().split())
 
 
-def arguments_match(given: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def arguments_match(actual: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Return whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
-    return all(name in given and normalise(given[name]) == normalise(value) for name, value in wanted.items())
+    return all(name in actual and normalise(actual[name]) == normalise(value) for name, value in wanted.items())
 
 
 _WORD = re.compile(r"\w")
@@ -243,7 +236,7 @@ class Judge:
 
     def grade(
         self,
-        found: Sequence[bool],
+        present: Sequence[bool],
         luck: float,
         solvable: bool = True,
         gave_up: bool = False,
@@ -254,9 +247,9 @@ class Judge:
 
         `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
-        share = sum(found) / len(found) if found else 0.0
-        strict = bool(found) and all(found) and clean and not gave_up
-        return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
+        share = sum(present) / len(present) if present else 0.0
+        strict, judged = grade(sum(present), len(present), clean and not gave_up, luck, self.chance(share, solvable))
+        return Grade(share, strict, judged, precision)
 
 
 def needs_by_tool(task: Task, catalog: Catalog) -> dict[str, tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """The tools of a world: their documentation, what a call costs, and the catalog that holds them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -10,18 +10,11 @@ from costgym.simulators.errors import DataError, InvalidProfile, UnknownName
 READ, WRITE, CHECK, UNDO = range(4)
 """Roles of a tool: it reads facts, makes an effect, tells which effects there are, or takes one back."""
 KEY = "idempotency_key"  # argument by which tools that support it recognise a repeated request
-_YOUNGER = ("slip", "persistence", "latency_quantiles")  # fields of a profile that recorded worlds do not have
 _LISTS = ("latency_s", "latency_quantiles")
+_OF_THE_WORLD = ("slip", "persistence")  # fields of a profile whose None stands for the world's own
 
 
-def shown(record: Any, younger: Collection[str]) -> str:
-    """Show all fields of a dataclass but younger ones at their defaults, so that the digests of recorded worlds stay."""
-    values = [(spec, getattr(record, spec.name)) for spec in fields(record)]
-    parts = (f"{spec.name}={value!r}" for spec, value in values if spec.name not in younger or value != spec.default)
-    return f"{type(record).__name__}({', '.join(parts)})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class ToolProfile:
     """The costs and failure rates of a tool.
 
@@ -72,7 +65,7 @@ class ToolProfile:
     def __post_init__(self) -> None:
         for spec in fields(self):
             value = getattr(self, spec.name)
-            if value is None and spec.name in _YOUNGER:
+            if value is None and spec.name in _OF_THE_WORLD:
                 continue
             if isinstance(value, tuple) is not (spec.name in _LISTS):
                 wanted = "a list of numbers" if spec.name in _LISTS else "one number"
@@ -86,9 +79,6 @@ class ToolProfile:
         if table and (list(table) != sorted(table) or not table[0] <= 1.0 <= table[-1] or len(table) < 2):
             wanted = "expected at least two durations over the median, in ascending order and on both sides of 1"
             raise InvalidProfile(f"latency_quantiles: {wanted}, got {list(table)!r:.200}")
-
-    def __repr__(self) -> str:
-        return shown(self, _YOUNGER)
 
     def latency_at(self, level: int) -> float:
         """Median duration at a size level, seconds; levels beyond the measured ones take the last."""
@@ -133,7 +123,7 @@ class ToolText:
         return {"type": "function", "function": about}
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Tool(ToolText):
     """A callable function (ToolBench calls it an API, and its provider a tool).
 
@@ -152,9 +142,6 @@ class Tool(ToolText):
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
-
-    def __repr__(self) -> str:
-        return shown(self, ("effect",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typer.cli import get_docs_for_click
 
 import costgym
 from costgym.cli.app import app as command_line
-from costgym.cli.bridge import options_of
+from costgym.cli.setting_options import options_of
+from costgym.cli.verbs import Group
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,9 +30,8 @@ def overview(group: Any) -> str:
 
 def reference() -> str:
     """All commands in Markdown: a table of our own, then each by Typer's own writer."""
-    group: Any = typer.main.get_command(command_line)
-    for old in [name for name, command in group.commands.items() if command.hidden]:
-        del group.commands[old]
+    lazy: Any = typer.main.get_command(command_line)
+    group = Group(name="costgym", help=lazy.help, commands={name: lazy.load(name) for name in lazy.entries})
     text = html.unescape(get_docs_for_click(obj=group, ctx=typer.Context(group), name="costgym"))
     return f"{overview(group)}\n\n{text[text.index('## ') :]}"
 

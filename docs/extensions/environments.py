@@ -84,27 +84,17 @@ def shared_rows(cls: type, title: str) -> list[Row]:
     return list(rows.values())
 
 
-def parameters(cls: type) -> dict[str, tuple[str, Any]]:
-    """Type and default of every argument that a class and its bases take, by name."""
-    found: dict[str, tuple[str, Any]] = {}
-    for base in family(cls):
-        if "__init__" not in vars(base):
-            continue
-        written = _annotations(base.__init__)
-        for parameter in list(inspect.signature(base.__init__).parameters.values())[1:]:
-            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                continue
-            type_, default = found.get(parameter.name, ("Any", parameter.default))
-            found[parameter.name] = (_type_name(base, written[parameter.name]) if type_ == "Any" else type_, default)
+def parameters(cls: Any) -> dict[str, tuple[str, Any]]:
+    """Type, as the source has it, and default of every argument of an environment by name, its own before those of its base."""
+    settings, found = cls.__init__.settings, dict[str, tuple[str, Any]]()
+    for base in family(settings):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field in definition.body:
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                name, written = field.target.id, ast.unparse(field.annotation).strip("'")
+                found.setdefault(name, (_type_name(base, written), getattr(settings, name)))
     return found
-
-
-def _annotations(function: Any) -> dict[str, str]:
-    """The annotations of a function's arguments as its source has them, with their names for long types."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(definition, ast.FunctionDef)
-    arguments = (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
-    return {each.arg: ast.unparse(each.annotation).strip("'") for each in arguments if each.annotation is not None}
 
 
 def _type_name(cls: type, annotation: str) -> str:

@@ -12,7 +12,7 @@ from costgym.agents.classic import CheapestAgent, GreedyAgent, RandomAgent
 from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent
 from costgym.agents.seat import begin
 from costgym.envs.marketplace import MarketplaceEnv
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel

@@ -16,7 +16,7 @@ from costgym.agents import Agent, make_agent
 from costgym.agents.base import DECISION, NUMERIC, PLAN_CHAT, TEXT
 from costgym.agents.seat import WorldSeat, begin, seat_of
 from costgym.envs.base import BaseEnv, base_env
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.opencatp.scoring.evaluation import KnownScores
 from costgym.simulators.opencatp.scoring.table import OutcomeTable

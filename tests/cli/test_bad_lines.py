@@ -27,7 +27,7 @@ GARBAGE = (
     "agents:Nothing", ",", "no_such_agent", "train", "é☃", "--", "=",
 )  # fmt: skip
 NEVER = {
-    "serve", "bench", "warm", "opencatp", "train", "reproduce", "submit rerun", "baselines", "selftest",
+    "serve", "bench", "warm", "opencatp", "train", "reproduce", "submit rerun", "baselines",
 }  # fmt: skip
 """Verbs that would wait or work for long where the line happens to make sense."""
 
@@ -37,7 +37,10 @@ def commands() -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def look(command: Any, words: str) -> None:
-        if hasattr(command, "commands"):
+        if hasattr(command, "entries"):
+            for name in command.entries:
+                look(command.load(name), f"{words} {name}".strip())
+        elif hasattr(command, "commands"):
             for name, inner in command.commands.items():
                 look(inner, f"{words} {name}".strip())
         elif not {words, words.split()[0]} & NEVER:

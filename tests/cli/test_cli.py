@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from costgym import ENV_IDS
+from costgym.cli.app import Costgym
 from tests.helpers.command_line import costgym, invoke
 
 SMALL = [
@@ -129,7 +130,7 @@ def test_a_scenario_file_that_is_wrong_says_where(text: str, message: str, tmp_p
 
 
 def test_run_sums_up_one_agent(tmp_path: Path) -> None:
-    shown = costgym("run", "--agent", "cheapest", "--episodes", 5, "--json", tmp_path / "row.json").stdout
+    shown = costgym("run", "cheapest", "--episodes", 5, "--json", tmp_path / "row.json").stdout
     row = json.loads((tmp_path / "row.json").read_text())
     assert row["agent"] == "cheapest" and row["episodes"] == 5
     assert "Pass %" in shown and "Cost per success, credits" in shown
@@ -168,19 +169,51 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "run", "show", "play", "judge-agreement", "collect", "verify", "export", "experience", "twin", "datasets",
-    "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site",
-    "serve", "proxy",
-    "proxy run", "proxy report", "proxy verdict", "submit", "submit pack", "submit validate", "submit rerun", "envs", "agents",
-    "scenarios", "selftest", "forge", "bench", "warm", "prices", "prices import", "models", "models fetch",
-    "opencatp", "opencatp profile", "opencatp build-table",
+    "leaderboard", "rank", "run", "show", "play", "cost", "judge-agreement", "collect", "verify", "export", "experience",
+    "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce",
+    "train", "train ppo", "site", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
+    "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "doctor", "forge", "bench",
+    "warm", "prices", "prices import", "models", "models fetch", "opencatp", "opencatp profile", "opencatp build-table",
 )  # fmt: skip
 GROUPS = ("submit", "train", "datasets", "prices", "models", "proxy", "opencatp")
 
 
 def test_every_verb_is_tried() -> None:
-    listed = re.findall(r"^│ ([a-z][a-z-]*) ", invoke("--help").output, re.MULTILINE)
-    assert set(listed) == {verb.split()[0] for verb in VERBS}
+    assert {verb.split()[0] for verb in VERBS} == set(Costgym.entries)
+
+
+def test_help_and_mistakes_are_told_without_importing_other_verbs() -> None:
+    code = "import sys; from costgym.cli.app import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "costgym.cli.verbs" in loaded
+    assert not [name for name in loaded if name.startswith(("costgym.agents", "costgym.experiments", "rich", "matplotlib"))]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("leaderbord", "error: no such command 'leaderbord'. Did you mean 'leaderboard'?; see `costgym --help`"),
+        ("run greedy --epsiodes 3", "error: no such option: --epsiodes (Possible options: --episodes"),
+        ("run", "error: AGENT: expected one agent, such as `costgym run greedy`; `costgym agents` lists them"),
+        ("run reakt", "error: unknown agent 'reakt'; nearest: react, retry, react+btp"),
+        ("run greedy --agent react", "error: AGENT: expected one agent"),
+        ("run greedy --episodes none", "error: invalid value for '--episodes'"),
+        ("show --task x", "error: invalid value for '--task'"),
+        ("export", "error: missing argument 'path'; see `costgym export --help`"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_nearest_word_before_any_bar(line: str, message: str) -> None:
+    done = invoke(*line.split())
+    assert done.exit_code == 2 and done.stdout == ""
+    assert done.stderr.startswith(message) and done.stderr.count("\n") == 1
+
+
+def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line() -> None:
+    row = json.loads(invoke("run", "greedy", "--episodes", 2, "--json", "-").stdout)
+    assert (row["agent"], row["episodes"]) == ("greedy", 2)
+    assert {entry["id"] for entry in json.loads(invoke("envs", "--json", "-").stdout)} == set(ENV_IDS)
+    assert [line.split("\t")[0] for line in invoke("envs").stdout.splitlines()] == ["id", *ENV_IDS]
 
 
 def test_the_words_that_may_be_left_out_may_be_left_out() -> None:

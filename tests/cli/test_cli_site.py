@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costgym.experiments.play.files import sole_writer
+from costgym.simulators.files import sole_writer
 from tests.helpers.command_line import costgym, invoke
 
 pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")

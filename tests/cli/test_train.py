@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costgym.cli.learn.train import TRAINERS
+from costgym.cli.learn.train import SUMMARIES
 from costgym.experiments.train.run import TrainingResult
 from tests.helpers.command_line import costgym, invoke
 from tests.helpers.training import PPO
@@ -38,12 +38,12 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", SUMMARIES)
 def test_help_shows_the_trainers_own_options_and_an_example(name: str) -> None:
     shown = train(name, "--help")
     assert shown.exit_code == 0 and f"Example: `costgym train {name} " in " ".join(shown.output.split())
     assert "--out" in shown.output and "--seed" in shown.output and "--resume" in shown.output
-    assert ("--n-steps" in shown.output) == (name in ("ppo", "sessions"))
+    assert ("--n-steps" in shown.output) == (name == "ppo")
     assert ("--minutes" in shown.output) == (name in ("ppo", "dqn", "sft"))
     assert ("--pool" in shown.output) == (name == "catp")
     assert "Undefined" not in shown.output
@@ -51,7 +51,7 @@ def test_help_shows_the_trainers_own_options_and_an_example(name: str) -> None:
 
 def test_help_lists_the_trainers() -> None:
     shown = train("--help").output
-    assert [name for name in re.findall(r"^\W+(\w+)  ", shown, re.MULTILINE) if name in TRAINERS] == list(TRAINERS)
+    assert [name for name in re.findall(r"^\W+(\w+)  ", shown, re.MULTILINE) if name in SUMMARIES] == list(SUMMARIES)
 
 
 def test_an_unknown_trainer_is_named_with_the_nearest() -> None:
@@ -61,7 +61,7 @@ def test_an_unknown_trainer_is_named_with_the_nearest() -> None:
 
 def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_path: Path) -> None:
     shown = train("dqn", "--out", tmp_path, "--cost-limit", 7)
-    assert shown.exit_code == 2 and "No such option" in shown.output and not called
+    assert shown.exit_code == 2 and "no such option: --cost-limit" in shown.stderr and not called
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
+    known = {"args", "callback", "env", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
     known |= {"lagrangian", "pool", "sft"}
     assert set(called) - known <= set(options)
 

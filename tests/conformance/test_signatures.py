@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import pydoc
 from collections.abc import Iterator
 from pathlib import Path
 
 import costgym
+from costgym.envs.registration import parameters_of
 from costgym.experiments.train.sb3.settings import PpoSettings
 from docs.extensions.command_line import options
 
@@ -22,7 +24,7 @@ def functions() -> Iterator[tuple[str, int, bool]]:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
                     # compiled functions take arrays one by one, since Numba binds them as a C function's arguments
-                    exempt = (node.name == "__init__" and folder.name == "envs") or path.parent.name == "kernels"
+                    exempt = path.parent.name == "kernels"
                     yield f"{path.relative_to(ROOT)}:{node.name}", len(names) - (names[:1] in (["self"], ["cls"])), exempt
 
 
@@ -36,3 +38,13 @@ def test_a_table_of_options_in_the_documentation_comes_from_the_settings() -> No
     lines = options("costgym.experiments.train.sb3.settings:PpoSettings").splitlines()
     assert "| `--batch-size` | Decisions per minibatch.  [default: 1024; at least 2] |" in lines
     assert len(lines) == 2 + len(PpoSettings.model_fields)
+
+
+def test_help_on_an_environment_shows_every_argument() -> None:
+    counts = {}
+    for env_id in costgym.ENV_IDS:
+        shown = pydoc.plain(pydoc.render_doc(costgym.make(env_id))).partition(" -> ")[0]
+        arguments = parameters_of(env_id)
+        assert all(f" {name}: " in shown for name in arguments), env_id
+        counts[env_id] = len(arguments)
+    assert counts["costgym/Marketplace-v0"] == 13 and counts["costgym/MarketplaceSession-v0"] == 25

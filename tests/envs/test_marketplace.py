@@ -116,11 +116,11 @@ def test_the_spec_tells_the_step_limit() -> None:
 
 
 def test_records_without_a_form_are_of_the_first_one() -> None:
-    document = MarketplaceEnv().world_document()
-    old = MarketplaceEnv.world_arguments(document, {"split": "test", "enforcement": "terminate"})
+    spec = MarketplaceEnv().world_spec()
+    old = spec.arguments({"split": "test", "enforcement": "terminate"})
     assert MarketplaceEnv(**old).concurrent
     new = MarketplaceEnv(mask="legal")
-    again = MarketplaceEnv(**MarketplaceEnv.world_arguments(document, new.world_settings()))
+    again = MarketplaceEnv(**spec.arguments(new.world_settings()))
     assert (again.concurrent, again.mask, again.enforcement) == (False, "legal", "refuse")
 
 

@@ -15,7 +15,7 @@ from costgym.envs.actions import encode_action
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
-from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.episodes import play_many
 from tests.helpers.toolbench_folders import query, write
 
 TEXT = "costgym/MarketplaceChat-v0"

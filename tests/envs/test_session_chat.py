@@ -15,17 +15,18 @@ from costgym.agents.models.base import USER, Function, FunctionCall, Message
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.actions import encode_action
-from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, PAUSE_S, RECALL, WAIT
+from costgym.envs.session_features import PAUSE_S
+from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, RECALL, WAIT
 from costgym.envs.sessions.chat import SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.board.conditions import OWN_LIMITS
-from costgym.experiments.lab.selftest.lockstep import in_words
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.play.text_episode import ToolEpisode
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.status import Status
 from tests.helpers.command_line import invoke
+from tests.helpers.lockstep import in_words
 
 SMALL: dict[str, Any] = {"queries": 12, "drift": 0.1, "price_drift": 0.2, "repeat": 0.6, "outage_every_s": 60.0}
 TEXT = "costgym/MarketplaceSessionChat-v0"
@@ -50,7 +51,7 @@ FORMS: list[dict[str, Any]] = [
 )
 def test_words_and_numbers_agree_call_by_call(settings: dict[str, Any]) -> None:
     generator, ended, played = np.random.default_rng(1), set[str](), set[int]()
-    numbers, text = MarketplaceSessionEnv(**{**SMALL, **settings}, compiled=False), SessionChatEnv(**{**SMALL, **settings})
+    numbers, text = MarketplaceSessionEnv(**{**SMALL, **settings}), SessionChatEnv(**{**SMALL, **settings})
     width, tools, side = int(numbers.action_space.n), numbers.rules.tools, numbers.concurrent  # type: ignore[attr-defined]
     for seed in range(12):
         _, seen = numbers.reset(seed=seed)
@@ -130,7 +131,7 @@ def test_a_session_of_calls_side_by_side_in_words_is_checked_recorded_and_replay
     trajectory, _ = record(env, make_agent("cheapest", TEXT), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     world: Any = env.unwrapped
-    arguments = SessionChatEnv.world_arguments(world.world_document(), world.world_settings())
+    arguments = world.world_spec().arguments(world.world_settings())
     assert arguments["concurrent"] and replay_episode(costgym.make(TEXT, **arguments), trajectory)[0] == trajectory
     assert "concurrent" not in SessionChatEnv(**SMALL).world_settings()
 

@@ -12,7 +12,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION, SESSION_CHAT
 from costgym.envs.base import base_env
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
@@ -48,7 +48,7 @@ def test_the_worlds_of_a_folder_take_turns_and_give_their_tools(worlds: Path) ->
 
 
 def test_slots_without_a_tool_are_zero_masked_and_refused(worlds: Path) -> None:
-    env = costgym.make(SESSION, scenario=worlds, tools=40, queries=3, mask="legal", compiled=False)
+    env = costgym.make(SESSION, scenario=worlds, tools=40, queries=3, mask="legal")
     observation, info = env.reset(seed=0)
     count = len(base_env(env).account().candidates)
     assert count < 40 and not observation["tools"][count:].any() and observation["tools"][:count].any(axis=1).all()
@@ -110,9 +110,9 @@ def test_python_native_and_compiled_sessions_over_worlds_are_equal(worlds: Path,
     pytest.importorskip("numba", reason="needs the extra `train`")
     from gymnasium.vector import AutoresetMode
 
+    from costgym.envs.native import SessionVectorEnv
     from costgym.envs.sessions.session import MarketplaceSessionEnv
-    from costgym.envs.vector.sessions import SessionVectorEnv
-    from costgym.experiments.lab.selftest.lockstep import CompiledSessions, run_views, session_actions
+    from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
 
     for native, mask in ((SessionVectorEnv, "legal"), (CompiledSessions, "useful")):
         met = run_views(

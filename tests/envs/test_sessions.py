@@ -11,9 +11,9 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.envs.sessions.features import query_features, tool_features, without_counts
+from costgym.envs.session_features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.errors import CostGymError
@@ -23,7 +23,7 @@ from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"queries": 12, "tools": 8, "capabilities": 2, "providers": 2}
 
-SIDE: dict[str, Any] = {**SMALL, "concurrent": True, "compiled": False}
+SIDE: dict[str, Any] = {**SMALL, "concurrent": True}
 
 
 def walk(env: Any, episodes: int, seed: int = 0) -> Any:
@@ -127,12 +127,11 @@ def test_a_record_replays_and_names_its_world() -> None:
     assert replay_episode(env, trajectory)[0] == trajectory
     assert trajectory.final["value_share"] == episode.value_share  # type: ignore[attr-defined]
     world = env.unwrapped
-    document = world.world_document()  # type: ignore[attr-defined]
-    arguments = MarketplaceSessionEnv.world_arguments(document, world.world_settings())  # type: ignore[attr-defined]
-    again = costgym.make(SESSION, **arguments)
+    spec = world.world_spec()  # type: ignore[attr-defined]
+    again = costgym.make(SESSION, **spec.arguments(world.world_settings()))  # type: ignore[attr-defined]
     assert replay_episode(again, trajectory)[0] == trajectory
-    other = {**document, "rules": {**document["rules"], "drift": 0.5}}
-    assert MarketplaceSessionEnv.world_digest(document) != MarketplaceSessionEnv.world_digest(other)
+    other = type(spec)({**spec.document, "rules": {**spec.document["rules"], "drift": 0.5}})
+    assert other.digest != spec.digest
 
 
 def test_a_session_is_collected_verified_and_drawn(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_a_call_takes_no_time_until_it_is_waited_for_and_the_first_right_answer_
         assert running[tools].tolist() == [[0.25, 0.25, 0.0]] * len(tools)
         assert running.sum() == 0.5 * len(tools)
         episode = env.account()
-        ends = {call.slot: (at_s, call.status) for at_s, _, _, event in episode.clock._queue for call in [event.value]}
+        ends = {call.slot: (call.ends_s, call.status) for call in episode.flying}
         for slot in sorted(ends, key=lambda slot: ends[slot][0]):
             *_, info = env.step(env.wait_action)  # type: ignore[arg-type]
             assert (info["at_s"], info["status"], info["tool"]) == (ends[slot][0], ends[slot][1], slot)
@@ -241,7 +240,7 @@ def test_a_cancelled_call_bills_what_it_has_used() -> None:
             loaded = float(pauses) >= episode.candidates[slot].profile.cold_start_s
             assert (info["at_s"], info["status"]) == (float(pauses), Status.CANCELLED)
             assert info["cost_price"] == (episode.quote(slot) if loaded else 0.0) and info["cost_calls"] == int(loaded)
-            assert not episode.in_flight and episode._reserved == 0.0 and not episode.clock._queue
+            assert not episode.in_flight and episode.reserved == 0.0 and episode.clock.is_idle
             assert observation["tools"][:, -3:].sum() == 0.0 and not info["action_mask"][env.wait_action]
             seen.add((loaded, pauses))
     assert {(False, 0), (True, 0), (False, 1), (True, 5)} <= seen
@@ -280,9 +279,9 @@ def test_a_fork_of_calls_side_by_side_goes_on_alike_and_a_drawn_one_ends_them_an
 
 
 def test_a_session_of_calls_side_by_side_is_recorded_and_replayed() -> None:
-    env = costgym.make(SESSION, split="test", **{**SIDE, "compiled": "auto"})
+    env = costgym.make(SESSION, split="test", **SIDE)
     trajectory, _ = record(env, make_agent("random", SESSION), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     world = env.unwrapped
-    arguments = MarketplaceSessionEnv.world_arguments(world.world_document(), world.world_settings())  # type: ignore[attr-defined]
+    arguments = world.world_spec().arguments(world.world_settings())  # type: ignore[attr-defined]
     assert replay_episode(costgym.make(SESSION, **arguments), trajectory)[0] == trajectory

@@ -17,8 +17,8 @@ from random import Random
 from typing import Any
 
 import costgym
-from costgym.experiments.serve.limits import Limits
-from costgym.experiments.serve.server import LOOPBACK, Service
+from costgym.experiments.serve.limits import Access, Limits
+from costgym.experiments.serve.server import Service
 from costgym.experiments.serve.sessions import Recorder
 
 ENV = "costgym/MarketplaceChat-v0"
@@ -49,10 +49,10 @@ def make_env() -> Any:
     return costgym.make(ENV, scenario=WORLD, split="test", disable_env_checker=True)
 
 
-def make_service(recorder: Recorder | None = None, hosts: frozenset[str] | None = LOOPBACK, **limits: Any) -> Service:
+def make_service(recorder: Recorder | None = None, access: Access | None = None, **limits: Any) -> Service:
     """A service of a world whose tools fail in the ways that an agent cannot see."""
     settings = {"sessions": 64, "openings": 1e6, "rate": 1e6, **limits}
-    return Service(make_env, ENV, "a world", Limits(**settings), SECRET_SEED, hosts, recorder=recorder)
+    return Service(make_env, ENV, "a world", Limits(**settings), SECRET_SEED, access, recorder=recorder)
 
 
 # -- the application without a network -------------------------------------------------------------------------------------

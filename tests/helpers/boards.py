@@ -15,9 +15,9 @@ from costgym.experiments.board.run_log import EpisodeOutput, RunLog
 from costgym.experiments.board.store.runs import Run, RunEntry, entry_id, run_id
 from costgym.experiments.board.tracks import TRACKS, track_of
 from costgym.experiments.pages.leaderboard_page import pages_of
+from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import play_many
 from costgym.experiments.play.trajectories.format import Header
 
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'

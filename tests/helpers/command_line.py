@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import cache
 from typing import Any
-from unittest.mock import patch
 
-import typer.main
 import typer.testing
 
 from costgym.cli.app import app
@@ -28,12 +25,6 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
     return done
 
 
-@cache
-def _command(_: object) -> Any:
-    return typer.main.get_command(app)
-
-
 def invoke(*arguments: object, columns: int = 200) -> Any:
     """Run a command in this process; its output, its errors and its exit code."""
-    with patch.object(typer.testing, "_get_command", _command):  # to build all verbs takes longer than most of them
-        return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})
+    return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})

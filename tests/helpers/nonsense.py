@@ -14,7 +14,7 @@ from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.llm.session import LlmAgent
 from costgym.agents.models.base import ACT, ASSISTANT, FunctionCall, Reply, reply
 from costgym.agents.models.call_forms import read_calls
-from costgym.agents.models.openai import read_reply
+from costgym.agents.models.replies import read_reply
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import begin
 from costgym.simulators.pricing import TokenPricing

@@ -12,7 +12,7 @@ import costgym
 from costgym.agents.base import Agent
 from costgym.agents.registry import make_agent
 from costgym.experiments.board.run_config import make_run_config
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
 from tests.helpers.boards import record_run
 
 PLAN, CALLS, CHAT = "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/OpenCATPChat-v0"

@@ -2,7 +2,9 @@
 
 import sys
 
-from costgym.experiments.board.releases.release import FOLDER, Release, freeze
+import yaml
+
+from costgym.experiments.board.release import FOLDER, Release, freeze
 from costgym.experiments.board.run_config import make_run_config
 
 SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
@@ -16,5 +18,5 @@ def make_release(name: str) -> Release:
 
 
 if __name__ == "__main__":
-    with (FOLDER / f"{sys.argv[1]}.json").open("x", encoding="utf-8") as file:
-        file.write(make_release(sys.argv[1]).model_dump_json(indent=1) + "\n")
+    with (FOLDER / f"{sys.argv[1]}.yaml").open("x", encoding="utf-8") as file:
+        yaml.safe_dump(make_release(sys.argv[1]).model_dump(), file, sort_keys=False)

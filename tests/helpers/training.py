@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from costgym.agents.base import SESSION
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.scenario import parse_scenario
@@ -129,11 +130,10 @@ def _dqn(out: Path, **options: Any) -> TrainingResult:
 
 
 def _sessions(out: Path, **options: Any) -> TrainingResult:
-    from costgym.experiments.train.sessions.train import train_sessions
+    from costgym.experiments.train.sb3.train import train_ppo
 
-    small = {"n_envs": 4, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "steps": 64, "valid": 2}
-    often = {"updates_per_measurement": 1, "updates_per_checkpoint": 2, "memory": "raw"}
-    return train_sessions(out, **{**small, **often, **options})
+    small = {"n_envs": 4, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "steps": 64, "updates_per_checkpoint": 2}
+    return train_ppo(out, env=SESSION, **{**small, **options})
 
 
 def _btp(**usual: Any) -> Callable[..., TrainingResult]:
@@ -149,7 +149,7 @@ SB3 = ("torch", "stable_baselines3", "sb3_contrib", "safetensors", "numba")
 TRAINERS = {
     "ppo": Trainer(_ppo, (2,), needs=SB3),
     "dqn": Trainer(_dqn, (), resumes=False, needs=SB3),
-    "sessions": Trainer(_sessions, (16,), needs=("torch", "safetensors", "numba")),
+    "sessions": Trainer(_sessions, (16,), needs=SB3),
     "catp": Trainer(_catp("catp"), (3,)),
     "ift": Trainer(_catp("ift"), (5,)),
     "rltf": Trainer(_catp("rltf"), (1, 5)),

@@ -16,8 +16,8 @@ from costgym.agents import prompts
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.btp.usefulness import RuleBased, Usefulness
-from costgym.agents.llm.session import LlmSession
-from costgym.agents.llm.types import CallResult, Refusal, ToolAccess
+from costgym.agents.llm.session import LlmSession, Refusal, ToolAccess
+from costgym.agents.llm.types import CallResult
 from costgym.agents.models.base import Function, FunctionCall
 from costgym.simulators.status import Status
 
@@ -69,8 +69,8 @@ class Btp(ToolAccess):
         pricing = session.seat.token_pricing
         if pricing is None:
             return 0.0
-        told = session.request.tokens + sum(function.tokens for function in session.candidates)
-        return float(pricing.price(told + HISTORY_TOKENS, REPLY_TOKENS))
+        read_tokens = session.request.tokens + sum(function.tokens for function in session.candidates)
+        return float(pricing.price(read_tokens + HISTORY_TOKENS, REPLY_TOKENS))
 
     def _remaining(self) -> float:
         """Return what calls and the replies that make them may still cost, with the final reply set aside."""

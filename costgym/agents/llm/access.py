@@ -6,8 +6,7 @@ from math import isfinite
 from typing import Any
 
 from costgym.agents import prompts
-from costgym.agents.llm.session import LlmSession
-from costgym.agents.llm.types import Refusal, ToolAccess
+from costgym.agents.llm.session import LlmSession, Refusal, ToolAccess
 from costgym.agents.models.base import Function, FunctionCall
 from costgym.envs.actions import SEARCH
 from costgym.simulators.status import Status

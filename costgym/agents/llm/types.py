@@ -1,14 +1,11 @@
-"""Types that session, strategies and tool accesses share: outcomes, turns, and the two interfaces they meet at."""
+"""Types that session, strategies and tool accesses share: outcomes, results and turns."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from costgym.agents.models.base import Function, FunctionCall, Message
+from costgym.agents.models.base import FunctionCall, Message
 from costgym.simulators.status import Status
-
-if TYPE_CHECKING:
-    from costgym.agents.llm.session import LlmSession
 
 
 class Outcome(NamedTuple):
@@ -54,68 +51,3 @@ class Turn:
     def registered(self) -> bool:
         """Return whether the tool access answered all calls, so that the world saw none of them."""
         return {(result.executed, result.status) for result in self.results} == {(False, Status.OK)}
-
-
-class Strategy(Protocol):
-    """Makes a search of a model's replies."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def text_is_answer(self) -> bool:
-        """Whether a reply without a call is the final answer."""
-        ...
-
-    def play(self, session: "LlmSession") -> Play[SearchResult]: ...
-
-
-class Refusal(NamedTuple):
-    """A call turned down before it reaches the world: it is recorded there, but never executed and never billed."""
-
-    status: Status
-    reason: str
-
-
-class ToolAccess:
-    """Decides which tools a model is shown, which calls are turned down, and what else the model is told.
-
-    An agent has a list of accesses, and each does its part; a strategy does not know which there are. This one shows all
-    tools at all times; others override what they change.
-
-    Attributes:
-        suffix: Its part of an agent's name, after "+".
-        summarise: After the search, the final answer is written from all executed calls.
-    """
-
-    suffix: str = ""
-    summarise: bool = False
-
-    def reset(self, session: "LlmSession") -> None:
-        """Begin a new episode."""
-
-    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
-        """Return the functions that the model is shown, out of those that the accesses before this one offer."""
-        return offered
-
-    def system(self) -> str:
-        """Return what the model is told now, beside its instructions."""
-        return ""
-
-    def refuse(self, call: FunctionCall) -> Refusal | None:
-        """Return the reason why a call must not be made; None if it may."""
-        return None
-
-    def handle(self, call: FunctionCall) -> str | None:
-        """Return the result of a call that this access answers itself."""
-        return None
-
-    def admit(self, call: FunctionCall) -> None:
-        """Take note that a call goes to the world; `result` follows."""
-
-    def result(self, result: CallResult) -> None:
-        """See what a call brought."""
-
-    def exhausted(self) -> bool:
-        """Return whether no call is left, so that the search stops."""
-        return False

@@ -5,13 +5,14 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from costgym.agents.models.base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message, Reply
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError, InfrastructureError
+from costgym.simulators.files import decode_json
 
 
 class Cached:
@@ -39,6 +40,16 @@ class Cached:
         """Another process opens the same file itself."""
         return type(self), (self.model, self.path, self._identity, self._keeps_failures)
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Further fields of the next requests; they are a part of what makes two requests the same."""
+        return getattr(self.model, "options", {})
+
+    @options.setter
+    def options(self, options: Mapping[str, Any]) -> None:
+        if hasattr(self.model, "options"):
+            self.model.options = options
+
     def reset(self, seed: int) -> None:
         self._seed = seed
         self._asked.clear()
@@ -63,11 +74,18 @@ class Cached:
         return said
 
     def _find(self, request: str) -> str | None:
-        row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (request,)).fetchone()
+        try:
+            row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (request,)).fetchone()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise DataError(self.path, f"cannot be read as a reply cache: {error}; delete it, or name another") from error
         return None if row is None else str(row[0])
 
     def _keep(self, request: str, text: str) -> None:
-        self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (request, text))
+        try:
+            self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (request, text))
+        except sqlite3.Error as error:
+            remedy = "make room there, or name another cache, and run the same command again"
+            raise DataError(self.path, f"a reply cannot be kept: {error}; {remedy}") from error
 
     def _key(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> str:
         conversation = [
@@ -75,7 +93,8 @@ class Cached:
             for m in messages
         ]
         documents = [function.document() for function in functions]
-        request = [self.name, self._identity, self._seed, purpose, conversation, documents]
+        more = [dict(self.options)] if self.options else []
+        request = [self.name, self._identity, self._seed, purpose, conversation, documents, *more]
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         return f"{digest}:{self._asked[digest]}"
@@ -94,7 +113,7 @@ def _write(said: Reply) -> str:
 
 def _read(text: str, path: Path) -> Reply:
     try:
-        document = json.loads(text)
+        document = decode_json(text)
         calls = tuple(
             FunctionCall(str(name), arguments, str(number), *more) for name, arguments, number, *more in document["calls"]
         )
@@ -104,7 +123,7 @@ def _read(text: str, path: Path) -> Reply:
         about = str(document.get("outcome", "")), str(document.get("form", ""))
         notes = tuple(str(note) for note in document.get("notes", ()))
         return Reply(message, Usage(**counts, seconds=usage.get("seconds")), *about, notes)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise DataError(path, f"a cached reply cannot be read: {error}") from error
 
 

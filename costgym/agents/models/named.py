@@ -52,6 +52,7 @@ _EXPECTED = {
     "dtype": "float32 or bfloat16",
     "send_seed": "true or false",
     "stream": "true or false",
+    "system": "system or user",
     "thinking": "tokens or measured",
 }
 
@@ -61,7 +62,7 @@ def _read(kind: str, key: str, text: str) -> Any:
     if key == "thinking":  # the one setting that is not the model's: `Measured` stands in front of it
         return TypeAdapter(Literal["tokens", "measured"]).validate_python(text)
     field = _SETTINGS[kind].model_fields[key]
-    if key in ("calls", "dtype"):
+    if key in ("calls", "system", "dtype"):
         return TypeAdapter(cast(Any, field.annotation)).validate_python(text)
     if key == "temperature" and text in ("none", "null"):
         text = "null"

@@ -13,7 +13,6 @@ import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -22,25 +21,19 @@ from pydantic import Field
 from costgym.agents.models.base import (
     ACT,
     ASSISTANT,
-    ESTIMATED,
     FILTERED,
-    MALFORMED,
     PROVIDER_ERRORS,
-    REFUSED,
+    SYSTEM,
     TOOL,
-    TRUNCATED,
-    UNKNOWN_FUNCTIONS,
-    UNREAD,
+    USER,
     Function,
     FunctionCall,
     Message,
     Reply,
-    reply,
 )
-from costgym.agents.models.call_forms import Read, looks_like_a_call, read_arguments, read_calls, resolve_name
+from costgym.agents.models.replies import first_choice, read_reply
 from costgym.agents.models.streams import assemble, is_stream
 from costgym.agents.models.traffic import TRAFFIC, asked_wait_s
-from costgym.agents.models.usage import read_server_usage
 from costgym.simulators.bounds import Count, Settings
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError, InfrastructureError, require
@@ -77,17 +70,6 @@ _EMPTY_REFUSED = re.compile(
 )
 _FILLER = "-"  # stands for an empty text where a server refuses one
 _LONGEST_PAUSE_S = 8.0  # between tries of a server that fails inside of an answer
-_REASONING = ("reasoning_content", "reasoning")
-_FINISHED: Mapping[str, str] = {
-    **dict.fromkeys(("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive"), FILTERED),
-    "refusal": REFUSED,
-    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), TRUNCATED),
-    "malformed_function_call": MALFORMED,
-}
-"""Outcomes by the `finish_reason` of OpenAI and other providers; all others are those of a whole reply."""
-_OF_A_CALL = ("id", "type", "function", "index")
-_READ = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio"})
-"""Fields of a message that are read here; what else a provider adds goes back to it."""
 _OUR_SETTING = re.compile(r"max_(completion_|new_)?tokens\W{0,3} is too large", re.IGNORECASE)
 
 
@@ -130,6 +112,9 @@ class OpenAISettings(Settings):
         "(auto); the field alone (native); or also JSON anywhere in the text (json), or calls between marks (text).",
     )
     stream: bool = Field(default=False, description="Ask for replies in pieces, for servers that give no others.")
+    system: Literal["system", "user"] = Field(
+        default="system", description="Role of the instructions; user for models whose template knows no system message."
+    )
     send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
 
 
@@ -175,6 +160,7 @@ class OpenAIModel:
         # a copy in another process leaves the key behind: it reads it from the environment there
         self._remake = partial(OpenAIModel, model, self.url, key_variable, **chosen.model_dump())
         self._seed = 0
+        self.options: Mapping[str, Any] = {}  # further fields of the next requests, which an agent with its own loop asks for
         self._streams, self._filler = chosen.stream, ""  # what the server wants, as far as it has said so
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -196,7 +182,11 @@ class OpenAIModel:
         request: dict[str, Any] = {
             "model": self.name,
             **{name: value for name, value in optional.items() if value is not None},
+            **{name: value for name, value in self.options.items() if name not in ("max_tokens", "max_completion_tokens")},
         }
+        limits = [self.options[name] for name in ("max_tokens", "max_completion_tokens") if name in self.options]
+        if limits:
+            request[longest] = limits[0]
         if functions:
             request["tools"] = [function.document() for function in functions]
         for attempt in range(settings.tries):
@@ -228,8 +218,7 @@ class OpenAIModel:
                 if not self._streams and _STREAMS_ONLY.search(refusal.text):
                     self._streams = True
                     return self._send(request, messages)
-                if not self._filler and _EMPTY_REFUSED.search(refusal.text):
-                    self._filler = _FILLER
+                if _EMPTY_REFUSED.search(refusal.text) and self.fill_empty_texts():
                     return self._send(request, messages)
             advice = _advice(refusal.text)
             raise ConfigError(f"model server {self.url}", f"HTTP {refusal.status}: {refusal.text}{advice}") from None
@@ -241,7 +230,7 @@ class OpenAIModel:
         try:
             with TRAFFIC.request():
                 raw = self._client.chat.completions.with_raw_response.create(
-                    messages=chat_messages(messages, self._filler or None),
+                    messages=self._written(messages),
                     extra_body=body,
                     extra_headers=self._headers,
                     **request,
@@ -270,6 +259,46 @@ class OpenAIModel:
             return document
         shown = self._hide(content.decode("utf-8", "replace").strip())
         raise InfrastructureError(f"model server {self.url}: the answer is not a chat completion: {shown!r}")
+
+    def _written(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """The conversation as the server takes it."""
+        written = chat_messages(messages, self._filler or None)
+        if self.settings.system == "user" and len(written) > 1 and written[0]["role"] == SYSTEM and written[1]["role"] == USER:
+            instructions, request = written[:2]
+            return [{**request, "content": f"{instructions['content']}\n\n{request['content']}"}, *written[2:]]
+        return written
+
+    def listing(self) -> dict[str, Any]:
+        """What the server's list of models says of this one; empty where it has none."""
+        try:
+            raw = self._client.with_options(max_retries=0).models.with_raw_response.list(extra_headers=self._headers)
+            models = json.loads(raw.http_response.content)["data"]
+            return next((dict(entry) for entry in models if entry.get("id") == self.name), {})
+        except (self._sdk.OpenAIError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def fill_empty_texts(self) -> bool:
+        """From now on send no empty text; False where that is done already."""
+        filled, self._filler = bool(self._filler), _FILLER
+        return not filled
+
+    def exchange(self, messages: Sequence[Message], fields: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        """Send one request with these fields, and nothing else, once; returns status, headers and body, whatever they are.
+
+        Raises InfrastructureError if no answer comes."""
+        sdk = self._sdk
+        try:
+            raw = self._client.with_options(max_retries=0).chat.completions.with_raw_response.create(
+                model=self.name, messages=self._written(messages), extra_body=dict(fields), extra_headers=self._headers
+            )
+            response = raw.http_response
+        except sdk.APIStatusError as error:
+            response = error.response
+        except (sdk.OpenAIError, OSError) as error:
+            problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
+            raise InfrastructureError(f"model server {self.url}: {problem}") from None
+        text = self._mask(response.content.decode("utf-8", "replace"))
+        return response.status_code, dict(response.headers), text.encode()
 
     def _masked(self, value: Any) -> Any:
         """Return a part of an answer, every text in it masked."""
@@ -306,6 +335,10 @@ _SETTING_FOR = (
 """Settings that a refusal asks for, by the word for which it is known."""
 
 
+SETTING_ADVICE = re.compile(r"; add \S+ to the model's name")
+"""What errors say where a setting of ours cures a refusal."""
+
+
 def _advice(text: str) -> str:
     """The setting that cures a refusal, where one does."""
     setting = next((setting for pattern, setting in _SETTING_FOR if pattern.search(text)), "")
@@ -315,7 +348,7 @@ def _advice(text: str) -> str:
 def _failure(document: Mapping[str, Any]) -> tuple[int, str]:
     """The code and the words of a failure that a server wrote into an answer with status 200; ("") where it wrote none."""
     choices = document.get("choices")
-    first = _first_choice(choices)
+    first = first_choice(choices)
     error = document.get("error") or first.get("error")
     if error:
         known = error if isinstance(error, Mapping) else {}
@@ -327,12 +360,6 @@ def _failure(document: Mapping[str, Any]) -> tuple[int, str]:
     if str(first.get("finish_reason")).lower() == "error":
         return 0, "an answer that ends in an error"
     return 0, ""
-
-
-def _first_choice(choices: Any) -> Mapping[str, Any]:
-    """The choice of index 0, wherever it stands."""
-    known = [choice for choice in choices if isinstance(choice, Mapping)] if isinstance(choices, list) else []
-    return next((choice for choice in known if choice.get("index", 0) == 0), known[0] if known else {})
 
 
 @lru_cache(maxsize=8)
@@ -418,98 +445,3 @@ def _arguments(call: FunctionCall) -> str:
         return json.dumps(call.arguments, default=str)
     except (ValueError, TypeError, RecursionError):
         return "{}"
-
-
-def read_reply(
-    document: Mapping[str, Any],
-    messages: Sequence[Message],
-    functions: Sequence[Function],
-    form: str = "auto",
-    notes: tuple[str, ...] = (),
-) -> Reply:
-    """Return a reply out of a server's answer, whatever stands in it; usage is counted where the server reports none."""
-    choice = _first_choice(document.get("choices"))
-    message = choice.get("message")
-    fields: Mapping[str, Any] = message if isinstance(message, Mapping) else {}
-    wire = fields.get("tool_calls")
-    calls = [_read_call(entry, functions) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
-    legacy = fields.get("function_call")
-    if not calls and isinstance(legacy, dict):
-        calls = [_read_call({"function": legacy}, functions)]
-    content = _content(fields.get("content"))
-    read = Read(content, tuple(calls), "native")
-    if not calls:
-        read, unread = _read_text(content, fields, functions, form)
-        notes += unread
-    outcome = _outcome(choice, fields, read)
-    if outcome in (FILTERED, REFUSED):  # what is left of it is not what the model would have said
-        read = Read("")
-    offered = {function.name for function in functions}
-    notes += (UNKNOWN_FUNCTIONS,) * sum(bool(call.name) and call.name not in offered for call in read.calls)
-    counted = reply(read.content, read.calls, messages, functions)
-    extra: dict[str, Any] = {name: value for name, value in fields.items() if name not in _READ and value is not None}
-    parts = fields.get("content")
-    if isinstance(parts, list) and read.content == content and not all(_is_plain(part) for part in parts):
-        extra["content"] = parts  # of which thoughts may be some
-    usage = read_server_usage(document)
-    if usage is None:
-        usage, notes = counted.usage, (*notes, ESTIMATED)
-    return Reply(replace(counted.message, extra=extra or None), usage, outcome, read.form if read.calls else "", notes)
-
-
-def _read_text(
-    content: str, fields: Mapping[str, Any], functions: Sequence[Function], form: str
-) -> tuple[Read, tuple[str, ...]]:
-    """The text and calls of a reply without calls in the API's field, as the setting reads them, and the form of a call that is
-    there and is not read."""
-    full = read_calls(content, True, functions, known_only=form == "auto")
-    if not full.calls and not full.content:
-        # servers that cut thoughts off may take a call that the model did not close its thoughts before for a part of them
-        thoughts = next((text for name in _REASONING if isinstance(text := fields.get(name), str) and text), "")
-        inner = read_calls(thoughts, False, functions)
-        full = inner._replace(content="") if inner.calls and inner.form not in ("json", "pythonic") else full
-    full = full._replace(calls=tuple(call._replace(name=resolve_name(call.name, functions)) for call in full.calls))
-    if form == "auto" or (full.calls and (full.form == form or (full.form != "json" and form in ("json", "text")))):
-        if full.calls:
-            return full, ()
-        unread = looks_like_a_call(content) or any(looks_like_a_call(str(fields.get(name) or "")) for name in _REASONING)
-        return full, (UNREAD["unknown"],) if unread else ()
-    return Read(content), (UNREAD[full.form],) if full.calls else ()
-
-
-def _is_plain(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") == "text"
-
-
-def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) -> str:
-    """One of `OUTCOMES` where the reply was filtered, refused, cut off, or cannot be read."""
-    outcome = _FINISHED.get(str(choice.get("finish_reason")).lower(), "")
-    if not outcome and isinstance(message.get("refusal"), str) and message["refusal"].strip():
-        return REFUSED
-    wire = message.get("tool_calls")
-    stray = wire and not (isinstance(wire, list) and all(isinstance(entry, dict) for entry in wire))
-    broken = any(not call.name or call.read() is None for call in read.calls)
-    if not outcome and (stray or broken or not (read.calls or read.content.strip())):
-        return MALFORMED
-    return outcome
-
-
-def _read_call(entry: dict[str, Any], functions: Sequence[Function]) -> FunctionCall:
-    function, number = entry.get("function"), str(entry.get("id") or "")
-    if not isinstance(function, dict):
-        return FunctionCall("", "{}", number)
-    extra = {name: value for name, value in entry.items() if name not in _OF_A_CALL and value is not None}
-    arguments = function.get("arguments", "{}")
-    # arguments that are JSON stay as they were written; others are read as far as they can be
-    if isinstance(arguments, str) and FunctionCall("", arguments).read() is None:
-        arguments = read_arguments(arguments)
-    return FunctionCall(resolve_name(str(function.get("name") or ""), functions), arguments, number, extra or None)
-
-
-def _content(value: Any) -> str:
-    """Text, or the texts among several parts."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
-    return ""

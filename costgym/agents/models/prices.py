@@ -5,17 +5,15 @@ too, so tools' fees and models' tokens are added up in one unit.
 """
 
 import datetime
-import json
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.files import read_yaml
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
@@ -28,7 +26,7 @@ class PriceTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     date: datetime.date  # day on which the prices were looked up
-    models: dict[str, TokenPrices]  # USD per million tokens, by the model's name
+    models: dict[str, ModelPrices]  # USD per million tokens, by the model's name
     # worth of one US dollar in each currency of a scenario
     per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
@@ -50,54 +48,10 @@ class PriceTable(BaseModel):
         return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
 
 
-def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] | None = None) -> PriceTable:
-    """Read the price table of LiteLLM or OpenRouter, fetched on `date`, for the wanted models or all.
-
-    LiteLLM's is `model_prices_and_context_window.json` of its repository, OpenRouter's the answer of its `/api/v1/models`. Both
-    price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
-    Raises DataError where it is neither format, and UnknownName for a wanted model without a price.
-    """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is not valid JSON ({error})") from error
-    found: dict[str, TokenPrices] = {}
-    if isinstance(document, dict) and isinstance(document.get("data"), list):
-        for entry in document["data"]:
-            prices = entry.get("pricing") if isinstance(entry, dict) else None
-            if isinstance(prices, dict) and isinstance(entry.get("id"), str):
-                _add(found, entry["id"], prices, "prompt", "completion", "input_cache_read")
-    elif isinstance(document, dict):
-        for name, entry in document.items():
-            if isinstance(entry, dict) and entry.get("mode", "chat") in ("chat", "responses", "completion"):
-                costs = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
-                _add(found, name, entry, *costs)
-    if not found:
-        raise DataError(path, "has no prices of tokens; expected LiteLLM's or OpenRouter's table of models")
-    for name in models or ():
-        check_known(f"model with prices in {path}", name, found)
-    return PriceTable(date=date, models=found if models is None else {name: found[name] for name in models})
-
-
-def _add(found: dict[str, TokenPrices], name: str, entry: dict[str, Any], *fields: str) -> None:
-    """Add a model's prices, if it has a price of input and of output; "-1" stands for a price that varies."""
-    numbers = []
-    for field in fields:
-        try:
-            number = float(entry[field])
-        except (KeyError, TypeError, ValueError):
-            number = math.nan
-        numbers.append(round(number * 1e6, 9) if math.isfinite(number) and number >= 0 else None)
-    given, told, cached = numbers
-    if given is not None and told is not None:
-        found[name] = TokenPrices(input=given, output=told, cached=cached)
-
-
 def write_prices(table: PriceTable, source: str) -> str:
     """A table as YAML that `load_prices` reads; its first line names the `source`."""
-    document = table.model_dump(mode="json", exclude_none=True)
+    document = table.model_dump(mode="json", exclude={"models"})
+    document["models"] = {name: prices.model_dump(mode="json", exclude_defaults=True) for name, prices in table.models.items()}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return f"# USD per million tokens, from {source}.\n{text}"
 

@@ -43,15 +43,15 @@ class SessionDfsdt(LimitedSearch):
     usual = SearchSettings(depth=6, queries=24, text_is_answer=False)
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
-        rules, _, asked = session.query.partition("\n")
+        rules, _, question = session.query.partition("\n")
         while True:
             search = _QuerySearch(session, self.settings)
-            yield from search.preorder([Message(USER, f"{rules}\n{asked}")], 0, self.settings.width)
+            yield from search.preorder([Message(USER, f"{rules}\n{question}")], 0, self.settings.width)
             if not search.query_over:
                 if not search.ending.gave_up:
                     return search.ending  # the model ended the session
                 yield from search.leave()
-            asked = search.asked
+            question = search.asked
 
 
 class _QuerySearch(TreeSearch):
@@ -69,16 +69,16 @@ class _QuerySearch(TreeSearch):
     def leave(self) -> Play[Turn]:
         return self._play(reply("", [FunctionCall(NEXT, "{}")], (), ()))
 
-    def _play(self, said: Reply) -> Play[Turn]:
-        turn = yield from self.session.perform(said)
+    def _play(self, reply: Reply) -> Play[Turn]:
+        turn = yield from self.session.perform(reply)
         if turn.results:
             self.asked = turn.results[-1].text.partition("\n")[2]
         return turn
 
-    def _perform(self, said: Reply) -> Play[Turn]:
-        if said.message.calls[:1] and said.message.calls[0].name == NEXT:
-            return Turn([said.message], ending=SearchResult(None))
-        turn = yield from self._play(said)
+    def _perform(self, reply: Reply) -> Play[Turn]:
+        if reply.message.calls[:1] and reply.message.calls[0].name == NEXT:
+            return Turn([reply.message], ending=SearchResult(None))
+        turn = yield from self._play(reply)
         if self.query_over:
             turn.ending = SearchResult("")
         return turn
@@ -112,16 +112,16 @@ class SessionBtp(Btp):
 
     def make_plan(self, query: str, names: Sequence[str] = ()) -> None:
         """Plan for the query that a text asks."""
-        asked = ASKED.search(query)
-        assert asked is not None, query
+        line = ASKED.search(query)
+        assert line is not None, query
         if self._uses:
             self.experience.add(PastQuery(self._kind, {name: tuple(helped) for name, helped in self._uses.items()}))
-        self._number, self._kind, self._uses = int(asked["number"]), asked["kind"], {}
-        self._values.append(float(asked["value"]))
-        later = sum(self._values) / len(self._values) * (int(asked["queries"]) - self._number)
+        self._number, self._kind, self._uses = int(line["number"]), line["kind"], {}
+        self._values.append(float(line["value"]))
+        later = sum(self._values) / len(self._values) * (int(line["queries"]) - self._number)
         left = super()._remaining()
         self._kept = left * later / (later + self._values[-1]) if left < inf else 0.0
-        super().make_plan(self._kind, [name for name, _ in OFFERS.findall(asked["offers"])])
+        super().make_plan(self._kind, [name for name, _ in OFFERS.findall(line["offers"])])
 
     def _remaining(self) -> float:
         return super()._remaining() - self._kept
@@ -131,8 +131,8 @@ class SessionBtp(Btp):
         if result.executed and name in self.left:
             self._uses.setdefault(name, []).append(result.text.startswith(PASSED))
         super().result(result)
-        asked = ASKED.search(result.text)
-        if asked is not None and int(asked["number"]) != self._number:
+        line = ASKED.search(result.text)
+        if line is not None and int(line["number"]) != self._number:
             self.make_plan(result.text)
 
     def exhausted(self) -> bool:

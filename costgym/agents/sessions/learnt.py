@@ -1,4 +1,4 @@
-"""A policy of sessions that `costgym train sessions` left in a folder, as an agent: ``sessions:RUN``."""
+"""A policy of sessions that `costgym train ppo` left in a folder, as an agent: ``sessions:RUN``."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from pydantic import Field
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.settings import CONFIG, PolicyConfig, read_config
-from costgym.envs.sessions.features import COUNTED, without_counts
+from costgym.envs.session_features import COUNTED, without_counts
 from costgym.envs.sessions.session import SessionSeat
 from costgym.simulators.errors import ConfigError, DataError, require
 
@@ -18,12 +18,14 @@ READ = ("query", "at_s", "status", "action_mask", "budget_remaining_price", "bud
 
 
 class SessionConfig(PolicyConfig):
-    """The `config.json` of a learnt policy of sessions."""
+    """The `config.json` of a learnt policy of sessions; "sessions" is the trainer of version 0.2."""
 
-    trainer: Literal["sessions"] = "sessions"
+    trainer: Literal["ppo", "sessions"] = "ppo"
     env: str = SESSION
     settings: dict[str, Any] = Field(description="Settings of the algorithm.")
-    network: dict[str, Any] = Field(description="Shape of the network, and the meaning of its inputs.")
+    env_settings: dict[str, Any] = Field(default={}, description="Settings of the environment.")
+    lagrangian: list[dict[str, Any]] | None = Field(default=None, description="The constraints on mean costs; null for none.")
+    network: dict[str, Any] = Field(default={}, description="Shape of the network, and the meaning of its inputs.")
 
 
 class SessionAgent(Agent):

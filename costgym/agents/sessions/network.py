@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from costgym.agents.tool_network import layers, masked
-from costgym.envs.sessions.features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
+from costgym.envs.session_features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import LIMITS
 
@@ -75,23 +75,23 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         `left` (B, 2) is what `LEFT` names, and `memory` (B, tools, width) that of the tools, where observations are raw."""
         tools, query, resources = seen["tools"], seen["query"], seen["resources"]
         rows = tools[..., _SERVES].topk(self.most).indices  # (B, k)
-        own = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))
-        serves = own[..., _SERVES].unsqueeze(-1)
+        serving = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))
+        serves = serving[..., _SERVES].unsqueeze(-1)
         queries = query[:, -1]
-        each = (left.clamp(1e-3, _MOST_LEFT) / (100.0 * queries.clamp_min(0.01)).unsqueeze(-1)).log()  # for one query
-        cost = (PRICE_UNIT * own[..., _PRICE]).clamp_min(1e-3).log()
-        advertised = own[..., _SUCCESS].clamp_min(1e-3).log() - cost
+        share = (left.clamp(1e-3, _MOST_LEFT) / (100.0 * queries.clamp_min(0.01)).unsqueeze(-1)).log()  # for one query
+        cost = (PRICE_UNIT * serving[..., _PRICE]).clamp_min(1e-3).log()
+        advertised = serving[..., _SUCCESS].clamp_min(1e-3).log() - cost
         if memory is None:
-            chance = own[..., len(STATIC) + self.kinds + 1].clamp_min(1e-3).log()
+            chance = serving[..., len(STATIC) + self.kinds + 1].clamp_min(1e-3).log()
             known = tools[..., len(STATIC) + self.kinds + 1].mean(1, keepdim=True)
-            derived = torch.stack([cost - each[:, :1], cost - chance, advertised], -1)
+            derived = torch.stack([cost - share[:, :1], cost - chance, advertised], -1)
         else:
             known = memory.mean(1)
-            kept = memory.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.width))
-            derived = torch.cat([torch.stack([cost - each[:, :1], advertised], -1), kept], -1)
-        situation = torch.cat([query[:, :1], query[:, 1 + self.kinds :], resources[:, :2], each, known, resources[:, 4:]], -1)
+            remembered = memory.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.width))
+            derived = torch.cat([torch.stack([cost - share[:, :1], advertised], -1), remembered], -1)
+        situation = torch.cat([query[:, :1], query[:, 1 + self.kinds :], resources[:, :2], share, known, resources[:, 4:]], -1)
         wide = situation.unsqueeze(1).expand(-1, self.most, -1)
-        h = self.tool(torch.cat([own[..., self._own], derived, wide], -1)) * serves  # (B, k, H)
+        h = self.tool(torch.cat([serving[..., self._own], derived, wide], -1)) * serves  # (B, k, H)
         context = self.all(torch.cat([h.sum(1) / serves.sum(1).clamp_min(1.0), h.amax(1), situation], -1))
         calls = self.call(torch.cat([h, context.unsqueeze(1).expand_as(h)], -1)).squeeze(-1)
         logits = torch.zeros_like(mask, dtype=calls.dtype).scatter(1, rows, calls)

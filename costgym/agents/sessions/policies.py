@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.oracle import env_of
 from costgym.agents.seat import Seat, expect_seat
-from costgym.envs.sessions.features import PRICE_UNIT, RUNNING, STATIC
+from costgym.envs.session_features import PRICE_UNIT, RUNNING, STATIC
 from costgym.envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from costgym.simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from costgym.simulators.sessions.draw import call_times
@@ -179,8 +179,8 @@ class IndexPolicy(Agent):
 
     def _up(self, now_s: float) -> Floats:
         """(I,) chance that a provider which was seen down is up again."""
-        found: Floats = 1.0 - np.exp(-(now_s - self._outage_s) / self._rules.outage_lasts_s)
-        return found
+        chances: Floats = 1.0 - np.exp(-(now_s - self._outage_s) / self._rules.outage_lasts_s)
+        return chances
 
     def _chances(self, info: dict[str, Any]) -> Floats:
         """(I,) chance that a call brings its fact in time."""
@@ -231,19 +231,19 @@ class InformedPaced(IndexPolicy):
         env = env_of(seat, self.name, MarketplaceSessionEnv, SESSION)
         self._episode: SessionEpisode = env.account()
         self._begin(env.seat(SESSION), observation, seed)
-        kept, lasts_s = call_times(self._episode.session.profiles)
-        self._empty = 0, len(observation["tools"]) - len(kept)  # slots that a world's tools leave
-        self._kept, self._lasts_s = np.pad(kept, self._empty), np.pad(lasts_s, self._empty)
+        shares, lasts_s = call_times(self._episode.session.profiles)
+        self._empty = 0, len(observation["tools"]) - len(shares)  # slots that a world's tools leave
+        self._kept, self._lasts_s = np.pad(shares, self._empty), np.pad(lasts_s, self._empty)
 
     def _works(self) -> Floats:
         slip = float(self._rules.failures.slip)
         session, query = self._episode.session, min(self._episode.query, self._rules.queries - 1)
-        found: Floats = np.array([1.0 - slip, 0.5, slip]).take(session.states[query])
-        return np.pad(found, self._empty)
+        chances: Floats = np.array([1.0 - slip, 0.5, slip]).take(session.states[query])
+        return np.pad(chances, self._empty)
 
     def _chances(self, info: dict[str, Any]) -> Floats:
-        found: Floats = self._works() * self._kept * self._up(float(info["at_s"]))
-        return found
+        chances: Floats = self._works() * self._kept * self._up(float(info["at_s"]))
+        return chances
 
     def _seconds(self) -> Floats:
         return call_seconds(self._rules.failures, self._works(), self._lasts_s)

@@ -34,11 +34,11 @@ class SpokenCheapest(Agent):
             self._query, self._tried = info["query"], set()
         if is_waiting(observation):
             return encode_action(WAIT)  # one call at a time
-        asked = ASKED.search(observation)
-        if asked is not None and asked["known"]:
+        line = ASKED.search(observation)
+        if line is not None and line["known"]:
             return encode_action(RECALL)
         left, quotes = info["budget_remaining_price"], info["quotes"]
-        offers = [name for name, _ in OFFERS.findall(asked["offers"])] if asked else []
+        offers = [name for name, _ in OFFERS.findall(line["offers"])] if line else []
         serve = [name for name in offers if name not in self._tried and quotes[name] <= left]
         if not serve or len(self._tried) == MOST_CALLS:
             return encode_action(NEXT)
@@ -82,17 +82,17 @@ class SimulatedSessionModel:
         """The function that it calls next, and its arguments."""
         if is_waiting(messages[-1].content):
             return WAIT, "{}"
-        asked = next((found for said in reversed(messages) if (found := ASKED.search(said.content))), None)
-        if asked is None or _OVER_BUDGET in messages[-1].content:
+        line = next((match for message in reversed(messages) if (match := ASKED.search(message.content))), None)
+        if line is None or _OVER_BUDGET in messages[-1].content:
             return NEXT, "{}"
-        if asked["number"] != self._query:
-            self._query, self._failed, self._meant = asked["number"], [], ""
+        if line["number"] != self._query:
+            self._query, self._failed, self._meant = line["number"], [], ""
         if self._meant not in shown:
             names = [name for name in shown if name not in _NO_TOOLS]
             if REGISTER in shown:
                 names += read_system(messages[0].content)[0]
-            told = messages[-1].content.startswith(prompts.TRIED)
-            self._meant = self._choose(bool(asked["known"]), asked["offers"], names, told)
+            tried = messages[-1].content.startswith(prompts.TRIED)
+            self._meant = self._choose(bool(line["known"]), line["offers"], names, tried)
         name = self._meant
         if REGISTER in shown and name not in (*shown, *_NO_TOOLS):
             several = "names" in shown[REGISTER].parameters["properties"]
@@ -102,9 +102,9 @@ class SimulatedSessionModel:
             self._failed.append(name)  # if it works, the next query comes
         return name, "{}"
 
-    def _choose(self, known: bool, offers: str, names: Sequence[str], told: bool) -> str:
+    def _choose(self, known: bool, offers: str, names: Sequence[str], tried: bool) -> str:
         """A tool for the query, of those named, or another way to go on; `told` that another step is wanted than before."""
-        price, wrong, stubborn, tires, place = stable_uniforms(5, 8 * self._count, self._seed, "simulated session")
+        price, wrong, stubborn, tires, where = stable_uniforms(5, 8 * self._count, self._seed, "simulated session")
         self._count += 1
         if known:
             return RECALL
@@ -113,9 +113,9 @@ class SimulatedSessionModel:
         fresh = [name for name in prices if name not in self._failed]
         if not fresh or (self._failed and tires < rates.tire * len(self._failed)):
             return NEXT
-        if not told and stubborn < rates.stubborn and self._failed and self._failed[-1] in names:
+        if not tried and stubborn < rates.stubborn and self._failed and self._failed[-1] in names:
             return self._failed[-1]
         if wrong < rates.wrong_tool:
             fresh = [name for name in names if name not in prices] or fresh
-        chosen = fresh[int(place * len(fresh))]
+        chosen = fresh[int(where * len(fresh))]
         return min(fresh, key=prices.__getitem__) if price < rates.attend_costs and chosen in prices else chosen

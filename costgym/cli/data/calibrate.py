@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import print_table
+from costgym.cli.output import print_table, prints, save_json
 from costgym.simulators.bounds import Amount, Settings, argument, option
 from costgym.simulators.errors import ConfigError
 
@@ -71,13 +71,14 @@ def calibrate(
         tasks=tasks,
         hours=_pair("--hours", reading.hours, "22,6"),
     )
-    found.write(out, json_file)
+    found.write(out)
+    save_json(json_file, found.report)
     if page is not None:
         from costgym.experiments.pages.world_pages import calibration_page
-        from costgym.experiments.play.files import write_atomically
+        from costgym.simulators.files import write_atomically
 
         write_atomically(page, calibration_page(found))
-    if not quiet:
+    if prints(quiet, json_file):
         _print(found.report)
         typer.echo(f"scenario: {out}")
         if page is not None:

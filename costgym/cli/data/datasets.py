@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs, defaulting_to
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
-from costgym.cli.output import Progress, print_list, save_json
+from costgym.cli.output import Progress, print_list, prints, save_json
+from costgym.cli.verbs import Verbs, defaulting_to
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import Count, argument, option
 
@@ -26,7 +26,7 @@ def list_found(
 
     Example: `costgym datasets list . --check`
     """
-    from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
+    from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 
     rows = []
     for found in list_datasets(folder):
@@ -89,7 +89,7 @@ def build(
                 make_dataset(name, root, episodes, seed, engine, told)
             figures = summarise(name, root).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
-    if not quiet:
+    if prints(quiet, json_file):
         print_list(rows, json_file)
     else:
         save_json(json_file, rows)

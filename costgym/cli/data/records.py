@@ -29,8 +29,8 @@ def collect(
 
     Example: `costgym collect --agent greedy --episodes 100 --out greedy`
     """
+    from costgym.experiments.play.collect import collect as record_episodes
     from costgym.experiments.play.execution.concurrent import batch_of
-    from costgym.experiments.play.trajectories.collect import collect as record_episodes
 
     language.keep_replies()
     with (

@@ -37,9 +37,9 @@ def twin(
     import yaml
 
     from costgym.experiments.fit import twin as fitting
-    from costgym.experiments.play.files import json_text, write_atomically
     from costgym.experiments.play.trajectories.format import read_trajectories
     from costgym.experiments.play.trajectories.replay import trajectory_files
+    from costgym.simulators.files import json_text, write_atomically
     from costgym.simulators.ledger import Budget
 
     if out.suffix not in (".yaml", ".yml"):

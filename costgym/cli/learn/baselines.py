@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import JsonFile, ManyWorkerOptions, Quiet
-from costgym.cli.output import Progress, save_json
-from costgym.experiments.lab.baselines.settings import BaselineSettings
+from costgym.cli.output import Progress, prints, save_json
+from costgym.experiments.baselines.settings import BaselineSettings
 from costgym.simulators.bounds import Count, option
 
 
@@ -34,9 +34,9 @@ def baselines(
     import platform
 
     from costgym.agents.base import NUMERIC
-    from costgym.experiments.lab.baselines.methods import METHODS
-    from costgym.experiments.lab.baselines.report import rows, table, write
-    from costgym.experiments.lab.baselines.run import left_out, run
+    from costgym.experiments.baselines.methods import METHODS
+    from costgym.experiments.baselines.report import rows, table, write
+    from costgym.experiments.baselines.run import left_out, run
 
     chosen, worlds = methods or list(METHODS), envs or (NUMERIC,)
     texts = {"methods": methods, "envs": envs, "levels": levels}
@@ -51,6 +51,6 @@ def baselines(
     page = write(out, records, command, datetime.date.today().isoformat(), machine, left_out(chosen, worlds))
     found = rows(records)
     save_json(json_file, found)
-    if not quiet:
+    if prints(quiet, json_file):
         typer.echo(table(found))
         typer.echo(f"page: {page.resolve()}")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
 from costgym.cli.options import Quiet
+from costgym.cli.verbs import Verbs
 from costgym.simulators.bounds import argument, option
 
-models = Verbs(help="Published language models, from packages of the Python package index.", no_args_is_help=True)
+models = Verbs(help="Published language models, from packages of the Python package index.")
 
 
 @models.command()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import Progress, console, save_json
+from costgym.cli.output import Progress, console, prints, save_json
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import argument, option
 
@@ -26,18 +26,20 @@ def reproduce(
 
     Example: `costgym reproduce deer --out deer`
     """
-    from costgym.experiments.lab.papers.page import write_page
-    from costgym.experiments.lab.papers.reproduce import reproduce as rerun
-    from costgym.experiments.lab.papers.tables import print_reproduction
+    from costgym.experiments.papers.page import write_page
+    from costgym.experiments.papers.reproduce import find_paper
+    from costgym.experiments.papers.reproduce import reproduce as compute
+    from costgym.experiments.papers.tables import print_reproduction
     from costgym.experiments.play.execution.engine import default_jobs
 
+    paper = find_paper(name)
     with Progress(f"reproducing {name}", quiet) as progress:
-        found = rerun(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps)
-    save_json(json_file, found)
-    if not quiet:
-        print_reproduction(name, found, console())
+        tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps)
+    save_json(json_file, tables)
+    if prints(quiet, json_file):
+        print_reproduction(paper, tables, console())
     if out is not None:
         count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
-        page = write_page(name, found, out, f"costgym reproduce {name}{count} --seed {seed}")
-        if not quiet:
+        page = write_page(paper, tables, out, f"costgym reproduce {name}{count} --seed {seed}")
+        if prints(quiet, json_file):
             typer.echo(f"page: {page.resolve()}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, ModelOptions, Quiet
-from costgym.cli.output import Progress, save_json, shown
+from costgym.cli.output import Progress, harmless, prints, save_json
 from costgym.experiments.play.options import Data, JudgeModel, JudgePrices, Seed
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
@@ -47,7 +47,7 @@ def judge_agreement(
             progress.update(len(judged), len(found))
     document: dict[str, Any] = {**verdicts.document(), **agreement_document(judged, seed)}
     save_json(json_file, document)
-    if not quiet:
+    if prints(quiet, json_file):
         _print(document)
 
 
@@ -68,7 +68,7 @@ def _print(document: dict[str, Any]) -> None:
     different = document["disagreements"]
     for case in different[:MAX_SHOWN]:
         typer.echo(
-            shown(
+            harmless(
                 f"\n{case['key']}: strict {'passes' if case['strict'] else 'fails'}, judge: {case['verdict']}\n"
                 f"  facts   {'; '.join(case['facts'])}\n  answer  {case['answer']!r:.200}\n  judge   {case['reply']!r:.200}"
             )

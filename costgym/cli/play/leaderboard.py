@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
-from costgym.cli.output import Progress, console, print_list, save_json, save_run
+from costgym.cli.output import Progress, console, print_list, prints, save_json, save_run
 from costgym.experiments.board.run_options import RunOptions
 from costgym.simulators.bounds import option
-from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.errors import check_known
 
 if TYPE_CHECKING:
     from costgym.experiments.leaderboard import RunConfig
@@ -20,13 +20,12 @@ FORMATS = ("table", "tsv", "json", "markdown")
 
 
 def leaderboard(
-    asked: RunOptions,
-    language: JudgedOptions,
-    place: ManyWorkerOptions,
+    options: RunOptions,
+    model: JudgedOptions,
+    workers: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
     release: Annotated[str | None, option("Play under this frozen release's terms or refuse; results name it.", "NAME")] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
-    rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
     wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
@@ -42,11 +41,9 @@ def leaderboard(
     from costgym.experiments.board.suites import SUITES
 
     check_known("format", format, FORMATS)
-    if asked.suite == "list":
-        print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
+    if options.suite == "list":
+        print_list([{"suite": suite.name, "what": suite.description} for suite in SUITES.values()], json_file)
         return
-    if rerun is not None and add is None:
-        raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
         from costgym.experiments.board.store.store import Store
 
@@ -54,47 +51,45 @@ def leaderboard(
     if add is not None:
         from costgym.experiments.leaderboard import add as add_submission
 
-        with place.open() as engine:
-            data = None if asked.data is None else str(asked.data)
-            rows = add_submission(out, add, data, engine=engine, rerun=rerun)
+        with workers.open() as engine:
+            data = None if options.data is None else str(options.data)
+            rows = add_submission(out, add, data, engine=engine)
         save_run(store, out)
-        again = sum(row["verified"] == "rerun" for row in rows)
-        typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
+        typer.echo(f"{len(rows)} rows added, verified by replay")
         return
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
     from costgym.experiments.play.notices import server_notices
 
-    judge = language.judge
-    language.keep_replies(judge)
-    config = make_run_config(asked)
-    if language.batch > 1:
-        config = config.model_copy(update={"batch": language.batch})
+    model.keep_replies(model.judge)
+    config = make_run_config(options)
+    if model.batch > 1:
+        config = config.model_copy(update={"batch": model.batch})
     if release is not None:
-        from costgym.experiments.board.releases.release import load_release
+        from costgym.experiments.board.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
-    with place.open(asked.model, language.batch, language.concurrency) as engine, Progress("playing", quiet) as progress:
-        spending = language.spending(progress.say, judge)
+    with workers.open(options.model, model.batch, model.concurrency) as engine, Progress("playing", quiet) as progress:
+        spending = model.spending(progress.say, model.judge)
         if spending is not None:
             progress.state = partial(requests_and_cost, spending)
-        judging = None
-        if judge is not None:
-            judging = JudgeOptions(judge, language.judge_prices, language.spend_limit, language.concurrency)
+        judge = None
+        if model.judge is not None:
+            judge = JudgeOptions(model.judge, model.judge_prices, model.spend_limit, model.concurrency)
         board = run(
             config,
             out,
             progress=_with_first_track(config, out, progress, wide),
             engine=engine,
             spending=spending,
-            judge=judging,
-            recorded=asked.agents is None,
+            judge=judge,
+            recorded=options.agents is None,
         )
     save_run(store, out)
     save_json(json_file, board.document)
     for notice in (notice for row in board.document["rows"] for notice in server_notices(row)):
         typer.echo(f"note: {notice}", err=True)
-    if not quiet:
+    if prints(quiet, json_file):
         _print(board.document, format, wide)
         typer.echo(f"page: {board.page.resolve()}", err=format != "table")
 
@@ -123,7 +118,7 @@ def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: 
 def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
     from costgym.experiments.pages.leaderboard_page import csv_of
     from costgym.experiments.pages.table import markdown_of, print_table
-    from costgym.experiments.play.files import json_text
+    from costgym.simulators.files import json_text
 
     if format == "table":
         print_table(document, console(), wide)

@@ -13,7 +13,7 @@ import typer
 from costgym.agents.base import TEXT, Agent
 from costgym.agents.seat import TextSeat
 from costgym.cli.options import WorldOptions
-from costgym.cli.output import shown
+from costgym.cli.output import harmless
 from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
 from costgym.envs.rendering.chart import number
 from costgym.experiments.play.options import Seed
@@ -190,10 +190,10 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
 
 def _say(*lines: str, raw: str = "") -> None:
     """Print lines, wrapped at 80 columns, and text that is laid out already."""
-    for line in (each for text in lines for each in shown(text).split("\n")):
+    for line in (each for text in lines for each in harmless(text).split("\n")):
         typer.echo(textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=True))
     if raw:
-        typer.echo(shown(raw))
+        typer.echo(harmless(raw))
 
 
 def _ask(prompt: str) -> str | None:
@@ -208,7 +208,7 @@ def _ask(prompt: str) -> str | None:
             _say("That line is not text in UTF-8; type it again.")
             continue
         if not sys.stdin.isatty():
-            typer.echo(shown(line))  # nobody typed it on this screen
+            typer.echo(harmless(line))  # nobody typed it on this screen
         if len(line) > MAX_LINE or any(0xD800 <= ord(character) < 0xE000 for character in line):
             _say(f"Expected at most {MAX_LINE:,} whole characters; type it again.")
             continue
@@ -227,8 +227,8 @@ def play(
     """
     from costgym.envs.base import base_env
     from costgym.envs.registration import make
-    from costgym.envs.rendering.why import why
-    from costgym.experiments.play.trajectories.collect import open_collection
+    from costgym.envs.why import why
+    from costgym.experiments.play.collect import open_collection
     from costgym.experiments.play.trajectories.format import Header
     from costgym.experiments.play.trajectories.record import record
 

@@ -7,18 +7,20 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions, requests_and_cost
-from costgym.cli.output import Progress, console, save_json
+from costgym.cli.output import Progress, console, prints, save_json
 from costgym.cli.players import make_player
 from costgym.experiments.play.options import Seed
-from costgym.simulators.bounds import Count, option
+from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
 
 
 def run(
-    agent: Annotated[str, option("An agent of `costgym agents`.")],
+    name: Annotated[str | None, argument("An agent of `costgym agents`.", "AGENT")] = None,
+    *,
+    agent: Annotated[str | None, option("The agent, if no argument names it.", "AGENT")] = None,
     world: WorldOptions,
-    language: SpendingOptions,
-    place: WorkerOptions,
+    model: SpendingOptions,
+    workers: WorkerOptions,
     env: EnvName = None,
     episodes: Annotated[Count, option("Number of episodes.")] = 100,
     seed: Seed = 0,
@@ -29,7 +31,7 @@ def run(
 ) -> None:
     """Play one agent in one environment and print its figures.
 
-    Example: `costgym run --agent react --budget price=20`
+    Example: `costgym run react --budget price=20`
     """
     from costgym.envs.base import base_env
     from costgym.experiments.pages.table import print_row
@@ -38,17 +40,23 @@ def run(
     from costgym.experiments.play.notices import server_notices
     from costgym.experiments.play.rollout import expect_spending, rollout
 
-    if language.spend_limit is not None and language.cache is None:
+    if (name or agent) is None or None not in (name, agent):
+        raise ConfigError("AGENT", "expected one agent, such as `costgym run greedy`; `costgym agents` lists them")
+    player_name = str(name or agent)
+    if model.spend_limit is not None and model.cache is None:
         advice = "it keeps the replies that were paid for, and the same command with a higher limit continues from them"
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
-    language.keep_replies()
-    model, prices = language.model, language.prices
-    with place.open(model, language.batch, language.concurrency) as engine, Progress(f"playing {agent}", quiet) as progress:
-        player, played = make_player(agent, env, world, seed, model, prices, usefulness, experience, batch_of(engine))
-        spending = language.spending(progress.say) if player.model else None
+    model.keep_replies()
+    with (
+        workers.open(model.model, model.batch, model.concurrency) as engine,
+        Progress(f"playing {player_name}", quiet) as progress,
+    ):
+        sit_down = partial(make_player, player_name, env, world, seed, usefulness=usefulness, experience=experience)
+        player, played = sit_down(model.model, model.prices, at_hand=batch_of(engine))
+        spending = model.spending(progress.say) if player.model else None
         if spending is not None:
             progress.state = partial(requests_and_cost, spending)
-            simulated, _ = make_player(agent, env, world, seed, "simulated", None, usefulness, experience)
+            simulated, _ = sit_down("simulated")
             expect_spending(spending, played, simulated, episodes, seed)
 
         def update(done: int) -> None:
@@ -59,20 +67,19 @@ def run(
         spending.check(0, episodes)
     void = sum(result.void for result in results)
     if void:
-        what = "none of the" if void == len(results) else f"{void} of"
-        said = [result.void_reason for result in results if result.void_reason]
-        why = said[0] if said else "the model's server or another back-end cannot be reached or keeps failing"
-        typer.echo(
-            f"error: {what} {len(results)} episodes could {'not ' if void < len(results) else ''}be played: {why}", err=True
-        )
+        which = "none of the" if void == len(results) else f"{void} of"
+        negation = "not " if void < len(results) else ""
+        reasons = [result.void_reason for result in results if result.void_reason]
+        why = reasons[0] if reasons else "the model's server or another back-end cannot be reached or keeps failing"
+        typer.echo(f"error: {which} {len(results)} episodes could {negation}be played: {why}", err=True)
     if void == len(results):
         raise typer.Exit(1)
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
     for notice in server_notices(row):
         typer.echo(f"note: {notice}", err=True)
-    if not quiet:
+    if prints(quiet, json_file):
         base = base_env(played)
-        print_row(row, console(), base.world_summary(base.world_document()))
+        print_row(row, console(), base.world_spec().summary())
     if spending is not None:
         spending.check(len(results), episodes)

@@ -42,7 +42,7 @@ def show(
     """
     check_known("format", format, FORMATS)
     from costgym.experiments.pages.episode_report import report_recorded
-    from costgym.experiments.play.files import write_atomically
+    from costgym.simulators.files import write_atomically
 
     if path is not None:
         shown = report_recorded(path, episode, world.data)

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from costgym.cli.bridge import Verbs, defaulting_to
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import print_table, save_json
+from costgym.cli.output import print_table, prints, save_json
+from costgym.cli.verbs import Verbs, defaulting_to
+from costgym.experiments.serve.limits import AccessOptions
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError, require
@@ -15,8 +16,6 @@ from costgym.simulators.errors import ConfigError, require
 proxy = Verbs(
     cls=defaulting_to("run"),
     help="Run real tools under the world's luck, and report on their runs. The word `run` may be left out.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
 )
 
 
@@ -24,6 +23,7 @@ proxy = Verbs(
 def run_proxy(
     command: Annotated[list[str], argument("The MCP server: a command, or an address.", "COMMAND")],
     settings: Settings,
+    access: AccessOptions,
     timeout: Annotated[float, option("Real time allowed for a reply.", "SECONDS", gt=0, allow_inf_nan=False)] = 60.0,
     tell: Annotated[bool, option("End each reply with its price and the rest of the budget.", "", "--tell")] = False,
     host: Annotated[str, option("Address to listen on, with --port; local by default.")] = "127.0.0.1",
@@ -35,7 +35,7 @@ def run_proxy(
 
     Example: `costgym proxy run --scenario storm --seed 0 --budget price=20 --log calls.jsonl -- mcp-server-time`
     """
-    for module in ("mcp_types", "mcp", "starlette", "uvicorn"):
+    for module in ("mcp_types", "mcp", "starlette", "uvicorn", "websockets"):
         require(module, "serve")
     from costgym.experiments.serve.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
 
@@ -43,7 +43,8 @@ def run_proxy(
 
     try:
         if port is not None:
-            serve_http(between, host, port, lambda address: typer.echo(f"proxy at {address}", err=True))
+            allowed = access.access(host)
+            serve_http(between, host, port, lambda address: typer.echo(f"proxy at {address}", err=True), allowed)
         else:
             import asyncio
 
@@ -70,7 +71,7 @@ def report(
     if not found["runs"]:
         raise ConfigError("LOG", "the logs contain no runs")
     save_json(json_file, found)
-    if not quiet:
+    if prints(quiet, json_file):
         _print(found)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from costgym.cli.options import WorldOptions
 from costgym.experiments.play.options import Seed
-from costgym.experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
+from costgym.experiments.serve.limits import Access, AccessOptions, Limits
 from costgym.simulators.bounds import Settings, option
 from costgym.simulators.errors import ConfigError, require
 
@@ -16,13 +16,16 @@ from costgym.simulators.errors import ConfigError, require
 class RecordOptions(Settings):
     """The options about what a server records."""
 
-    record: Annotated[Path | None, option("Record the episodes that end as trajectories.", "DIR")] = None
+    record: Annotated[
+        Path | None, option("Record the episodes as trajectories; one that its client leaves is a failure.", "DIR")
+    ] = None
     record_as: Annotated[str, option("Name of the agent in the records.", "NAME")] = "client"
 
 
 def serve(
     world: WorldOptions,
     limits: Limits,
+    access: AccessOptions,
     recording: RecordOptions,
     env: Annotated[str, option("An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
     seed: Seed = 0,
@@ -38,8 +41,8 @@ def serve(
         require(module, "serve")
     from costgym.envs.registration import describe, make
 
-    if limits.client_sessions is None and not stdio:
-        limits = limits.model_copy(update={"client_sessions": sessions_of_a_client(host, limits.sessions)})
+    allowed = Access() if stdio else access.access(host)
+    limits = limits if stdio else limits.of_host(host)
     arguments = world.arguments(env)
 
     def make_env() -> Any:
@@ -57,16 +60,15 @@ def serve(
         from costgym.experiments.serve.server import Service
         from costgym.experiments.serve.server import serve as run
 
-        hosts = LOOPBACK if host in LOOPBACK else None
-        service = Service(make_env, env, describe(env), limits, seed, hosts, recorder=recorder)
+        service = Service(make_env, env, describe(env), limits, seed, allowed, recorder=recorder)
 
         def ready(address: str) -> None:
             typer.echo(f"serving {env} at {address}", err=True)
             typer.echo(f"  OpenEnv  {address.replace('http', 'ws', 1)}/ws, or POST {address}/reset", err=True)
             if service.speaks_mcp:
                 typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
-            if hosts is None:
-                typer.echo("  anyone who can reach this address can play; there is no password", err=True)
+            if allowed.token is not None:
+                typer.echo(f"  clients send `Authorization: Bearer TOKEN`, with the token in {access.token}", err=True)
 
         run(service, host, port, ready)
 
@@ -82,4 +84,8 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
     sessions = Sessions(make_env, limits, seed, time.monotonic, recorder)
     if not base_env(sessions.example).calls_by_name:
         raise ConfigError("--stdio", "MCP is text; use a text environment such as --env costgym/MarketplaceChat-v0")
-    asyncio.run(serve_stdio(Tools(sessions)))
+    try:
+        asyncio.run(serve_stdio(Tools(sessions)))
+    finally:
+        for session in sessions:
+            sessions.close(session)

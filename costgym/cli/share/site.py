@@ -30,22 +30,21 @@ def site(
 
     Example: `costgym site --run leaderboard --out site`
     """
+    from costgym.experiments.board.run_config import copied_run
     from costgym.experiments.board.store.runs import read_run
     from costgym.experiments.pages.site.build import build
-    from costgym.experiments.play.files import reading
 
     if store is None and not run:
         raise ConfigError("--store, --run", "expected a store or a run to build the site from")
     with ExitStack() as open_folders:
-        open_folders.enter_context(reading(*(run or ())))
-        runs = [read_run(folder) for folder in run or ()]
+        runs = [read_run(open_folders.enter_context(copied_run(folder))) for folder in run or ()]
         if store is not None:
             from costgym.experiments.board.store.store import Store
 
             kept = open_folders.enter_context(Store(store, create=False))
             others = [each for each in kept.runs() if each.id not in {other.id for other in runs}]
-            open_folders.enter_context(reading(*(each.folder for each in others if each.folder is not None)))
-            runs += others
+            copies = [None if each.folder is None else open_folders.enter_context(copied_run(each.folder)) for each in others]
+            runs += [replace(each, folder=copy) for each, copy in zip(others, copies, strict=True)]
         if verify:
             runs = [_verified(each, data) for each in runs]
             for each in runs if store is not None else ():

@@ -9,6 +9,7 @@ import typer
 from pydantic import Field
 
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
+from costgym.cli.output import prints, save_json
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError
@@ -42,7 +43,6 @@ def forge(
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
     from costgym.experiments.fit.forge.forge import forge_folder, measured
-    from costgym.experiments.play.files import write_atomically
 
     single = out.suffix in (".yaml", ".yml")
     if single and worlds is not None:
@@ -60,9 +60,8 @@ def forge(
         with workers.open() as pool:
             steps = forge_folder(sources, out, worlds or 1, seed, pool, cache, profiles, settings)
             report = list(_shown(steps, quiet))[-1]["report"]
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(report, indent=1, ensure_ascii=True) + "\n")
-    if not quiet:
+    save_json(json_file, report)
+    if prints(quiet, json_file):
         _print(report, out, page)
 
 
@@ -72,7 +71,7 @@ def _one(
     import yaml
 
     from costgym.experiments.fit.forge.forge import forge as make
-    from costgym.experiments.play.files import make_folder, write_atomically
+    from costgym.simulators.files import make_folder, write_atomically
 
     made, tally = make(sources, out.stem, seed, cache, profiles, settings, own)
     make_folder(out.parent)

@@ -1,5 +1,7 @@
 """`costgym agents`, `envs` and `scenarios`: list what there is."""
 
+import sys
+
 from costgym.cli.options import JsonFile
 from costgym.cli.output import console, print_list, save_json
 
@@ -12,11 +14,22 @@ def agents(json_file: JsonFile = None) -> None:
     from rich.table import Table
 
     from costgym.agents.registry import agents as all_agents
+    from costgym.agents.registry import trained_kinds
     from costgym.experiments.board.tracks import TRACKS, track_of
 
+    tracks = [track for track in TRACKS.values() if not track.world]
+    rows = [
+        {"name": entry.name, "track": track.name, "env": entry.env_id, "what": entry.summary}
+        for track in tracks
+        for entry in all_agents()
+        if track_of(entry.env_id) == track.name
+    ]
+    if not sys.stdout.isatty():
+        print_list(rows, json_file)
+        return
+    save_json(json_file, rows)
     screen = console()
-    rows = []
-    for track in (track for track in TRACKS.values() if not track.world):
+    for track in tracks:
         own = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(no_wrap=True, min_width=max((len(entry.name) for entry in own), default=0))
@@ -24,17 +37,15 @@ def agents(json_file: JsonFile = None) -> None:
         for entry in own:
             bound = "; a bound, never ranked" if entry.privileged else ""
             table.add_row(entry.name, f"{entry.summary}{bound}")
-            rows.append({"name": entry.name, "track": track.name, "env": entry.env_id, "what": entry.summary})
         screen.print(f"{track.title} ({track.views[0]})", style="bold", highlight=False)
         screen.print(table)
         screen.print()
     for hint in (
-        "Trained agents, by their run: sb3:RUN, sessions:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.",
+        f"Trained agents, by their run: {', '.join(f'{kind}:RUN' for kind in trained_kinds())}.",
         "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.",
         "Your own agent, by its file and class: FILE.py:CLASS.",
     ):
         screen.print(hint, markup=False, highlight=False)
-    save_json(json_file, rows)
 
 
 def envs(json_file: JsonFile = None) -> None:

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
 from costgym.cli.options import Quiet
 from costgym.cli.output import Progress
+from costgym.cli.verbs import Verbs
 from costgym.experiments.fit.profile_settings import Backend, Device, Download, ProfileSettings
 from costgym.simulators.bounds import Number, option
 
-opencatp = Verbs(help="Execute and measure the vision tools of OpenCATP.", no_args_is_help=True)
+opencatp = Verbs(help="Execute and measure the vision tools of OpenCATP.")
 
 
 @opencatp.command()

@@ -6,26 +6,29 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.bridge import Verbs
+from costgym.cli.verbs import Verbs
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError
 
-prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
+prices = Verbs(help="Price tables of language models' tokens.")
 
 
 @prices.command("import")
 def import_table(
-    file: Annotated[Path, argument("LiteLLM's model_prices_and_context_window.json, or OpenRouter's /api/v1/models.")],
+    file: Annotated[
+        Path, argument("LiteLLM's model_prices_and_context_window.json, OpenRouter's /api/v1/models, or genai-prices.")
+    ],
     date: Annotated[str, option("Day on which the file was downloaded.", "YYYY-MM-DD")],
     out: Annotated[Path, option("The table, for --prices.", "FILE")] = Path("prices.yaml"),
     models: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
 ) -> None:
-    """Write a dated price table from LiteLLM's or OpenRouter's.
+    """Write a dated price table from LiteLLM's file, OpenRouter's list or the installed package genai-prices.
 
     Example: `costgym prices import models.json --date 2026-11-22 --models openai/gpt-4o-mini`
     """
-    from costgym.agents.models.prices import import_prices, write_prices
-    from costgym.experiments.play.files import write_atomically
+    from costgym.agents.models.price_imports import import_prices
+    from costgym.agents.models.prices import write_prices
+    from costgym.simulators.files import write_atomically
 
     try:
         day = datetime.date.fromisoformat(date)

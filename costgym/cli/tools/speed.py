@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import console, save_json
+from costgym.cli.output import console, prints, save_json
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import option
 
@@ -21,9 +21,9 @@ THREADS = (1, 2)
 
 
 def warm(quiet: Quiet = False) -> None:
-    """Compile the environments and the native batches, and keep the code on disk.
+    """Compile the environments and the native batches, and keep the code on disk for `compiled=True` and `make_vec`.
 
-    By default, environments play in compiled code if it is on disk, and in Python otherwise. A second call takes seconds.
+    A second call takes seconds.
 
     Example: `costgym warm`
     """
@@ -42,7 +42,7 @@ def warm(quiet: Quiet = False) -> None:
             arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
             console().print(f"{env_id} {arguments} {time.perf_counter() - began:.0f} s", highlight=False)
     if not quiet:
-        typer.echo("compiled; environments of these forms now play in compiled code by default")
+        typer.echo("compiled; environments and native batches of these forms start without a wait")
 
 
 def bench(
@@ -55,9 +55,9 @@ def bench(
 
     Example: `costgym bench`
     """
-    from costgym.experiments.lab.bench import measure, print_bench
+    from costgym.experiments.bench import measure, print_bench
 
     report = measure(steps, seed)
     save_json(json_file, report)
-    if not quiet:
+    if prints(quiet, json_file):
         print_bench(report, console())

@@ -1,16 +1,19 @@
 """The base of the OpenCATP environments: choice of task and sample, figures of `info`, rendering."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from costgym.envs.base import ActType, BaseEnv, Document, Instance, ObsType, no_episode
+from costgym.envs.base import ActType, BaseEnv, Instance, ObsType, no_episode
 from costgym.envs.seats import PlanSeat
+from costgym.envs.world_spec import Document, WorldSpec
+from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.ledger import Budget
@@ -43,6 +46,51 @@ if TYPE_CHECKING:
 
 SAMPLES = ("drawn", "each")
 WORLD = "opencatp"  # the name in the document of an OpenCATP world
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenCATPSettings:
+    """Arguments that all OpenCATP environments have; `OpenCATPBase` describes them."""
+
+    tasks: str = "sequential"
+    split: str = "train"
+    alpha: float = 0.5
+    profile: str | Path | Mapping[str, Any] | Profile = "v100"
+    level: int | None = None
+    budget: dict[str, float] | str | float | None = None
+    cost: str = "price"
+    success_score: float = 0.5
+    outcomes: str | None = None
+    scores: ScoreSource | None = None
+    samples: str = "drawn"
+    render_mode: str | None = None
+
+
+class PlanWorld(WorldSpec):
+    """The profile of the tools, and the digest of the table of what they made."""
+
+    arguments_of_world = frozenset({"profile", "scores"})
+
+    def digest_under(self, schema: int) -> str:
+        names, document = ("name", "outcomes", "profile"), self.document
+        if sorted(document) != list(names) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
+            raise DataError("header", f"expected a world {WORLD} with {', '.join(names)}; got {sorted(document)}", "scenario")
+        read_profile(document["profile"], "header")
+        if schema == SCHEMA:
+            return digest_of(document)
+        return short_hash(json.dumps(document, sort_keys=True, separators=(",", ":"))) if schema == 0 else ""
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "name": WORLD,
+            "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
+            "currency": "USD",
+            "profile": self.document["profile"]["name"],
+        }
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        elsewhere = {} if data is None else {"outcomes": data}
+        return {**settings, "profile": self.document["profile"], **elsewhere}
 
 
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -88,45 +136,35 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `size_level` | int | How large the image is, 0 (smallest) to 3. |
     """
 
-    WORLD_ARGUMENTS = frozenset({"profile", "scores"})
+    world_class: type[WorldSpec] = PlanWorld
     world_kind = "opencatp"
     reset_options = frozenset({"task", "sample", "level"})
     in_time = False
     may_give_nothing = True  # an episode may end without a plan, which scores and costs nothing
 
-    def __init__(
-        self,
-        tasks: str = "sequential",
-        split: str = "train",
-        alpha: float = 0.5,
-        profile: str | Path | Mapping[str, Any] | Profile = "v100",
-        level: int | None = None,
-        budget: dict[str, float] | str | float | None = None,
-        cost: str = "price",
-        success_score: float = 0.5,
-        outcomes: str | None = None,
-        scores: ScoreSource | None = None,
-        samples: str = "drawn",
-        render_mode: str | None = None,
-    ) -> None:
+    def _configure(self, settings: OpenCATPSettings) -> None:
+        """Check the arguments, and read tasks, profile and outcomes."""
+        split, alpha, level, success_score = settings.split, settings.alpha, settings.level, settings.success_score
         if split not in ("train", "test"):
             raise ConfigError("split", f"expected train or test, got {split!r}")
-        self.kind, self.tasks = tasks, tasks_of(tasks, split)
+        self.kind, self.tasks = settings.tasks, tasks_of(settings.tasks, split)
         self.numbers = [task.task_id for task in self.tasks]
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
-        check_known("way to choose samples", samples, SAMPLES)
+        check_known("way to choose samples", settings.samples, SAMPLES)
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
-        self.outcomes = None if outcomes is None else str(outcomes)
-        self.evaluator = Evaluator(shipped_outcomes(self.outcomes) if scores is None else scores, profile, alpha)
+        self.outcomes = None if settings.outcomes is None else str(settings.outcomes)
+        scores = shipped_outcomes(self.outcomes) if settings.scores is None else settings.scores
+        self.evaluator = Evaluator(scores, settings.profile, alpha)
         self.profile = self.evaluator.profile
         self._worlds = plan_worlds(self.profile)
         self.samples = split_samples(self.evaluator.scores.samples, split)
-        self.each_sample = samples == "each"
+        self.each_sample = settings.samples == "each"
         self.level, self.success_score = level, success_score
-        self._set_up(split, Budget.one({} if budget is None else budget, "budget"), cost, render_mode)
+        budget = Budget.one({} if settings.budget is None else settings.budget, "budget")
+        self._set_up(split, budget, settings.cost, settings.render_mode)
         self._task: OpenCATPTask | None = None
         self.sample = self.size_level = self._draw = 0
         self._seed: int | None = None
@@ -211,13 +249,13 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- records
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         table, profile = self.evaluator.scores, self.profile
         if not isinstance(table, OutcomeTable):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
             raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
-        return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
+        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest})
 
     def world_settings(self) -> dict[str, Any]:
         settings = {
@@ -231,34 +269,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
         return settings if self.outcomes is None else {**settings, "outcomes": self.outcomes}
 
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        fields = ("name", "outcomes", "profile")
-        if sorted(document) != list(fields) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
-            raise DataError("header", f"expected a world {WORLD} with {', '.join(fields)}; got {sorted(document)}", "scenario")
-        read_profile(document["profile"], "header")
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "name": WORLD,
-            "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
-            "currency": "USD",
-            "profile": document["profile"]["name"],
-        }
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        elsewhere = {} if data is None else {"outcomes": data}
-        return {**settings, "profile": document["profile"], **elsewhere}
-
     def check_world(self, document: Mapping[str, Any]) -> None:
         table = self.evaluator.scores
         if not isinstance(table, OutcomeTable) or table.digest != document["outcomes"]:
-            found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
-            wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
+            read = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
+            wanted = f"expected the outcome table {document['outcomes']}, got {read}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
 
     def seat(self, env_id: str, examples: int = 0) -> PlanSeat:
@@ -352,8 +367,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round."""
         if not self.each_sample:
             return super().instance(index, seed)
-        whole, place = divmod(index, len(self.tasks) * len(self.samples))
-        sample, task = divmod(place, len(self.tasks))
+        whole, rest = divmod(index, len(self.tasks) * len(self.samples))
+        sample, task = divmod(rest, len(self.tasks))
         return Instance(self.numbers[task], seed + whole, {"sample": self.samples[sample]})
 
     def agent_seed(self, seed: int) -> int:
@@ -369,9 +384,38 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return plan_chart(self.account(), self.quality())
 
     def describe_episode(self, steps: Sequence[Any]) -> "EpisodeStory":
-        from costgym.envs.rendering.story import plan_story
+        from costgym.envs.rendering.story import EpisodeStory, wrapped
 
-        return plan_story(self, steps)
+        account, figures = self.account(), self.figures()
+        head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
+        sample = f"sample {figures['sample']}, size level {figures['size_level']}"
+        head.append(f"  {sample}, seed {account.seed}, budget: {account.budget}")
+        return EpisodeStory(head, self._choices_story(steps), self._grade_story(account))
+
+    def _choices_story(self, steps: Sequence[Any]) -> str:
+        """List the choices with their times; choices at the same time are on one line."""
+        from costgym.envs.rendering.story import wrapped
+
+        chosen = [(before.info["execution_time_s"], self.action_text(step.action)) for before, step in pairwise(steps)]
+        if not self.in_time:
+            return wrapped("Written: ", " | ".join(name for _, name in chosen))
+        times = groupby(chosen, key=lambda pair: pair[0])
+        lines = [wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)) for at_s, names in times]
+        return "\n".join(["Actions", *lines])
+
+    def _grade_story(self, account: PlanEpisode) -> str:
+        from costgym.envs.rendering.chart import plan_verdict
+        from costgym.envs.rendering.story import wrapped
+
+        plan, lines = self.plan(), [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, self.quality())}"]
+        refused = [call.reason for call in account.calls if call.reason]
+        if refused:
+            lines.append(wrapped("  ", f"no valid plan: {refused[0]}"))
+        elif account.over and not self.figures()["plan_valid"]:
+            lines.append("  no valid plan: it was cut off, or does not answer with all that is wanted")
+        if plan is not None:
+            lines.append(wrapped("  plan: ", "; ".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)))
+        return "\n".join(lines)
 
 
 def _int(name: str, value: Any) -> int:

@@ -1,14 +1,17 @@
 """OpenCATP call by call: `costgym/OpenCATPCalls-v0`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from costgym.envs.base import Document, checked_action
+from costgym.envs.base import checked_action, takes
+from costgym.envs.opencatp.base import OpenCATPSettings, PlanWorld
 from costgym.envs.opencatp.numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
+from costgym.envs.world_spec import Document
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
 from costgym.simulators.ledger import Enforcement
@@ -28,6 +31,26 @@ RESOURCE_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["resources"]`, described in `OpenCATPCallsEnv`."""
 _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallsSettings(OpenCATPSettings):
+    """Arguments of `OpenCATPCallsEnv`, which describes them."""
+
+    concurrent: bool = False
+    slots: int | None = None
+    gpu_capacity_mb: float | None = None
+    cold_starts: bool = False
+    max_steps: int = 64
+    enforcement: Enforcement | None = None
+
+
+class CallsWorld(PlanWorld):
+    """A profile and a table, whose records without a form were made when there was only one, and those without an enforcement
+    when a limit ended the episode."""
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        return super().arguments({"concurrent": True, "enforcement": "terminate", **settings}, data)
 
 
 class OpenCATPCallsEnv(OpenCATPNumeric):
@@ -172,39 +195,33 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
     """
 
     in_time = True
+    world_class = CallsWorld
     episode_state = ("_episode", "_tools", "_sources")
     column_names: Mapping[str, Sequence[str]] = {
         "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES,
         "sources": (TASK_INPUT, *TOOLS), "resources": RESOURCE_FEATURES,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        concurrent: bool = False,
-        slots: int | None = None,
-        gpu_capacity_mb: float | None = None,
-        cold_starts: bool = False,
-        max_steps: int = 64,
-        enforcement: Enforcement | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
+    @takes(CallsSettings)
+    def __init__(self, settings: CallsSettings) -> None:
+        self._configure(settings)
+        concurrent, slots, enforcement = settings.concurrent, settings.slots, settings.enforcement
         if slots is not None:
             check_positive("slots", slots)
-        check_positive("max_steps", max_steps)
+        check_positive("max_steps", settings.max_steps)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
         if enforcement is not None:
             check_known("enforcement", enforcement, get_args(Enforcement))
         self.enforcement: Enforcement = enforcement or ("terminate" if concurrent else "refuse")
         self._refuses = self.enforcement == "refuse" and bool(self.budget.as_dict())
-        self.slots, self.gpu_capacity_mb, self.cold_starts = slots, gpu_capacity_mb, bool(cold_starts)
-        self.max_steps, self.concurrent = max_steps, concurrent
+        self.slots, self.gpu_capacity_mb, self.cold_starts = slots, settings.gpu_capacity_mb, bool(settings.cold_starts)
+        self.max_steps, self.concurrent = settings.max_steps, concurrent
         self.wait_action = len(CALLS) if concurrent else None
         self.finish_action = len(CALLS) + concurrent
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
-        self._worlds = plan_worlds(self.profile, slots, gpu_capacity_mb, self.cold_starts)
+        self._worlds = plan_worlds(self.profile, slots, self.gpu_capacity_mb, self.cold_starts)
         loading_s = sum(self._load_s.values())
         never_passed = self._ceilings if self._refuses and not concurrent else None
         spaces = self._boxes("resources", loading_s=loading_s, most=never_passed)
@@ -241,13 +258,13 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             self._call(*CALLS[action])
             if not self.concurrent:
                 episode.wait_for_end()
-        kept = self._check_budget()
-        if not kept and self.enforcement != "record":
+        within = self._check_budget()
+        if not within and self.enforcement != "record":
             episode.stop()
         if episode.over:
             self._over = True
             plan = episode.plan()
-            if plan is not None and kept:
+            if plan is not None and within:
                 self._valid = not self.evaluator.missing(plan, task)
                 self._score = self.evaluator.score(plan, task, self.sample)
                 gained = self.alpha * self._score
@@ -321,11 +338,6 @@ class OpenCATPCallsEnv(OpenCATPNumeric):
             "cold_starts": self.cold_starts,
             "max_steps": self.max_steps,
         }
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        # records without a form were made when there was only one, and without an enforcement when a limit ended the episode
-        return super().world_arguments(document, {"concurrent": True, "enforcement": "terminate", **settings}, data)
 
     def give_up(self) -> None:
         super().give_up()

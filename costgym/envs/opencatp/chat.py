@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from costgym.envs.actions import count_tokens, read_usage
-from costgym.envs.opencatp.base import OpenCATPBase
+from costgym.envs.base import takes
+from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
 from costgym.envs.spaces import UnicodeText
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import CostGymError, InvalidPlan
@@ -77,8 +78,9 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     may_give_nothing = False
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    @takes(OpenCATPSettings)
+    def __init__(self, settings: OpenCATPSettings) -> None:
+        self._configure(settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
 
@@ -117,10 +119,10 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
             else:
                 self._plan, self._valid = plan, True
                 self._price, self._seconds = outcome.price, outcome.seconds
-                kept = self._check_budget()
+                within = self._check_budget()
                 # an executed plan may score other than the table says; what it is charged stays the same
                 charged = outcome.quality - self.alpha * outcome.score
-                self._score = self.evaluator.score(plan, task, self.sample) if kept else 0.0
+                self._score = self.evaluator.score(plan, task, self.sample) if within else 0.0
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD

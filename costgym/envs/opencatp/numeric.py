@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Space
 
-from costgym.envs.opencatp.base import OpenCATPBase
+from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
 from costgym.simulators.draws import log
 from costgym.simulators.opencatp.tasks import OpenCATPTask
 from costgym.simulators.opencatp.tools import LEVELS, SIGNATURES, TEXT, TOOLS
@@ -30,8 +30,8 @@ class OpenCATPNumeric(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     _status = Status.OK  # of the last action
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def _configure(self, settings: OpenCATPSettings) -> None:
+        super()._configure(settings)
         self._costs_at = [self._tool_costs(level) for level in range(LEVELS)]
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> OpenCATPTask:

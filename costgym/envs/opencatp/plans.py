@@ -1,13 +1,15 @@
 """OpenCATP as a planning language: `costgym/OpenCATP-v0`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from costgym.envs.base import checked_action
+from costgym.envs.base import checked_action, takes
+from costgym.envs.opencatp.base import OpenCATPSettings
 from costgym.envs.opencatp.numeric import LEVEL_FEATURES, TASK_FEATURES, Observation, OpenCATPNumeric
 from costgym.envs.tpl import (
     ACTION_NAMES,
@@ -38,6 +40,14 @@ PROGRESS_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["progress"]`, described in `OpenCATPEnv`."""
 _NUMBER = {SOP: 1, SOD: 2} | {token: 3 + action for action, token in enumerate(ACTION_TOKENS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSettings(OpenCATPSettings):
+    """Arguments of `OpenCATPEnv`, which describes them."""
+
+    reward: str = "incremental"
+    max_tokens: int = MAX_TOKENS
 
 
 class OpenCATPEnv(OpenCATPNumeric):
@@ -176,10 +186,12 @@ class OpenCATPEnv(OpenCATPNumeric):
         "task": TASK_FEATURES, "level": LEVEL_FEATURES, "tools": TOOL_FEATURES, "progress": PROGRESS_FEATURES
     }  # fmt: skip
 
-    def __init__(self, reward: str = "incremental", max_tokens: int = MAX_TOKENS, **settings: Any) -> None:
-        super().__init__(**settings)
-        check_known("reward", reward, REWARDS)
-        self.reward, self.max_tokens = reward, max_tokens
+    @takes(PlanSettings)
+    def __init__(self, settings: PlanSettings) -> None:
+        self._configure(settings)
+        check_known("reward", settings.reward, REWARDS)
+        self.reward, self.max_tokens = settings.reward, settings.max_tokens
+        max_tokens = settings.max_tokens
         self._states = {kind: TplState(kind, max_tokens) for kind in {kind_of(task): None for task in self.tasks}}
         spaces = self._boxes("progress", tokens=max_tokens)
         spaces["tokens"] = gym.spaces.Box(0, 2 + N_ACTIONS, (max_tokens,), np.int32)
@@ -221,14 +233,14 @@ class OpenCATPEnv(OpenCATPNumeric):
             self._tokens[at] = _NUMBER[token]
             at += 1
         added = self._apply(action)
-        kept = self._check_budget()
+        within = self._check_budget()
         gained = 0.0
         if action == END:
             self._over = self._valid = True
-            if kept:
+            if within:
                 self._score = self.evaluator.score(state.plan(), self.task, self.sample)
                 gained = self.alpha * self._score
-        self._over = self._over or not kept
+        self._over = self._over or not within
         incremental = gained - self._loss * added
         self._return += incremental
         reward = incremental

@@ -189,18 +189,18 @@ def say(notice: WorldEvent) -> str:
 
 def by_tool(calls: Iterable[Call]) -> dict[str, list[Call]]:
     """The calls of each tool, in the order of their first ones."""
-    found: dict[str, list[Call]] = {}
+    by_name: dict[str, list[Call]] = {}
     for call in calls:
-        found.setdefault(call.tool or "(unknown tool)", []).append(call)
-    return found
+        by_name.setdefault(call.tool or "(unknown tool)", []).append(call)
+    return by_name
 
 
 def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[str]]:
     rows, meanings = [], set()
-    for name, asked in by_tool(asked_for).items():
+    for name, calls in by_tool(asked_for).items():
         ends: list[float] = []
         bars = []
-        for call in asked:
+        for call in calls:
             end = call.finished_s if call.finished_s >= 0 else now
             # side by side where they overlap; calls that touch share a lane
             lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))

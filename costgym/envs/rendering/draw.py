@@ -56,11 +56,11 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
     if _wide(text, size) <= room:
         return text
     # longer than any picture is wide, and measuring takes time in proportion to the length
-    kept = min(len(text), 400)
-    while kept > 2:
-        kept -= max(1, kept // 12)
-        end = kept // 3 if tail else 0
-        short = f"{text[: kept - end].rstrip()}...{text[len(text) - end :]}"
+    length = min(len(text), 400)
+    while length > 2:
+        length -= max(1, length // 12)
+        end = length // 3 if tail else 0
+        short = f"{text[: length - end].rstrip()}...{text[len(text) - end :]}"
         if _wide(short, size) <= room:
             return short
     return ""
@@ -137,9 +137,9 @@ class _Layout:
             x = self.x(marker.at_s) + 3
             if x + room > self.width - MARGIN:
                 x -= room + 7
-            lane = next((lane for lane, end in enumerate(ends) if end + 6 <= x), len(ends))
-            ends[lane : lane + 1] = [x + room]
-            placed.append((marker, x, lane))
+            line = next((line for line, end in enumerate(ends) if end + 6 <= x), len(ends))
+            ends[line : line + 1] = [x + room]
+            placed.append((marker, x, line))
         return placed, len(ends)
 
     def bars(self, row: Row, top: float) -> list[tuple[Bar, list[tuple[str, float, float]], float, tuple[float, str] | None]]:
@@ -234,14 +234,14 @@ class _PagePen:
 
     def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
         title = f"<title>{escape(hint)}</title>" if hint else ""
-        place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
+        attributes = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
         # whatever font the reader has: as wide as it was measured
-        place += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
-        self.elements.append(f"<text {place}>{title}{escape(text)}</text>")
+        attributes += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
+        self.elements.append(f"<text {attributes}>{title}{escape(text)}</text>")
 
     def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
-        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"'
-        self.elements.append(f"<rect {place}><title>{escape(hint)}</title></rect>")
+        attributes = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"'
+        self.elements.append(f"<rect {attributes}><title>{escape(hint)}</title></rect>")
 
     def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
         dash = ' stroke-dasharray="4 4"' if dashed else ""

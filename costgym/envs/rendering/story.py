@@ -1,16 +1,13 @@
-"""Describe episodes in text: the task, the agent's actions and the grade, for each kind of world."""
+"""Describe episodes in text: the task, the agent's actions and the grade."""
 
 import json
 import textwrap
 from collections.abc import Sequence
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from costgym.envs.rendering.chart import number, plan_verdict, say, verdict
+from costgym.envs.rendering.chart import number, say, verdict
 from costgym.simulators.episode import Episode
-
-if TYPE_CHECKING:
-    from costgym.envs.opencatp.base import OpenCATPBase
 
 TEXT_WIDTH = 118  # characters of a line
 MAX_MESSAGE_CHARS = 600
@@ -38,9 +35,6 @@ def short(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-# -- the tool world ---------------------------------------------------------------------------------------------------------
-
-
 def tool_story(episode: Episode, steps: Sequence[Any]) -> EpisodeStory:
     """Describe an episode of a tool world, running or ended."""
     lines = [wrapped(f"Task {episode.task.id}: ", episode.task.query)]
@@ -61,8 +55,8 @@ def _messages(steps: Sequence[Any]) -> str:
         if step.action is not None:
             lines.append(wrapped(f"  {index:>3} agent: ", str(step.action)))
         status = f" [{step.info['statuses']}]" if step.info.get("statuses") else ""
-        said = "user" if step.action is None else f"{step.info['at_s']:.2f} s{status}"
-        lines.append(wrapped(f"      {said}: ", str(step.observation) or "(nothing)"))
+        speaker = "user" if step.action is None else f"{step.info['at_s']:.2f} s{status}"
+        lines.append(wrapped(f"      {speaker}: ", str(step.observation) or "(nothing)"))
     return "\n".join(lines)
 
 
@@ -85,11 +79,11 @@ def _logged_actions(episode: Episode) -> str:
                 lines.append(f"  think: {usage.input_tokens} tokens in, {usage.output_tokens} out")
             case ("finish", answer, gave_up):
                 lines.append("  give up" if gave_up else f"  finish{'' if answer is None else f': {answer}'}")
-    told = []
+    shortened = []
     for line, same in groupby(lines):
         count = len(list(same))
-        told.append(short(line, TEXT_WIDTH) + (f" ({count} times)" if count > 1 else ""))
-    return "\n".join(told)
+        shortened.append(short(line, TEXT_WIDTH) + (f" ({count} times)" if count > 1 else ""))
+    return "\n".join(shortened)
 
 
 def _grade(episode: Episode) -> str:
@@ -101,38 +95,3 @@ def _grade(episode: Episode) -> str:
             news.append(wrapped(f"  {event.at_s:.2f} s: ", f"{say(event)}: {whom}" if names else say(event)))
     events = "\n".join(["Events", *news]) + "\n\n" if news else ""
     return f"{events}Grade at {episode.now_s:.2f} s\n  {verdict(episode)}"
-
-
-# -- OpenCATP -----------------------------------------------------------------------------------------------------------------
-
-
-def plan_story(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> EpisodeStory:
-    """Describe a plan over the OpenCATP tools, running or ended."""
-    account, figures = world.account(), world.figures()
-    head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
-    place = f"sample {figures['sample']}, size level {figures['size_level']}"
-    head.append(f"  {place}, seed {account.seed}, budget: {account.budget}")
-    return EpisodeStory(head, _chosen(world, steps), _plan_grade(world))
-
-
-def _chosen(world: "OpenCATPBase[Any, Any]", steps: Sequence[Any]) -> str:
-    """List the choices with their times; choices at the same time are on one line."""
-    chosen = [(before.info["execution_time_s"], world.action_text(step.action)) for before, step in pairwise(steps)]
-    if not world.in_time:
-        return wrapped("Written: ", " | ".join(name for _, name in chosen))
-    times = groupby(chosen, key=lambda pair: pair[0])
-    lines = [wrapped(f"  {at_s:8.2f} s  ", ", ".join(name for _, name in names)) for at_s, names in times]
-    return "\n".join(["Actions", *lines])
-
-
-def _plan_grade(world: "OpenCATPBase[Any, Any]") -> str:
-    account, plan = world.account(), world.plan()
-    lines = [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, world.quality())}"]
-    refused = [call.reason for call in account.calls if call.reason]
-    if refused:
-        lines.append(wrapped("  ", f"no valid plan: {refused[0]}"))
-    elif account.over and not world.figures()["plan_valid"]:
-        lines.append("  no valid plan: it was cut off, or does not answer with all that is wanted")
-    if plan is not None:
-        lines.append(wrapped("  plan: ", "; ".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)))
-    return "\n".join(lines)

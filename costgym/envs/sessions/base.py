@@ -1,15 +1,16 @@
 """The base of the session environments: how a session is drawn, begun, worth and recorded."""
 
-import hashlib
-import json
-from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, get_args
 
 import gymnasium as gym
+from pydantic import ValidationError
 
-from costgym.envs.base import ActType, BaseEnv, Document, ObsType, no_episode
+from costgym.envs.base import ActType, BaseEnv, ObsType, no_episode
+from costgym.envs.session_features import PAUSE_S
 from costgym.envs.tool_world import Named, named_scenario
+from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.bounds import refuse
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import ConfigError, check_known, check_positive
@@ -17,7 +18,6 @@ from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
-from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Task
@@ -25,7 +25,6 @@ from costgym.simulators.tasks import Task
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
 """Numbers of the sessions of each split."""
-PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 RECALL, NEXT, WAIT, PAUSE, CANCEL = OTHERS = ("recall", "next_query", "wait", "pause", "cancel")
 """Actions that are not calls; the last three where calls run side by side."""
 _REFUSED = {
@@ -33,6 +32,72 @@ _REFUSED = {
     WAIT: "no call is in flight",
     CANCEL: "no call of this tool is in flight",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """Arguments that all environments of sessions have; `SessionBase` describes them."""
+
+    queries: int = 100
+    tools: int = 24
+    capabilities: int = 4
+    providers: int = 6
+    drift: float = 0.003
+    price_drift: float = 0.01
+    repeat: float = 0.3
+    ttl_s: float = 300.0
+    outage_every_s: float = 400.0
+    outage_lasts_s: float = 20.0
+    budget_share: float = 0.4
+    failures: Any = None
+    scenario: Named | None = None
+    split: str = "train"
+    reward: str = "value"
+    budget: dict[str, float] | str | float | None = None
+    enforcement: Enforcement | None = None
+    success_share: float = 0.5
+    cost: str = "price"
+    max_steps: int | None = None
+    concurrent: bool = False
+    render_mode: str | None = None
+
+
+_RULES = (
+    "queries", "tools", "capabilities", "providers", "drift", "price_drift", "repeat", "ttl_s", "outage_every_s",
+    "outage_lasts_s", "budget_share", "success_share",
+)  # fmt: skip
+"""Arguments that are fields of `SessionRules`."""
+
+
+class SessionWorld(WorldSpec):
+    """The rules by which sessions are drawn, and the scenario whose tools are on offer, if there is one."""
+
+    arguments_of_world = frozenset(SessionRules.model_fields)
+
+    def _rules(self) -> SessionRules:
+        try:
+            world = {name: value for name, value in self.document.items() if name != "rules"}
+            scenario = {"scenario": world} if "source" in world else {}
+            return SessionRules.model_validate({**self.document["rules"], **scenario})
+        except ValidationError as error:
+            refuse("header.world.rules", error)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError("header", f"expected the rules of a session, got {self.document!r:.60}") from error
+
+    def digest_under(self, schema: int) -> str:
+        return self._rules().digest_under(schema)
+
+    def summary(self) -> dict[str, Any]:
+        rules = self._rules()
+        tools = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
+        about = f"Sessions of {rules.queries} queries over {tools} that drift, under one budget."
+        return {"name": self.document["name"], "description": about, "currency": "credits"}
+
+    def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
+        rules = self._rules().model_dump(mode="json")
+        if data is not None and "scenario" in rules:
+            rules["scenario"]["source"]["data"] = data
+        return {**settings, **rules}
 
 
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -82,58 +147,32 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     world_kind = "sessions"
     computes_limits = True
-    WORLD_ARGUMENTS = frozenset(SessionRules.model_fields)
+    world_class = SessionWorld
 
-    def __init__(
-        self,
-        queries: int = 100,
-        tools: int = 24,
-        capabilities: int = 4,
-        providers: int = 6,
-        drift: float = 0.003,
-        price_drift: float = 0.01,
-        repeat: float = 0.3,
-        ttl_s: float = 300.0,
-        outage_every_s: float = 400.0,
-        outage_lasts_s: float = 20.0,
-        budget_share: float = 0.4,
-        failures: Any = None,
-        scenario: Named | None = None,
-        split: str = "train",
-        reward: str = "value",
-        budget: dict[str, float] | str | float | None = None,
-        enforcement: Enforcement | None = None,
-        success_share: float = 0.5,
-        cost: str = "price",
-        max_steps: int | None = None,
-        concurrent: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        given: dict[str, Any] = {
-            "queries": queries, "tools": tools, "capabilities": capabilities, "providers": providers, "drift": drift,
-            "price_drift": price_drift, "repeat": repeat, "ttl_s": ttl_s, "outage_every_s": outage_every_s,
-            "outage_lasts_s": outage_lasts_s, "budget_share": budget_share, "success_share": success_share,
-        }  # fmt: skip
-        if scenario is not None:
-            given["scenario"] = world = named_scenario(scenario, None)
+    def _configure(self, settings: SessionSettings) -> None:
+        """Check the arguments that views of sessions share."""
+        rules: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
+        if settings.scenario is not None:
+            rules["scenario"] = world = named_scenario(settings.scenario, None)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
-            own = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
-            failures = world.failures.model_copy(update=own) if failures is None else failures
-        self.rules = SessionRules(**given) if failures is None else SessionRules(**given, failures=failures)
-        check_known("split", split, SPLITS)
-        check_known("reward", reward, REWARDS)
-        check_known("enforcement", enforcement or "refuse", get_args(Enforcement))
-        check_positive("max_steps", max_steps, or_none=True)
+            changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
+            failures = world.failures.model_copy(update=changes) if failures is None else failures
+        self.rules = SessionRules(**rules) if failures is None else SessionRules(**rules, failures=failures)
+        check_known("split", settings.split, SPLITS)
+        check_known("reward", settings.reward, REWARDS)
+        check_known("enforcement", settings.enforcement or "refuse", get_args(Enforcement))
+        check_positive("max_steps", settings.max_steps, or_none=True)
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
         self.concurrent = concurrent  # calls run side by side
         self._given_budget = None if budget is None else Budget.one(budget, "budget")
-        self._set_up(split, self._given_budget or Budget(), cost, render_mode)
-        self.numbers = SPLITS[split]
-        self.reward = reward
-        self.enforcement: Enforcement = enforcement or "refuse"
-        self.max_steps = max_steps or 10 * self.rules.queries
-        self._given_steps = max_steps
+        self._set_up(settings.split, self._given_budget or Budget(), settings.cost, settings.render_mode)
+        self.numbers = SPLITS[settings.split]
+        self.reward = settings.reward
+        self.enforcement: Enforcement = settings.enforcement or "refuse"
+        self.max_steps = settings.max_steps or 10 * self.rules.queries
+        self._given_steps = settings.max_steps
         self.episode: SessionEpisode | None = None
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
@@ -162,6 +201,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if isinstance(chosen, bool) or not text.isascii() or not text.isdigit():
             raise ConfigError('options["task"]', f"expected the number of a session, got {chosen!r:.60}")
         return int(text)
+
+    def account(self) -> SessionEpisode:
+        return self._playing()
 
     def _playing(self) -> SessionEpisode:
         episode: SessionEpisode | None = self.episode
@@ -194,8 +236,8 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _session_info(self, episode: SessionEpisode, **status: int) -> dict[str, Any]:
         ledger, now = episode.ledger, episode.now_s
         costs = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
-        told = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
-        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **told}
+        progress = {"query": episode.query, "value": episode.value, "value_share": episode.value_share}
+        return {**costs, "at_s": now, "is_success": self.succeeded, **status, **progress}
 
     @property
     def succeeded(self) -> bool:
@@ -229,9 +271,9 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- records -------------------------------------------------------------------------------------------------------------
 
-    def world_document(self) -> dict[str, Any]:
+    def world_spec(self) -> WorldSpec:
         rules = self.rules.model_dump(mode="json")
-        return {"name": "session", **rules.pop("scenario", {}), "rules": rules}
+        return SessionWorld({"name": "session", **rules.pop("scenario", {}), "rules": rules})
 
     def world_settings(self) -> dict[str, Any]:
         limits = {} if self._given_budget is None else {"budget": self._given_budget.as_dict()}
@@ -241,37 +283,6 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             "max_steps": self._given_steps, **form,
         }  # fmt: skip
 
-    @classmethod
-    def _rules(cls, document: Mapping[str, Any]) -> SessionRules:
-        from pydantic import ValidationError
-
-        try:
-            world = {name: value for name, value in document.items() if name != "rules"}
-            return SessionRules.model_validate({**document["rules"], **({"scenario": world} if "source" in world else {})})
-        except ValidationError as error:
-            refuse("header.world.rules", error)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError("header", f"expected the rules of a session, got {document!r:.60}") from error
-
-    @classmethod
-    def world_digest(cls, document: Mapping[str, Any]) -> str:
-        rules = cls._rules(document)
-        return hashlib.sha256(json.dumps(["session", rules.digest]).encode()).hexdigest()[:16]
-
-    @classmethod
-    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        rules = cls._rules(document)
-        of = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
-        about = f"Sessions of {rules.queries} queries over {of} that drift, under one budget."
-        return {"name": document["name"], "description": about, "currency": "credits"}
-
-    @classmethod
-    def world_arguments(cls, document: Document, settings: Document, data: str | None = None) -> dict[str, Any]:
-        rules = cls._rules(document).model_dump(mode="json")
-        if data is not None and "scenario" in rules:
-            rules["scenario"]["source"]["data"] = data
-        return {**settings, **rules}
-
     @property
     def task(self) -> Task:
         """The session being played, as a task."""
@@ -279,4 +290,4 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw_session(self.episode, seed)
+            self.episode.redraw(seed)

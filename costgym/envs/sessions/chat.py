@@ -1,13 +1,15 @@
 """A session as text: `costgym/MarketplaceSessionChat-v0`."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from costgym.envs.actions import Action, ToolCall
+from costgym.envs.base import takes
 from costgym.envs.chat import TalkEnv
 from costgym.envs.rendering.chart import by_tool
-from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase
-from costgym.simulators.calls import Call, in_flight
+from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase, SessionSettings
+from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
 from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.status import Status
@@ -45,6 +47,13 @@ PASSED = "The query passed."
 _PASSED = ("The query did not pass.", PASSED)
 IN_FLIGHT, ENDED = "In flight: ", "Calls that have ended without a report: "
 """How the lines about calls side by side begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionChatSettings(SessionSettings):
+    """Arguments of `SessionChatEnv`, which describes them."""
+
+    max_observation: int = 2048
 
 
 class SessionChatEnv(SessionBase[str, str], TalkEnv):
@@ -109,10 +118,11 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
     episode_state = ("episode",)
     currency = "credits"
 
-    def __init__(self, max_observation: int = 2048, **settings: Any) -> None:
-        super().__init__(**settings)
+    @takes(SessionChatSettings)
+    def __init__(self, settings: SessionChatSettings) -> None:
+        self._configure(settings)
         self.more_functions = _FUNCTIONS if self.concurrent else _FUNCTIONS[:2]
-        self._listen(max_observation)
+        self._listen(settings.max_observation)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._open(*self._choose_session(seed, options))
@@ -140,19 +150,19 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
             for slot in episode.candidates
             if session.offers[slot.index] == episode.capability
         )
-        place = f"Query {query + 1} of {self.rules.queries}, worth {session.value[query]:g}"
-        asked = f"{place}: a fact of kind {episode.capability + 1}.{known} Tools and their prices: {offers}."
-        return "\n".join([*self._running(episode), asked])
+        heading = f"Query {query + 1} of {self.rules.queries}, worth {session.value[query]:g}"
+        line = f"{heading}: a fact of kind {episode.capability + 1}.{known} Tools and their prices: {offers}."
+        return "\n".join([*self._running(episode), line])
 
     def _running(self, episode: SessionEpisode) -> list[str]:
         """Lines about the calls that run side by side: those in flight, and how many have ended without a report."""
         fact, lines = episode.session.fact, [f"{ENDED}{len(episode.unread)}."] if episode.unread else []
-        said = []
-        for tool, calls in by_tool(in_flight(episode) if self.concurrent else ()).items():
+        running = []
+        for tool, calls in by_tool(episode.flying if self.concurrent else ()).items():
             other = sum(fact[call.version] != fact[episode.query] for call in calls)
             since = f"{len(calls)} call{'s'[: len(calls) > 1]}, {episode.now_s - calls[0].submitted_s:.1f} s"
-            said.append(f"{tool} ({since}{f', {other} for another fact' if other else ''})")
-        return [f"{IN_FLIGHT}{', '.join(said)}.", *lines] if said else lines
+            running.append(f"{tool} ({since}{f', {other} for another fact' if other else ''})")
+        return [f"{IN_FLIGHT}{', '.join(running)}.", *lines] if running else lines
 
     def _act(self, episode: Episode, action: Action) -> str:
         assert isinstance(episode, SessionEpisode)
@@ -164,11 +174,11 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         self._results = [*before, (tool, status, f"{text}\n{self._asked(episode)}")]
         return "\n".join(text for _, _, text in self._results)
 
-    def _made(self, episode: SessionEpisode, asked: ToolCall) -> tuple[str, Status, str]:
+    def _made(self, episode: SessionEpisode, requested: ToolCall) -> tuple[str, Status, str]:
         """Play a call or another action; what it was, how it ended, and in words."""
-        query, name, offers = episode.query, asked.name, episode.session.offers
-        if asked.status is None and any(name == function.name for function in self.more_functions):
-            tool = str(asked.arguments.get("tool"))
+        query, name, offers = episode.query, requested.name, episode.session.offers
+        if requested.status is None and any(name == function.name for function in self.more_functions):
+            tool = str(requested.arguments.get("tool"))
             if name == CANCEL and tool not in self._slots:
                 problem = f"tool: expected the name of a tool, got {tool[:80]!r}"
                 call = episode.submit(-1, None, Status.INVALID_ARGUMENTS, problem)
@@ -179,10 +189,10 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
                 if ended.slot >= 0:
                     return ended.tool, ended.status, self._told(episode, ended, query)
                 call = ended
-        elif asked.status is None and (slot := self._slots.get(name, -1)) >= 0 and offers[slot] != episode.capability:
+        elif requested.status is None and (slot := self._slots.get(name, -1)) >= 0 and offers[slot] != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN, "the tool does not serve this kind of query")
         else:
-            submitted = self._submit(episode, asked)
+            submitted = self._submit(episode, requested)
             assert not isinstance(submitted, str)
             if self.concurrent and submitted.k:
                 return name, Status.OK, f"{name} is in flight."
@@ -208,8 +218,8 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         if episode.query > query or call.version == query:
             return f"{ended} {_PASSED[episode.query > query]}"
         fact = int(episode.session.fact[call.version])
-        found = episode.memory.get(fact, (0.0, -1))[1] == call.version
-        brought = "what it brought is remembered" if found else "it brought nothing"
+        remembered = episode.memory.get(fact, (0.0, -1))[1] == call.version
+        brought = "what it brought is remembered" if remembered else "it brought nothing"
         return f"{ended} It was for query {call.version + 1}; {brought}."
 
     def _outcome(self, episode: Episode) -> tuple[float, bool, bool]:

@@ -1,22 +1,25 @@
 """A session in numbers: `costgym/MarketplaceSession-v0`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.base import checked_action
-from costgym.envs.compiled import Compiled, CompiledChoice
+from costgym.envs.base import checked_action, takes
+from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import Seat
-from costgym.envs.sessions.base import CANCEL, OTHERS, SessionBase
-from costgym.envs.sessions.features import MEMORIES, Features, boxes, column_names
+from costgym.envs.session_features import MEMORIES, Features, boxes, column_names
+from costgym.envs.sessions.base import CANCEL, OTHERS, SessionBase, SessionSettings
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import check_known
 from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
+
+if TYPE_CHECKING:
+    from costgym.envs.vector.single import CompiledEpisode
 
 MASKS = ("useful", "legal")
 Observation = dict[str, NDArray[np.float32]]
@@ -38,7 +41,16 @@ class SessionSeat(Seat):
 Number = int | np.integer[Any]
 
 
-class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Observation, Number]):
+@dataclass(frozen=True, kw_only=True)
+class MarketplaceSessionSettings(SessionSettings):
+    """Arguments of `MarketplaceSessionEnv`, which describes them."""
+
+    memory: str = "counts"
+    mask: str = "useful"
+    compiled: bool = False
+
+
+class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observation, Number]):
     """Answer a hundred queries with one budget: find out which tools work, remember, and choose what is worth its price.
 
     ## Description
@@ -172,21 +184,22 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
     | --- | --- |
     | `memory` | `"counts"` shows the agent's own counts and means for each slot, `"raw"` the last call's end alone. |
     | `mask` | `"useful"` masks calls that cannot serve the present query, `"legal"` does not. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster. `"auto"`: once it pays. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, and faster, but without a log. |
 
     ## Version history
 
     * v0: first version.
     """
 
-    episode_state = ("_episode", "_features", "_compiled")
-    kernels = "sessions"
+    episode_state = ("_episode", "_features")
 
-    def __init__(self, memory: str = "counts", mask: str = "useful", compiled: Compiled = "auto", **settings: Any) -> None:
+    @takes(MarketplaceSessionSettings)
+    def __init__(self, settings: MarketplaceSessionSettings) -> None:
+        memory, concurrent = settings.memory, settings.concurrent
+        self.memory, self.mask = memory, settings.mask
         check_known("memory", memory, MEMORIES)
-        check_known("mask", mask, MASKS)
-        super().__init__(**settings)
-        self.memory, self.mask, concurrent = memory, mask, self.concurrent
+        check_known("mask", settings.mask, MASKS)
+        self._configure(settings)
         self.column_names = column_names(self.rules, memory, concurrent)
         self.recall_action, self.next_action = self.rules.tools, self.rules.tools + 1
         self.wait_action, self.pause_action, self.cancel_action = (
@@ -195,21 +208,21 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         self._actions = 2 * self.rules.tools + 4 if concurrent else self.rules.tools + 2
         self.action_space = gym.spaces.Discrete(self._actions)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes(self.rules, memory, concurrent))  # type: ignore[assignment, arg-type]
-        self._choose_engine(compiled)
+        self._choose_engine(settings.compiled)
 
     # -- the episode ---------------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        return self._begin(*self._choose_session(seed, options))
-
-    def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
-        episode = self._open(number, seed)
+        begun = self._choose_session(seed, options)
+        if self._compiled is not None:
+            return self._compiled.begin(*begun)
+        episode = self._open(*begun)
         self._features, self._status = Features(episode, self.memory, self.concurrent), Status.OK
         return self._observe(episode), self._info(episode)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         number = checked_action(action, self._actions)
-        if self._compiled is not None and self._compiled.goes_on:
+        if self._compiled is not None:
             return self._compiled.play(number)
         episode = self._playing()
         if episode.over:
@@ -250,8 +263,17 @@ class MarketplaceSessionEnv(CompiledChoice[Observation, Number], SessionBase[Obs
         return self._features.observe(episode, self._steps / self.max_steps)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
-        told = self._session_info(episode, status=int(self._status))
-        return {**told, "tool": self._features.reported, "action_mask": self._possible(episode)}
+        info = self._session_info(episode, status=int(self._status))
+        return {**info, "tool": self._features.reported, "action_mask": self._possible(episode)}
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""
+        return self._possible(self._playing()) if self._compiled is None else self._compiled.action_masks()
+
+    def _compiled_episode(self) -> "CompiledEpisode":
+        from costgym.envs.vector.single import CompiledEpisode, SingleSession
+
+        return CompiledEpisode(self, SingleSession)
 
     def _possible(self, episode: SessionEpisode) -> NDArray[np.bool_]:
         mask = np.zeros(self._actions, np.bool_)

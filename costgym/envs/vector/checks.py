@@ -26,14 +26,14 @@ class ArrayPool:
 
     def empty(self, *shape: int) -> NDArray[np.float32]:
         """An array of any content; nobody else holds it, nor a view of it."""
-        kept = self._kept.setdefault(shape, [])
-        for array in kept:
+        arrays = self._kept.setdefault(shape, [])
+        for array in arrays:
             # a caller may keep an observation for as long as it likes: only one that nobody holds is written over
             if sys.getrefcount(array) == _UNHELD:
                 return array
         array = np.empty(shape, np.float32)
-        if len(kept) < MOST_KEPT:
-            kept.append(array)
+        if len(arrays) < MOST_KEPT:
+            arrays.append(array)
         return array
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.kernels import marketplace as kernels
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.batch.device import Device, find_device, take_words
 from costgym.simulators.errors import ConfigError, EpisodeOver, require
 
@@ -26,15 +27,15 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     require("torch", "train")
     if device != "cpu" and env_id != "costgym/Marketplace-v0":
         raise ConfigError("device", f"only costgym/Marketplace-v0 has kernels for a GPU, got {env_id}")
-    found = find_device(device)
-    on_gpu = found.name != "cpu"
+    chosen = find_device(device)
+    on_gpu = chosen.name != "cpu"
     if on_gpu:
         settings["all_tables"] = True
     made = gym.make_vec(env_id, num_envs=num_envs, **settings)
     native = made.unwrapped
-    if not isinstance(native, MarketplaceVectorEnv):
+    if not isinstance(native, NativeVectorEnv):
         raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
-    return DeviceVectorEnv(native, found) if on_gpu else Tensors(made)
+    return DeviceVectorEnv(native, chosen) if on_gpu else Tensors(made)
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -74,7 +75,7 @@ def _tensors(value: Any) -> Any:
     return value
 
 
-class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
     """A native environment on a device. Actions, observations, rewards, ends and `info` are tensors there.
 
     Environment i plays bit for bit what it plays on the CPU. With ``copy=False`` a step overwrites the tensors of the step
@@ -85,8 +86,8 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         native: the environment; its own arrays are not used after this.
     """
 
-    def __init__(self, native: MarketplaceVectorEnv, device: Device) -> None:
-        self.native, self.device = native, device
+    def __init__(self, native: NativeVectorEnv, device: Device) -> None:
+        self.native, self.scalar, self.device = native, native.scalar, device
         self.num_envs, self.copy, self.spec = native.num_envs, native.copy, native.spec
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
@@ -128,7 +129,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     # -- reset -------------------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Begin new episodes; the arguments are those of `MarketplaceVectorEnv.reset`, a ``reset_mask`` may be a tensor."""
+        """Begin new episodes; the arguments are those of `NativeVectorEnv.reset`, a ``reset_mask`` may be a tensor."""
         options = dict(options or {})
         if hasattr(options.get("reset_mask"), "cpu"):
             options["reset_mask"] = options["reset_mask"].cpu().numpy()

@@ -14,8 +14,8 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from costgym.envs.base import InvalidAction, LimitedSpec
-from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from costgym.envs.vector.info import COUNTS, FIGURES, WRITTEN, figures_info
 from costgym.envs.vector.kernels import marketplace as kernels
@@ -23,7 +23,7 @@ from costgym.envs.writing import ROLE_FEATURES
 from costgym.simulators.batch.arguments import BoundArguments, rebound
 from costgym.simulators.batch.rng import draw_where, in_threads, stream_words
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.batch.tables import make_rules, put_rows, replaced
+from costgym.simulators.batch.tables import batch_rules, put_rows, replaced
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.ledger import RESOURCES
 
@@ -38,35 +38,15 @@ NO_WRITES = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), np
 """The last arrays of `kernels.Out`, which worlds without writes do not use."""
 
 
-class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, Any]):
-    """N environments `costgym/Marketplace-v0`, played in compiled code.
-
-    Environment i equals the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array
-    of N for each key of the scalar environment and, as in Gymnasium's vector environments, a mask ``_key``.
-
-    Args:
-        num_envs: number of environments N.
-        autoreset_mode: what follows the end of an episode. `NEXT_STEP`: the next step resets it, whatever its action.
-            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold its last observation and `info`.
-            `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
-        copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
-            faster.
-        threads: number of threads that play a step. The results do not depend on it.
-        max_episode_steps: number of steps after which an episode is truncated, as by Gymnasium's wrapper `TimeLimit` around the
-            scalar environment; unlike `max_steps`, observations tell nothing of it. None or -1: no such limit.
-        all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
-        settings: keyword arguments of the scalar environment.
+class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observation, Any, Any]):
+    """N environments in numbers, played in compiled code: the base of those in `envs.native`, which document the arguments.
 
     Attributes:
         scalar: the scalar environment, which gives the spaces and the settings.
-
-    Raises:
-        MissingExtra: Numba is not installed.
-        ConfigError: an argument is out of range, or several scenarios have different rules; the message names it.
     """
 
     scalar: Any
-    scalar_class: Any = MarketplaceEnv
+    make_scalar: Any  # makes the scalar environment
     kernels: Any = kernels  # the module with the compiled steps
     _several = False
 
@@ -86,7 +66,8 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         self.all_tables = all_tables
         self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
         self.time_limit = checked_time_limit(max_episode_steps)
-        self.scalar = scalar = self.scalar_class(**settings)
+        self.scalar = scalar = self.make_scalar(**settings)
+        scalar.keeps_log = False
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
@@ -122,12 +103,12 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
             scalar.world, numbers, self.num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
             at_once=None if scalar.concurrent else 1, several=self._several,
         )  # fmt: skip
-        self._numbers = {scalar._place: np.array(scalar.numbers, np.int64)}
-        self._row_of = {(scalar._place, number): row for row, number in enumerate(numbers)}
+        self._numbers = {scalar._world_index: np.array(scalar.numbers, np.int64)}
+        self._row_of = {(scalar._world_index, number): row for row, number in enumerate(numbers)}
         self._common, self._first = self._rules_of(scalar), scalar.scenario.name
         if isinstance(scalar.scenarios, tuple):  # the worlds of a folder are looked at when they are drawn
-            for place in (*range(len(scalar.scenarios)), scalar._place):
-                self._enter(place)
+            for index in (*range(len(scalar.scenarios)), scalar._world_index):
+                self._enter(index)
         count = self.num_envs
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, self._by_row)
@@ -140,29 +121,29 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
 
     def _rules_of(self, scalar: Any) -> tuple[Any, ...]:
         """What the tables do not hold, and worlds have to share."""
-        rules = make_rules(scalar.world, scalar.budget, scalar.enforcement, not scalar.concurrent, self._several)
+        rules = batch_rules(scalar.world, scalar.budget, scalar.enforcement, not scalar.concurrent, self._several)
         return rules, scalar.world.alpha, scalar.world.max_price
 
-    def _enter(self, place: int) -> None:
+    def _enter(self, index: int) -> None:
         """Let the scalar environment enter one of several worlds.
 
         Raises:
             ConfigError: its rules are not those of the first one.
         """
-        self.scalar._enter_world(place)
+        self.scalar._enter_world(index)
         self.batch.world = self.scalar.world
         if self._rules_of(self.scalar) != self._common:
             what = "compiled code plays worlds with one set of rules, budget and prices"
             instead = 'play these with compiled=False or vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, and {self.scalar.scenario.name} has another than {self._first}; {instead}")
 
-    def _choices(self, place: int) -> NDArray[np.int64]:
+    def _choices(self, index: int) -> NDArray[np.int64]:
         """The numbers of the tasks that a world's split has."""
-        if place not in self._numbers:
-            self._enter(place)
+        if index not in self._numbers:
+            self._enter(index)
             numbers, first = np.array(self.scalar.numbers, np.int64), next(iter(self._numbers.values()))
-            self._numbers[place] = first if np.array_equal(numbers, first) else numbers  # those of a folder are all alike
-        return self._numbers[place]
+            self._numbers[index] = first if np.array_equal(numbers, first) else numbers  # those of a folder are all alike
+        return self._numbers[index]
 
     @property
     def step_limit(self) -> int:
@@ -280,20 +261,20 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         if options.get("task") is not None:
             number, rows = self.scalar._task_number(options["task"]), rows.copy()
             rows[where] = self._rows(np.full(int(where.sum()), number), np.flatnonzero(where))
-        numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
+        numbers, seeded, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
         for i in np.flatnonzero(where if seed is not None else where & ~self._seeded).tolist():
             # a seed starts the generator again; without one, it goes on, or starts from the system's entropy the first time
             single = seeds[i]
             if single is not None:
-                words[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True
+                words[i], numbers[i], seeded[i] = stream_words(int(single)), int(single) & _WORD, True
             elif not self._seeded[i]:
                 words[i] = stream_words(None)
-        taken = given | (where & ~self._seeded)
+        taken = seeded | (where & ~self._seeded)
         self._seeded |= where
-        return where, kernels.Starts(rows, numbers, given, False), words, taken
+        return where, kernels.Starts(rows, numbers, seeded, False), words, taken
 
     def _rows(
-        self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: NDArray[np.int64] | None = None
+        self, numbers: NDArray[np.int64], indices: NDArray[np.int64], worlds: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
         """The rows of the tasks that the environments at some places play next; those that have none get one now."""
         of = np.zeros(len(numbers), np.int64) if worlds is None else worlds
@@ -327,16 +308,16 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
         """Rows for tasks of several worlds: enough for all that are played and all that come next."""
         return max(KEPT_ROWS, 2 * self.num_envs + 1)
 
-    def _draw(self, where: Mask | None, given: kernels.Starts | None = None) -> kernels.Starts:
+    def _draw(self, where: Mask | None, starts: kernels.Starts | None = None) -> kernels.Starts:
         """What the episodes that begin in `where` begin with, `given` seeds and rows or drawn ones; -1 where the kernels draw
         them."""
         if not self._by_row or where is None or not where.any():
             return self._turn
         rows, draws = self._turn.tasks, self._turn.seeds
         draw_where(self._streams, where, draws)
-        seeds = draws if given is None else np.where(given.seeded, given.seeds, draws)
-        if given is not None and (given.tasks >= 0).any():
-            rows[:] = given.tasks
+        seeds = draws if starts is None else np.where(starts.seeded, starts.seeds, draws)
+        if starts is not None and (starts.tasks >= 0).any():
+            rows[:] = starts.tasks
         elif not self._several:
             known = self._numbers[0]
             rows[where] = self._rows(known[draws[where] % np.uint64(len(known))], np.flatnonzero(where))
@@ -410,10 +391,10 @@ class MarketplaceVectorEnv(LimitedSpec, gym.vector.VectorEnv[Observation, Any, A
     def _final(self, out: Any) -> dict[str, Any]:
         """The last observations and `info` of the episodes that have just ended, taken before they are reset."""
         ended = self._ended
-        places = np.flatnonzero(ended)
-        last = {key: array[places] for key, array in self.observations(out).items()}
+        indices = np.flatnonzero(ended)
+        last = {key: array[indices] for key, array in self.observations(out).items()}
         observations = np.full(self.num_envs, None, dtype=object)
-        for k, i in enumerate(places.tolist()):
+        for k, i in enumerate(indices.tolist()):
             observations[i] = {key: array[k] for key, array in last.items()}
         info = self._info(out, ended.copy())
         return {"final_obs": observations, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}

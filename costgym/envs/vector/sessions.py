@@ -5,25 +5,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.sessions.features import opening
-from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.envs.session_features import opening
 from costgym.envs.vector.info import figures_info
 from costgym.envs.vector.kernels import sessions as kernels
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.batch.sessions import SessionBatch
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES
 
 
-class SessionVectorEnv(MarketplaceVectorEnv):
-    """N environments `costgym/MarketplaceSession-v0`, played in compiled code.
+class NativeSessions(NativeVectorEnv):
+    """N environments of sessions, played in compiled code.
 
-    It equals Gymnasium's ``SyncVectorEnv`` over the scalar ones bit for bit, as `MarketplaceVectorEnv` does, whose arguments it
-    takes. Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
+    Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
     """
 
     batch: SessionBatch
-    scalar_class: Any = MarketplaceSessionEnv
     kernels = kernels
 
     def _make_world(self, scalar: Any) -> None:
@@ -56,10 +53,10 @@ class SessionVectorEnv(MarketplaceVectorEnv):
             resource=RESOURCES.index(scalar.cost),
         )
 
-    def _rows(self, numbers: NDArray[np.int64], places: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
-        for number, i in zip(numbers.tolist(), places.tolist(), strict=True):
+    def _rows(self, numbers: NDArray[np.int64], indices: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
+        for number, i in zip(numbers.tolist(), indices.tolist(), strict=True):
             self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
-        return places
+        return indices
 
     @property
     def nbytes(self) -> int:
@@ -72,9 +69,9 @@ class SessionVectorEnv(MarketplaceVectorEnv):
 
     def fresh(self) -> Any:
         count = self.num_envs
-        told = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
-        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *told])
+        progress = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
+        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *progress])
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
-        told = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
-        return {**figures_info(out, self.scalar.cost), **told}
+        progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
+        return {**figures_info(out, self.scalar.cost), **progress}

@@ -1,51 +1,50 @@
 """One environment in compiled code, a native batch of one: `Marketplace-v0` and `MarketplaceSession-v0`."""
 
-from copy import copy
 from struct import Struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.marketplace import MarketplaceEnv, Observation
-from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.envs.base import no_episode
 from costgym.envs.vector.info import COUNTS, FIGURES
 from costgym.envs.vector.kernels import marketplace as kernels
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from costgym.envs.vector.sessions import SessionVectorEnv
-from costgym.simulators.batch.arguments import BoundArgumentsType, rebound
-from costgym.simulators.batch.rng import numba, stored
+from costgym.envs.vector.marketplace import NativeVectorEnv
+from costgym.envs.vector.sessions import NativeSessions
+from costgym.simulators.batch.arguments import rebound
+from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES
 from costgym.simulators.writes import WriteFigures
 
 Info = dict[str, Any]
+Observation = dict[str, NDArray[np.float32]]
 _WORD, _SIGN = 1 << 64, 1 << 63
 _FIRST = np.zeros(1, np.int64)
-Playable = MarketplaceEnv | MarketplaceSessionEnv
 _NUMBERS = (("rewards", "d", 1), ("figures", "d", len(FIGURES)), ("counts", "q", len(COUNTS)))
 _ENDS = (("success", "?", 1), ("terminated", "?", 1), ("truncated", "?", 1))
+_NOTHING_SPENT: Info = {"cost": 0.0, "cost_price": 0.0, "cost_seconds": 0.0, "cost_tokens": 0, "cost_calls": 0}
 
 
-class _Lane(MarketplaceVectorEnv):
+class SingleBatch(NativeVectorEnv):
     """The native batch of one environment, `env`, which `CompiledEpisode` plays one episode at a time."""
 
-    scalar_class: Any = staticmethod(lambda env: env)  # the one that is there
+    make_scalar: Any = staticmethod(lambda env: env)  # the one that is there
     layout: tuple[tuple[str, str, int], ...] = (*_NUMBERS, *_ENDS)
     """What a step tells besides the observation and the mask, as it lies in memory: name, type and length."""
     second = "needs"  # the part of the observation between `tools` and `resources`
 
-    def __init__(self, env: Playable) -> None:
+    def __init__(self, env: Any) -> None:
         super().__init__(1, env=env, copy=False)
         self.index = RESOURCES.index(env.cost)
         # one read of 15 numbers instead of 15 reads of arrays: 0.2 microseconds instead of 1.1, where a step takes 3 in all
         # (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25)
         whole = Struct("=" + "".join(f"{count}{kind}" for _, kind, count in self.layout))
-        self.memory, self.read, place = bytearray(whole.size), whole.unpack_from, 0
+        self.memory, self.read, offset = bytearray(whole.size), whole.unpack_from, 0
         parts: dict[str, NDArray[Any]] = {}
         for name, kind, count in self.layout:
             shape = (count, 1) if count > 1 else (1,)
-            parts[name] = np.ndarray(shape, kind, self.memory, place)
-            place += parts[name].nbytes
+            parts[name] = np.ndarray(shape, kind, self.memory, offset)
+            offset += parts[name].nbytes
         self._out: Any = self.fresh()._replace(**parts)
         out = self._out
         self.tools, self.needs, self.resources = out.tools[0], getattr(out, self.second)[0], out.resources[0]
@@ -55,24 +54,21 @@ class _Lane(MarketplaceVectorEnv):
         self.mask: NDArray[np.bool_] = out.mask[0]
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
-        self._given = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
+        self._next = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
 
     def _steady(self) -> tuple[Any, ...]:
         batch = self.batch
-        return batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given
+        return batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._next
 
     def bind(self) -> None:
         self._bound = rebound(self._bound, self._steady())
 
-    @property
-    def stored(self) -> bool:
-        """Nothing is left to compile for these arrays."""
-        content, word = numba.typeof(self._steady()), numba.int64
-        return stored(self.kernels.play_one, BoundArgumentsType(content), word, word, word)
-
     def row(self, number: int) -> int:
         """The row of a task in the batch's tables, which are extended where it is new."""
-        world = self.scalar._place
+        world = self.scalar._world_index
+        if world is None:
+            wanted = "expected one of the scenarios that the environment was made with, since compiled code plays no others"
+            raise ConfigError('options["scenario"]', f"{wanted}; make it with compiled=False, or with this scenario")
         row = self._row_of.get((world, number))
         if row is None:
             row = int(self._rows(np.array([number]), _FIRST, np.array([world]))[0])
@@ -90,7 +86,7 @@ class _Lane(MarketplaceVectorEnv):
         return WriteFigures(bool(correct), int(duplicates), int(surplus), lost)._asdict()
 
 
-class _SessionLane(_Lane, SessionVectorEnv):
+class SingleSession(SingleBatch, NativeSessions):
     """The native batch of one environment of sessions."""
 
     layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), ("reported", "q", 1), *_ENDS)
@@ -102,61 +98,44 @@ class _SessionLane(_Lane, SessionVectorEnv):
         return 0
 
 
-def _lane_of(env: Playable) -> _Lane:
-    return _Lane(env) if isinstance(env, MarketplaceEnv) else _SessionLane(env)
-
-
-def stored_episode(env: Playable) -> "CompiledEpisode | None":
-    """The episodes of an environment in compiled code, or None where something would have to be compiled first."""
-    if not (lane := _lane_of(env)).stored:
-        return None
-    lane.bind()
-    found = CompiledEpisode(env)
-    found._lane = lane
-    return found
-
-
 class CompiledEpisode:
-    """The present episode of an environment that plays in compiled code as long as it `goes_on`.
+    """The present episode of an environment that plays in compiled code.
 
-    The compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum. Where one of these is
-    asked for, the episode is handed over: the event-driven world plays the actions so far again, and goes on.
+    Compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum; the environment refuses these.
     """
 
-    def __init__(self, env: Playable) -> None:
-        self._lane: _Lane | None = None  # made at the first reset, so that copies need none
-        self._begun = (0, 0)  # task and seed
-        self._actions: list[int] | None = None  # None once the event-driven world has the episode
-        self.goes_on = False
+    def __init__(self, env: Any, kind: type[SingleBatch]) -> None:
+        self._env, self._kind = env, kind
+        self._batch: SingleBatch | None = None  # made at the first reset, since spaces and settings can be had without it
+        self._end: tuple[Observation, Info] | None = None  # the last observation and `info` of an episode that is over
 
-    def begin(self, env: Playable, number: int, seed: int) -> tuple[Observation, Info]:
+    def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""
-        self._actions = None  # whatever was played before is not to be handed over
-        if self._lane is None:
-            self._lane = _lane_of(env)
-            self._lane.bind()
-        env._episode = None
-        self._begun, self._actions, self.goes_on = (number, seed), [], True
+        if self._batch is None:
+            self._batch = self._kind(self._env)
+            self._batch.bind()
+        self._end = None
         seed %= _WORD
-        observation, _, _, _, info = self.play(-1, self._lane.row(number), seed if seed < _SIGN else seed - _WORD)
-        self._actions.clear()
+        observation, _, _, _, info = self.play(-1, self._batch.row(number), seed if seed < _SIGN else seed - _WORD)
         return observation, info
 
     def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
         """Play an action, or begin the episode of a task's row, and return what the environment's `step` does."""
-        lane, actions = self._lane, self._actions
-        assert lane is not None and actions is not None
-        actions.append(action)
-        used = lane.kernels.play_one(lane._bound, action, row, seed)
-        if lane.grows:
-            lane.make_room(used)
+        batch = self._batch
+        if batch is None:
+            raise no_episode()
+        if self._end is not None:  # a step after the end changes nothing
+            observation, info = self._end
+            again = {name: array.copy() for name, array in observation.items()}
+            return again, 0.0, True, False, {**info, "action_mask": info["action_mask"].copy()}
+        used = batch.kernels.play_one(batch._bound, action, row, seed)
+        if batch.grows:
+            batch.make_room(used)
         (
             reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
             tokens, calls, status, *session, success, terminated, truncated,
-        ) = lane.read(lane.memory)  # fmt: skip
-        if terminated or truncated:
-            self.goes_on = False
-        index = lane.index
+        ) = batch.read(batch.memory)  # fmt: skip
+        index = batch.index
         info = {
             "cost": (price, seconds, tokens, calls)[index],
             "cost_price": price,
@@ -171,45 +150,22 @@ class CompiledEpisode:
             "at_s": at_s,
             "is_success": success,
         }
-        observation = {"tools": lane.tools.copy(), lane.second: lane.needs.copy(), "resources": lane.resources.copy()}
-        if lane.more:
-            info |= lane.written()
-            for name, array in lane.more.items():
+        observation = {"tools": batch.tools.copy(), batch.second: batch.needs.copy(), "resources": batch.resources.copy()}
+        if batch.more:
+            info |= batch.written()
+            for name, array in batch.more.items():
                 observation[name] = array.copy()
         info["status"] = status
         if session:
             info["query"], info["value"], info["value_share"], info["tool"] = session
-        info["action_mask"] = lane.mask.copy()
+        info["action_mask"] = batch.mask.copy()
+        if terminated:
+            spent = {**_NOTHING_SPENT, "cost": 0.0 if index < 2 else 0, "action_mask": batch.mask.copy()}
+            self._end = {name: array.copy() for name, array in observation.items()}, {**info, **spent}
         return observation, reward, terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,)."""
-        assert self._lane is not None
-        return self._lane.mask.copy()
-
-    def hand_over(self, env: Playable) -> None:
-        """Let the event-driven world play the episode again and go on with it, unless it has it already."""
-        actions, self._actions, self.goes_on = self._actions, None, False
-        if actions is not None:
-            # all chance follows from seed and task, so the same actions lead to the same state
-            env.open_episode(*self._begun)
-            for action in actions:
-                env.step(action)
-
-    @property
-    def handed_over(self) -> bool:
-        """The event-driven world has the episode, or none has begun."""
-        return self._actions is None
-
-    @property
-    def loaded(self) -> bool:
-        """Its compiled state is here, which copies lack."""
-        return self._lane is not None
-
-    def copy(self) -> "CompiledEpisode":
-        """A copy without compiled state, which hands the episode over when it is asked for."""
-        return copy(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        actions = None if self._actions is None else list(self._actions)
-        return {**self.__dict__, "_lane": None, "_actions": actions, "goes_on": False}
+        if self._batch is None:
+            raise no_episode()
+        return self._batch.mask.copy()

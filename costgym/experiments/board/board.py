@@ -15,32 +15,33 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from costgym.agents.base import Agent
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.custom import is_custom
 from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.cached import Cached
+from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
-from costgym.envs.registration import class_of
 from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
 from costgym.experiments.board.judged import VERDICTS, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
-from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, entry_of, read_run_config
+from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
+from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.concurrent import Concurrent, batch_of
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
-from costgym.experiments.play.files import change_together, json_text, read_json, reading
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import RolloutContext, play_many
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import change_together, json_text, read_json
 from costgym.simulators.scenario import parse_scenario
 
 SUBMISSIONS = "submissions"  # folder of the submissions that were added to a run
@@ -48,6 +49,8 @@ REPLIES = ".replies"  # folder of a real model's replies while a run goes on
 ROWS = "rows.json"  # file with the rows of a submission
 
 Progress = Callable[[int, int], None]
+Players = Mapping[str, Callable[[LanguageModel], Agent]]  # makers of agents by name; each is handed the run's model
+NO_PLAYERS: Players = {}
 PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
@@ -72,15 +75,14 @@ class Leaderboard:
     def load(cls, folder: str | Path) -> "Leaderboard":
         """Read the leaderboard of a folder; raises ConfigError if the folder holds no run that has ended, or another process
         writes to it, or DataError if a file cannot be read."""
-        place = Path(folder)
-        read_run_config(place)
-        if not (place / "leaderboard.json").is_file():
-            raise ConfigError("folder", f"{place} holds a run that has not ended; run the same command again to end it")
-        with reading(place):
-            document = read_json(place / "leaderboard.json")
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise DataError(place / "leaderboard.json", f"expected a document of the format {FORMAT}")
-        return cls(place, document)
+        with copied_run(Path(folder), ("run.json", "leaderboard.json")) as copy:
+            read_run_config(copy)
+            if not (copy / "leaderboard.json").is_file():
+                raise ConfigError("folder", f"{copy} holds a run that has not ended; run the same command again to end it")
+            document = read_json(copy / "leaderboard.json")
+            if not isinstance(document, dict) or document.get("format") != FORMAT:
+                raise DataError(copy / "leaderboard.json", f"expected a document of the format {FORMAT}")
+        return cls(Path(folder), document)
 
     @property
     def page(self) -> Path:
@@ -90,12 +92,12 @@ class Leaderboard:
     def results(self) -> Results:
         """The episodes of the run's own rows, read from `episodes.jsonl`; those of submissions are not among them. Raises
         DataError if a line is not a valid record, or of none of the run's tracks."""
-        with reading(self.folder):
-            config, verdicts = read_run_config(self.folder), Verdicts.read(self.folder / VERDICTS)
-            episodes = with_verdicts(read_episodes(self.folder), verdicts)
+        with copied_run(self.folder, ("run.json", EPISODES, VERDICTS)) as copy:
+            config, verdicts = read_run_config(copy), Verdicts.read(copy / VERDICTS)
+            episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
-            currency = str(class_of(track.env).world_summary(track.scenario).get("currency") or "")
+            currency = str(track.world.summary().get("currency") or "")
             own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
@@ -152,21 +154,37 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
 def summarise_run(
     config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
 ) -> dict[str, Any]:
-    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
-    agents plan from `experience` say how much it is."""
-    groups = grouped(with_verdicts(results, verdicts), place_of)
+    """The content of `leaderboard.json` for the episodes of a run; see `rows_of` and `document_of`."""
+    return document_of(config, rows_of(config, with_verdicts(results, verdicts)), experience, verdicts)
+
+
+def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
+    """The rows of a run, one per track, agent and condition, in the order of its configuration."""
+    groups = grouped(results, place_of)
     rows = []
     for each in config.rows():
         if own := groups.get(each.place):
             calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
             figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
             row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
+            if config.command is not None and each.agent == config.command.name:
+                row["isolated"] = config.command.isolation != "none"
             reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
             if reference is not None:
                 row = with_fault_robustness(row, own, reference, **about)
             keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
             rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
-    rows = with_budget_areas(rows)
+    return with_budget_areas(rows)
+
+
+def document_of(
+    config: RunConfig,
+    rows: Sequence[Mapping[str, Any]],
+    experience: str | None = None,
+    verdicts: Verdicts | None = None,
+) -> dict[str, Any]:
+    """The content of `leaderboard.json` with some rows, best first within a condition. Tracks whose agents plan from
+    `experience` say how much it is."""
     tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]
     document: dict[str, Any] = {
@@ -238,15 +256,16 @@ def finish_episodes(
     engine: Engine,
     progress: Progress | None,
     spending: Spending | None,
+    players: Players = NO_PLAYERS,
 ) -> list[EpisodeResult]:
     """Play the episodes of a run that its folder lacks; returns all of them, in order."""
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
         journal = folder / REPLIES if isinstance(engine, Concurrent) else None
-        entries = Entries(config, experience, batch_of(engine), journal)
+        entries = Entries(config, experience, batch_of(engine), journal, players)
         if spending is not None:
-            _expect_spending(spending, config, experience, log.found)
+            _expect_spending(spending, config, experience, log.found, players)
         if spending is None:
             outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
         else:
@@ -263,10 +282,16 @@ def finish_episodes(
     return results
 
 
-def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
+def _expect_spending(
+    spending: Spending,
+    config: RunConfig,
+    experience: str | None,
+    found: Mapping[Key, EpisodeResult],
+    players: Players = NO_PLAYERS,
+) -> None:
     """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a limit,
     but tokens of the run have no price of the table."""
-    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
+    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience, players=players)
     left_of_all, unpriced = 0, []
     for row in config.rows():
         played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
@@ -307,17 +332,23 @@ _ONE_AT_A_TIME = threading.Lock()
 
 class Entries:
     """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from. A
-    model that is loaded already may be handed over; its replies are kept in the folder `journal`, each for its own row."""
+    model that is loaded already may be handed over; its replies are kept in the folder `journal`, each for its own row.
+    `players` makes agents that the registry cannot make."""
 
     def __init__(
-        self, config: RunConfig, experience: str | None, model: LanguageModel | None = None, journal: Path | None = None
+        self,
+        config: RunConfig,
+        experience: str | None,
+        model: LanguageModel | None = None,
+        journal: Path | None = None,
+        players: Players = NO_PLAYERS,
     ) -> None:
-        self.config, self._text, self._model, self._journal = config, experience, model, journal
+        self.config, self._text, self._model, self._journal, self._players = config, experience, model, journal, players
         # a row's agent and environment are kept from one range of its episodes to the next
         self.context = lru_cache(maxsize=4)(self._open)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Entries, (self.config, self._text, self._model, self._journal)
+        return Entries, (self.config, self._text, self._model, self._journal, self._players)
 
     @cached_property
     def _experience(self) -> Experience | None:
@@ -328,8 +359,11 @@ class Entries:
         config, place, entry = self.config, self.config.track(track), entry_of(name, track)
         with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
             model: str | LanguageModel = self._model or config.model
-            if self._journal is not None:
+            if self._journal is not None and read_model_name(config.model) is not None:
                 model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
+            if name in self._players:
+                player = self._players[name](make_model(model) if isinstance(model, str) else model)
+                return RolloutContext(place.make_env(player.env_id, place.conditions[condition]), player)
             agent = make_agent(
                 name,
                 place.env if place.env in entry.env_ids else entry.env_id,

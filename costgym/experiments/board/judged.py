@@ -12,12 +12,12 @@ from costgym.experiments.board.conditions import place_of
 from costgym.experiments.board.run_config import RunConfig
 from costgym.experiments.board.run_log import trajectory_path
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for
-from costgym.experiments.play.files import LineFile, iter_lines
 from costgym.experiments.play.judging.verdicts import PROMPT_DIGEST, VOID, ModelJudge, Recording, Verdicts, ask
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import parse_trajectory
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.files import LineFile, iter_lines
 
 VERDICTS = "verdicts.jsonl"
 

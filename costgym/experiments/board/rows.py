@@ -4,6 +4,7 @@ One test decides which figures are bold, which ranks an agent may have, and whet
 at 5 %, adjusted after Holm, over the episodes that all of the rows that are compared played.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -18,8 +19,8 @@ from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
 from costgym.agents.registry import agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
-from costgym.experiments.board.tracks import charges_tokens
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure
+from costgym.experiments.board.tracks import charges_tokens, track_documents
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, written
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
@@ -93,19 +94,31 @@ def is_void(row: Row) -> bool:
 
 
 def is_metered(row: Row) -> bool:
-    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart."""
-    return row.get("metered") is not False
+    """Whether the row's tokens were counted where its model answered, or play no part in its track. Others are ranked apart,
+    but for those of one's own agent on one's own board: there nobody else needs to believe them."""
+    return row.get("metered") is not False or "submission" not in row
+
+
+def by_the_floor(row: Row) -> bool:
+    """Whether the row is of one's own agent, whose tokens are at least what it was shown and wrote."""
+    return row.get("metered") is False and is_metered(row)
 
 
 def block_of(row: Row) -> str:
     """Which of `BLOCKS` a row is ranked in."""
-    return UNMETERED if not is_metered(row) else SIMULATED if is_simulated(row) and not is_reference(row) else PLAYED
+    if not is_metered(row):
+        return UNMETERED
+    beside_simulated = is_simulated(row) or (by_the_floor(row) and not row.get("model"))
+    return SIMULATED if beside_simulated and not is_reference(row) else PLAYED
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """The rows of a condition by their block, in the order of `BLOCKS`; each block is ranked by itself, and none is empty."""
-    found = [(name, [row for row in rows if block_of(row) == name]) for name in BLOCKS]
-    return [(name, own) for name, own in found if own]
+    by_name = {name: [row for row in rows if block_of(row) == name] for name in BLOCKS}
+    if all(map(by_the_floor, by_name[SIMULATED])):  # one's own agent plays beside whatever models the board has
+        by_name[PLAYED] = [row for row in rows if block_of(row) != UNMETERED]
+        by_name[SIMULATED] = []
+    return [(name, own) for name, own in by_name.items() if own]
 
 
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
@@ -119,6 +132,14 @@ def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
 def is_ranked(row: Row) -> bool:
     """Whether the row has a rank: it is not a bound, and some of its episodes were played."""
     return not is_reference(row) and not is_void(row)
+
+
+def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file of each track's page; a board opens on its first track in which some agent is ranked."""
+    views = track_documents(leaderboard)
+    opens = next((number for number, view in enumerate(views) if any(map(is_ranked, view.get("rows") or ()))), 0)
+    tracks = [str(view.get("track", "")) for view in views]
+    return {track: "index.html" if number == opens else f"{track}.html" for number, track in enumerate(tracks)}
 
 
 def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
@@ -155,7 +176,19 @@ def shown_name(row: Row) -> str:
     return own_name(row) if badge(row) else str(row.get("agent"))
 
 
+def claim_text(rerun: Mapping[str, Any]) -> str:
+    """What an entry claimed, beside what the judge played, such as ``claimed 97.0 %, played 77.0 %``."""
+    metric = REGISTRY[str(rerun.get("metric"))]
+    unit = f" {metric.unit}" if metric.unit == "%" else ""
+    claimed, played = (figure(rerun, key) for key in ("claimed", "played"))
+    tries = int(rerun.get("tries") or 1)
+    said = "nothing claimed" if claimed is None else f"claimed {written(claimed, metric.kind)}{unit}"
+    mean = f", mean of {tries} tries" if tries > 1 else ""
+    return f"{said}, played {written(played, metric.kind)}{unit}{mean}"
+
+
 LEVEL = 0.05
+_POWER = 1.96 + 0.84  # standard errors that a difference must have to be found at this level in 80 % of runs
 MAX_NAMES = 4  # of agents that are as good
 ONLY = "No other agent stays within this budget."
 ALONE = "Significantly better than every other agent within the budget."
@@ -180,6 +213,19 @@ def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> 
     """Whether the leader is not significantly better than each of the others; None without figures by episode."""
     leads = _leads([leader, *others], metric, [(0, place) for place in range(1, len(others) + 1)], seeds)
     return [None if lead is None else lead <= 0 for lead in leads]
+
+
+def episodes_to_tell_apart(leader: Row, other: Row, metric: str, seeds: int = 1) -> int | None:
+    """About how many episodes would show, in four of five runs, that a row is better than another, if it is so by as much as
+    it seems; None where they do not differ, or were not played in the same worlds."""
+    one, two = _values(leader, metric), _values(other, metric)
+    if one is None or two is None or len(one) != len(two) or len(one) % seeds or len(one) <= seeds:
+        return None
+    differences = np.nan_to_num(one - two).reshape(-1, seeds).mean(axis=1)
+    mean = float(differences.mean())
+    if mean <= 0:
+        return None
+    return max(len(one), seeds * math.ceil((_POWER * float(differences.std(ddof=1)) / mean) ** 2))
 
 
 def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:

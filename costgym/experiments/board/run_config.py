@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,29 +14,23 @@ from costgym.agents.checkpoints import FOLDER, checkpoints
 from costgym.agents.custom import is_custom
 from costgym.agents.models.named import priced_for, read_model_name
 from costgym.agents.models.prices import load_prices
-from costgym.agents.registry import AgentEntry, agent_names, find_agent, read_agent_name, run_folder
+from costgym.agents.registry import AgentEntry, agent_names, find_agent, is_trained, read_agent_name, run_folder
 from costgym.envs.base import FILE_PLACES, base_env
 from costgym.envs.registration import class_of, make
+from costgym.envs.world_spec import WorldSpec
 from costgym.experiments.board.conditions import PASS_RATE, Condition, budget_order, grouped
 from costgym.experiments.board.run_options import MAX_SEEDS, RunOptions
 from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from costgym.experiments.board.suites import suite as suite_named
 from costgym.experiments.board.tracks import TRACKS, has_own_limits
 from costgym.experiments.play.experience import ExperienceSettings
-from costgym.experiments.play.files import json_text
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario
 
-LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "sessions:", "zoo:")
-"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
-
-
-def is_trained(agent: str) -> bool:
-    """The name is that of a trained agent, whether its weights are here or not."""
-    return agent.startswith(LEARNT)
 
 
 def weights_of(agents: Iterable[str]) -> dict[str, str]:
@@ -98,8 +92,7 @@ class TrackConfig(BaseModel):
         """The environment in which an agent plays under a condition."""
         if env_id not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
-        kind = class_of(env_id)
-        scenario, varied = kind.vary_world(self.scenario, condition.settings)
+        world, varied = class_of(env_id).world_class(self.scenario).varied(condition.settings)
         settings = {
             **self.settings.get(ALL_VIEWS, {}),
             **self.settings.get(env_id, {}),
@@ -107,9 +100,18 @@ class TrackConfig(BaseModel):
             "split": self.split,
             "budget": dict(condition.budget) or (None if has_own_limits(self.name) else {}),
         }
-        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
-        base_env(env).check_world(scenario)
+        env = make(env_id, disable_env_checker=True, **world.arguments(settings, data))
+        base_env(env).check_world(world.document)
         return env
+
+    @property
+    def world(self) -> WorldSpec:
+        """The world of the track, before it is varied."""
+        return class_of(self.env).world_class(self.scenario)
+
+    def in_world_of(self, other: "TrackConfig") -> bool:
+        """Whether the digest of another track, which may be under an older schema, is that of this track's world."""
+        return other.digest in (self.digest, self.world.digest_like(other.digest))
 
     @property
     def data(self) -> str | None:
@@ -126,7 +128,7 @@ class TrackConfig(BaseModel):
 
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
-        summary = class_of(self.env).world_summary(self.scenario)
+        summary = self.world.summary()
         documents = self.settings.get(self.env, {}).get("documents")
         return {
             "name": self.name,
@@ -157,6 +159,16 @@ class RowConfig(NamedTuple):
         return self.track.name, self.agent, self.condition.key
 
 
+class CommandConfig(BaseModel):
+    """An agent of a run that is a command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^command:[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")  # of the agent
+    words: tuple[str, ...]  # of the command, as they may be published: without the folders of absolute paths
+    isolation: str = Field(pattern="^(bubblewrap|none)$")
+    time_limit_s: float = Field(gt=0)  # wall seconds of an episode
+
+
 class RunConfig(BaseModel):
     """The configuration of a leaderboard run; see `RunOptions` for fields of the same name."""
 
@@ -175,6 +187,7 @@ class RunConfig(BaseModel):
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
     batch: int | None = Field(default=None, exclude_if=lambda value: value is None)  # episodes that a model replied to together
     release: str | None = Field(default=None, exclude_if=lambda value: value is None)  # that is claimed
+    command: CommandConfig | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -235,13 +248,22 @@ def make_run_config(*choices: Any, **named: Any) -> RunConfig:
     )
 
 
+@contextmanager
+def copied_run(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
+    """`private_copy` of a folder that is to hold a run; raises ConfigError if it holds none."""
+    if not (folder / "run.json").is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    with private_copy(folder, only) as copy:
+        yield copy
+
+
 def read_run_config(folder: Path) -> RunConfig:
     """Read the configuration of the run in a folder."""
     path = folder / "run.json"
     if not path.is_file():
         raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
     try:
-        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
+        return RunConfig.model_validate_json(read_text(path, follow=False))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(path, f"is not the configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
@@ -325,7 +347,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         if world.prices and found.tokens is None and read_model_name(asked.model) is None:
             found = load_prices().price(found, world.prices)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
-    elif "profile" not in kind.WORLD_ARGUMENTS:
+    elif "profile" not in kind.world_class.arguments_of_world:
         made = {}
     else:
         made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
@@ -337,25 +359,25 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
     for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
         env_id = TRACKS[track].views[0]
         conditions = []
-        document: dict[str, Any] | None = None
+        spec: WorldSpec | None = None
         for limit, varied in product(limits, _varied(suite, world, asked.vary or {} if fits else {})):
-            of_env = kind.vary_world({}, varied)[1]
+            of_env = kind.world_class({}).varied(varied)[1]
             arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
-            document = env.world_document()
+            spec = env.world_spec()
             count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
             if count is None:
                 raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
             if seeds > 1:
                 count = min(count, seeds * len(env.numbers))
             conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
-        assert document is not None
+        assert spec is not None
         tracks.append(
             TrackConfig(
                 name=track,
                 env=env_id,
-                scenario=document,
-                digest=kind.world_digest(document),
+                scenario=dict(spec.document),
+                digest=spec.digest,
                 agents=tuple(names),
                 conditions=tuple(sorted(conditions, key=lambda each: budget_order(each.budget))),
                 split=asked.split,
@@ -377,3 +399,11 @@ def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) 
             raise ConfigError(f"--{name}", "expected at least one value, and every value once")
         values[name] = list(given)
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from costgym.experiments.board.conditions import grouped, place_of
 from costgym.experiments.board.run_config import RowConfig, RunConfig
-from costgym.experiments.play.files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import parse_header, parse_trajectory
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 
 Key = tuple[str, str, int, int]  # track, agent, number of the condition, index of the episode
 FOLDER = "trajectories"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
@@ -27,6 +27,7 @@ def _experience(value: Any) -> Any:
 class RunOptions(Settings):
     """What is run; an option that is None leaves the suite's own choice. Raises MissingExtra where the zoo lacks PyTorch."""
 
+    heading: ClassVar[str] = "What is played"  # in the help of the command line
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None
     data: Annotated[Path | str | None, option("Folder with the scenario's data; OpenCATP: a table of outcomes.", "DIR")] = None
@@ -83,7 +84,7 @@ class RunOptions(Settings):
             "--scenario": self.scenario is not None and kind.world_kind != "tools",
             "--seeds": self.seeds is not None and kind.world_kind != "tools",
             "--prices": self.prices is not None and kind.world_kind != "tools",
-            "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
+            "--profile": self.profile is not None and "profile" not in kind.world_class.arguments_of_world,
             "--grading": self.grading != "strict" and not kind.gradings,
             "--documents": self.documents is not None and not world.views_with("documents"),
             **{f"--{name}": name not in world.vary for name in self.vary or {}},

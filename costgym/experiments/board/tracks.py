@@ -104,9 +104,3 @@ def track_document(document: Mapping[str, Any], track: object = None) -> dict[st
     """A leaderboard's track of that name, else the first, as `track_documents` has it."""
     views = track_documents(document)
     return next((view for view in views if view.get("track") == track), views[0])
-
-
-def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """Return the file of each track's page."""
-    tracks = [str(track.get("track", "")) for track in track_documents(leaderboard)]
-    return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}

@@ -25,8 +25,8 @@ from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.actions import read_action
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
+from costgym.experiments.play.episodes import instance_of, play
 from costgym.experiments.play.experience import past_uses
-from costgym.experiments.play.rollout import instance_of, play
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, replayed
 from costgym.simulators.draws import stable_integer

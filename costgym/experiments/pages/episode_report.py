@@ -16,15 +16,15 @@ from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import Bar, Chart, number
 from costgym.envs.rendering.draw import chart_drawing, chart_page, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
-from costgym.envs.rendering.why import why
+from costgym.envs.why import why
 from costgym.experiments.pages.opencatp_images import images_section
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
 from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
 from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError, UnknownName
+from costgym.simulators.files import iter_lines
 
 TIMELINE_COLUMNS = 60
 MARKS = {

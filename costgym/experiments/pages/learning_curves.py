@@ -17,9 +17,9 @@ from costgym.agents.registry import run_folder
 from costgym.agents.settings import CONFIG
 from costgym.experiments.pages.charts import curve as curve_chart
 from costgym.experiments.pages.html import asset, part, render
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.run import CURVE, Line, read_curve
 from costgym.simulators.errors import DataError, MissingExtra, require
+from costgym.simulators.files import write_atomically
 
 PAGE = "curves.html"
 MAX_POINTS = 400

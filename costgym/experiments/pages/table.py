@@ -28,7 +28,9 @@ from costgym.experiments.board.rows import (
     badge,
     best,
     blocks,
+    claim_text,
     columns_of,
+    episodes_to_tell_apart,
     is_metered,
     is_ranked,
     is_reference,
@@ -63,7 +65,9 @@ UNLIMITED = 10**6  # characters of a line
 
 def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print a leaderboard track by track, as `print_track` does."""
-    about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
+    epoch = leaderboard.get("epoch")
+    luck = f"seed {leaderboard.get('seed')}" if not isinstance(epoch, Mapping) else f"epoch {epoch.get('name')}"
+    about = plain(f"suite {leaderboard.get('suite')}, {luck}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
     tracks = track_documents(leaderboard)
     for track in tracks:
@@ -108,6 +112,9 @@ def found(track: Mapping[str, Any]) -> str:
     price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
     alike = as_good(leader, others, key, seeds_of(track))
     rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
+    if others and alike[0]:
+        needed = episodes_to_tell_apart(leader, others[0], key, seeds_of(track))
+        rivals += "" if needed is None else f" About {needed:,} episodes would tell it from {plain(shown_name(others[0]))}."
     said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
     return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
 
@@ -228,6 +235,8 @@ def _name(row: Row) -> Text:
         name.append(f" {badge(row)}", style="dim italic")
     elif row.get("model"):
         name.append(f" {plain(row['model'])}", style="dim")
+    if isinstance(row.get("rerun"), Mapping):
+        name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
 
 

@@ -25,12 +25,12 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.chat import MarketplaceChatEnv
+from costgym.experiments.play.episodes import chunks, play
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import write_atomically
-from costgym.experiments.play.rollout import chunks, play
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import read_packed, write_atomically
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import Scenario, worlds_of
@@ -80,8 +80,8 @@ def play_split(
     player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     for index in episodes:
-        turn, place = divmod(index, len(env.numbers))
-        play(env, player, env.numbers[place], stable_integer(seed, *key, turn) >> 1)
+        turn, row = divmod(index, len(env.numbers))
+        play(env, player, env.numbers[row], stable_integer(seed, *key, turn) >> 1)
         yield env
 
 
@@ -123,13 +123,13 @@ def past_uses(
             text, lines = _kept(path, path.stat().st_mtime_ns, chosen.uses * tools, most)
             if text is not None:
                 return text
-    found = _collected(scenario, chosen, lines, engine, None, progress)
+    collected = _collected(scenario, chosen, lines, engine, None, progress)
     if not keep:
-        return "".join(found)
+        return "".join(collected)
     with contextlib.suppress(OSError, DataError):  # a cache that cannot be written costs time only
         cached.parent.mkdir(parents=True, exist_ok=True)
-        write_experience(cached, "".join(found))
-    return "".join(found)
+        write_experience(cached, "".join(collected))
+    return "".join(collected)
 
 
 def first_uses(text: str, uses: float) -> str:
@@ -157,10 +157,14 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
         "budget": {},
         "enforcement": "record",
     }
-    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
+    world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()})
     rates = asdict(SimulatedRates())
     del rates["repeat"], rates["guess"]  # younger than the experience that ships, and without influence on it
-    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": rates}
+    played = {
+        **settings.model_dump(exclude={"uses", "candidates"}),
+        "world": world.digest_under(0),
+        "rates": rates,
+    }  # that of the experience that ships
     explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 
@@ -200,8 +204,8 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     try:
-        lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError):  # the file is damaged
+        lines = read_packed(path).decode().splitlines(keepends=True)
+    except (DataError, UnicodeDecodeError):  # the file is damaged
         lines = []
     cut = _enough(lines, uses, most)
     return (None, lines) if cut is None else ("".join(lines[:cut]), [])
@@ -240,22 +244,22 @@ def _collected(
 ) -> list[str]:
     """Continue from the given lines until there are enough."""
     wanted = settings.uses * len(scenario.build().catalog)
-    found, uses = list(lines), sum(map(_uses_in, lines))
+    collected, uses = list(lines), sum(map(_uses_in, lines))
     if uses >= wanted:
-        return found
+        return collected
     shared = (scenario.model_dump_json(), settings, usefulness)
-    place = engine or Local()
+    workers = engine or Local()
     # closed as soon as there are enough uses, so that workers do not play episodes that nobody needs
-    stream = place.stream(_explore, shared, chunks(len(lines), _most_episodes(scenario), place))
+    stream = workers.stream(_explore, shared, chunks(len(lines), _most_episodes(scenario), workers))
     with contextlib.closing(cast("Generator[str, None, None]", stream)):
         for line in stream:
-            found.append(line)
+            collected.append(line)
             uses += _uses_in(line)
             if progress is not None:
                 progress(min(uses, math.ceil(wanted)), math.ceil(wanted))
             if uses >= wanted:
                 break
-    return found
+    return collected
 
 
 def _explore(shared: tuple[str, ExperienceSettings, Usefulness | None], indices: range) -> Iterator[str]:

@@ -6,10 +6,20 @@ Terminal, pages, `leaderboard.json` and the documentation take their words from 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
 CURRENCY = "currency"  # the unit of a price; shown as the scenario's currency
+
+
+class Group(NamedTuple):
+    """The episodes that make up one row: of one agent and model in one environment under one budget and the same settings."""
+
+    env: str
+    agent: str
+    model: str | None
+    budget: tuple[tuple[str, float], ...]
+    settings: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,12 @@ _ALL = (
         "Mean simulated time of the same tools run one after another.",
     ),
     Metric("average_tokens", "Tokens", "", "count", "Mean number of language-model tokens in an episode."),
+    Metric("average_requests", "Requests", "", "count", "Mean number of requests to the language model in an episode."),
+    Metric("average_input_tokens", "Input tokens", "", "count", "Mean number of tokens in the prompts of an episode."),
+    Metric("average_cached_tokens", "Cached tokens", "", "count", "Input tokens that were read from the prompt cache."),
+    Metric("average_cache_write_tokens", "Tokens written to cache", "", "count", "Input tokens that were written to it."),
+    Metric("average_output_tokens", "Output tokens", "", "count", "Mean number of tokens in the replies of an episode."),
+    Metric("average_reasoning_tokens", "Reasoning tokens", "", "count", "Output tokens that were thoughts."),
     Metric("plan_validity", "Valid plans", "%", "rate", "Share of answers that are valid plans.", higher_is_better=True),
     Metric(
         "tool_error_rate", "Tool errors", "%", "rate",

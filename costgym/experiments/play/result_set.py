@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from pathlib import Path
+from typing import Any, overload
 
 from markupsafe import Markup
 
-from costgym.experiments.play.metric_registry import REGISTRY, cell, figure, plain, written
+from costgym.experiments.play.load import load_episodes
+from costgym.experiments.play.metric_registry import REGISTRY, Group, cell, figure, plain, written
 from costgym.experiments.play.metrics import PairedDifference, paired_difference, summarise
 from costgym.experiments.play.plots import PASS, Plots
 from costgym.experiments.play.results import EpisodeResult, outcome
@@ -36,16 +38,6 @@ class Conditions:
     currency: str = ""  # of prices; "" where it is unknown
     seed: int = 0
     seeds: int = 1  # episodes of one task in a row
-
-
-class Group(NamedTuple):
-    """The episodes that make up one row: of one agent and model in one environment under one budget and the same settings."""
-
-    env: str
-    agent: str
-    model: str | None
-    budget: tuple[tuple[str, float], ...]
-    settings: str
 
 
 class Results(Sequence[EpisodeResult]):
@@ -86,6 +78,15 @@ class Results(Sequence[EpisodeResult]):
         own = tuple(episodes)
         conditions = Conditions(split, grading, currency, seed, seeds)
         self._fill(own, {result.env: conditions for result in own})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Results:
+        """Read the results of a folder that `costgym leaderboard`, `rank`, `collect` or `serve --record` wrote.
+
+        Recorded trajectories are replayed, and every figure follows from their actions. Raises DataError for other folders, and
+        for records that cannot be read or do not replay.
+        """
+        return sum((cls(played.episodes, **played.conditions) for played in load_episodes(folder)), start=cls())
 
     def _fill(self, episodes: tuple[EpisodeResult, ...], conditions: Mapping[str, Conditions]) -> None:
         groups: dict[Group, dict[int, EpisodeResult]] = {}
@@ -266,7 +267,7 @@ class Results(Sequence[EpisodeResult]):
     @property
     def plot(self) -> Plots:
         """Figures to save as SVG, PDF or PNG: ``plot.pareto()`` and ``plot.budget_curve()``."""
-        return Plots(self)
+        return Plots(self.names, self.rows, {conditions.currency for conditions in self.conditions.values()})
 
     # -- shown -------------------------------------------------------------------------------------------------------------
 

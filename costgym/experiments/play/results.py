@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json
 from costgym.simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
 TOKEN_COST = "token_cost"  # the figure of an episode that says what the model's tokens cost
+TOKEN_CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+"""Figures of an episode whose requests were counted one by one."""
 _OPTIONAL = frozenset({"settings", "figures", "void_reason", "crash", "replies"})
 
 
@@ -116,8 +119,8 @@ class EpisodeResult:
         """The record that `to_json` wrote; raises DataError for a line that is not a JSON object, lacks a field, or has one too
         many or a wrong value."""
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            record = decode_json(line)
+        except ValueError as error:
             raise DataError("episode record", f"expected one line of JSON: {error}") from error
         known = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or record.keys() | _OPTIONAL != known:
@@ -163,8 +166,8 @@ _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, st
         f"positive limits of {', '.join(RESOURCES)}",
     ),
     ("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}"),
-    ("settings", lambda given: dict(given), lambda given: all(isinstance(name, str) for name in given), "settings by name"),
-    ("figures", lambda given: dict(given), lambda given: all(map(_finite, given.values())), "finite numbers by name"),
+    ("settings", lambda value: dict(value), lambda value: all(isinstance(name, str) for name in value), "settings by name"),
+    ("figures", lambda value: dict(value), lambda value: all(map(_finite, value.values())), "finite numbers by name"),
     ("replies", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by outcome and form"),
     ("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status"),
 )

@@ -29,7 +29,7 @@ def sample_episodes(episodes: int) -> list[int]:
     [0, 20, 40, 60, 80]
     """
     count = min(episodes, FORECAST_EPISODES)
-    return [place * episodes // count for place in range(count)]
+    return [part * episodes // count for part in range(count)]
 
 
 class Spending:

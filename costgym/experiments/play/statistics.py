@@ -127,9 +127,9 @@ def _weights(episodes: tuple[int, ...], seed: int, resamples: int, group: int = 
     if group > 1:
         # groups are resampled as if each were one episode, and its weight holds for all of its episodes
         firsts = tuple(dict.fromkeys(episode // group for episode in episodes))
-        place = {first: number for number, first in enumerate(firsts)}
+        row = {first: number for number, first in enumerate(firsts)}
         drawn_groups = _weights(firsts, seed, resamples)
-        return np.ascontiguousarray(drawn_groups[:, [place[episode // group] for episode in episodes]])
+        return np.ascontiguousarray(drawn_groups[:, [row[episode // group] for episode in episodes]])
     n = len(episodes)
     drawn = _rng("bootstrap", episodes, seed).integers(0, n, size=(resamples, n)) if n else np.zeros((resamples, 0), np.int64)
     # one count over all resamples, each with its own range of numbers, in place of a loop over them

@@ -13,11 +13,11 @@ from costgym.envs.actions import RESERVED, count_tokens, encode_action
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.envs.sessions.base import CANCEL
-from costgym.experiments.play.files import write_atomically
-from costgym.experiments.play.rollout import AgentInfo, play, result_of
+from costgym.experiments.play.episodes import AgentInfo, play, result_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
+from costgym.simulators.files import write_atomically
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import Scenario, load_scenario, worlds_of
 
@@ -120,8 +120,8 @@ class ToolEpisode:
     @property
     def exceeded(self) -> str | None:
         """The resource whose limit ended the episode, or None."""
-        found: str | None = self.env.account().exceeded
-        return found
+        exceeded: str | None = self.env.account().exceeded
+        return exceeded
 
     def prompt(self) -> list[dict[str, str]]:
         """The messages before the model's first one, for models that receive the functions separately."""
@@ -163,14 +163,14 @@ class ToolEpisode:
         if ending is not None:
             self._step(encode_action(FINISH_NAME, ending.read() or {}, self._usage(calls, usage)))
             return [Answer("The task has ended.", False)] * len(calls)
-        own = [function.name for function in self.functions]
-        asked = [{"name": tool_name(each.name, own), "arguments": each.arguments} for each in calls]
-        action: dict[str, Any] = asked[0] if len(asked) == 1 else {"calls": asked}
+        names = [function.name for function in self.functions]
+        requests = [{"name": tool_name(each.name, names), "arguments": each.arguments} for each in calls]
+        action: dict[str, Any] = requests[0] if len(requests) == 1 else {"calls": requests}
         info = self._step(json.dumps({**action, "usage": self._usage(calls, usage)._asdict()}, default=str))
-        told = self.env.visible_info(info)["results"]
+        results = self.env.visible_info(info)["results"]
         answers = [
-            Answer(each["text"], each["status"] != "ok" and (each["status"], call.name) != ("cancelled", CANCEL))
-            for each, call in zip(told, calls, strict=False)
+            Answer(result["text"], result["status"] != "ok" and (result["status"], call.name) != ("cancelled", CANCEL))
+            for result, call in zip(results, calls, strict=False)
         ]
         if info["news"] and answers:
             answers[-1] = Answer(f"{answers[-1].text}\n{NEWS}{'; '.join(info['news'])}", answers[-1].failed)
@@ -202,9 +202,9 @@ class ToolEpisode:
 
     def _usage(self, calls: Sequence[FunctionCall], usage: Usage | None, text: str = "") -> Usage:
         spoken = count_tokens(text + "".join(f"{call.name}{call.arguments}" for call in calls))
-        found = Usage(self._documents + self._read, spoken) if usage is None else usage
+        counted = Usage(self._documents + self._read, spoken) if usage is None else usage
         self._read += spoken
-        return found
+        return counted
 
     def _step(self, action: str) -> dict[str, Any]:
         _, reward, terminated, truncated, info = self.env.step(action)
@@ -320,9 +320,9 @@ class TextWorld:
         return ToolEpisode.of_row(row, scenario=self.scenario, budget=self.budget, **self.columns)
 
 
-def tool_name(name: object, own: Sequence[str] = ()) -> str:
+def tool_name(name: object, names: Sequence[str] = ()) -> str:
     """The name under which a model's call is played: waiting and thinking are no functions unless the episode has its `own`."""
-    return f"{name}?" if name in RESERVED and name not in own else str(name)
+    return f"{name}?" if name in RESERVED and name not in names else str(name)
 
 
 def text_prompt(episode: ToolEpisode) -> list[dict[str, str]]:

@@ -19,19 +19,16 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from costgym.envs.base import base_env
-from costgym.experiments.serve.connections import Gate, protocols
-from costgym.experiments.serve.limits import LOOPBACK, Limits
+from costgym.experiments.serve.connections import Gate, configuration
+from costgym.experiments.serve.limits import Access, Limits
 from costgym.experiments.serve.openenv import OpenEnv
 from costgym.experiments.serve.sessions import Recorder, Sessions
 from costgym.simulators.errors import ConfigError
 
-LONGEST_HEAD = 16 * 1024
-SHUTDOWN_S = 3  # time for requests in progress to end at shutdown, seconds
-
 
 class Service:
-    """The application of a server and its sessions, for which `make` makes an environment each; `hosts` are its host names,
-    None allows any. Episodes that end are recorded where there is a recorder."""
+    """The application of a server and its sessions, for which `make` makes an environment each. Episodes are recorded where
+    there is a recorder."""
 
     def __init__(
         self,
@@ -40,7 +37,7 @@ class Service:
         description: str = "",
         limits: Limits | None = None,
         seed: int = 0,
-        hosts: frozenset[str] | None = LOOPBACK,
+        access: Access | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.limits = limits or Limits()
@@ -55,7 +52,7 @@ class Service:
             routes += [Route("/mcp", self._mcp), Route("/mcp/{name:path}", self._mcp)]
         routes += OpenEnv(self.sessions, env_id, description).routes()
         application = Starlette(routes=routes, lifespan=self._life, exception_handlers={Exception: _broken, 404: _missing})
-        self.app: ASGIApp = Gate(application, self.limits, hosts)
+        self.app: ASGIApp = Gate(application, self.limits, access or Access())
 
     @contextlib.asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
@@ -107,24 +104,7 @@ def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) 
     """Serve a service until a signal; arguments and errors as for `run_server`."""
     gc.collect()
     gc.freeze()  # the world stays; scanning it for garbage would hold up every session
-    http, websocket = protocols(service.limits)
-    server = Server(
-        uvicorn.Config(
-            service.app,
-            http=http,
-            ws=websocket,
-            ws_max_size=service.limits.request_bytes,
-            ws_per_message_deflate=False,
-            h11_max_incomplete_event_size=LONGEST_HEAD,
-            limit_concurrency=4 * service.limits.sessions + 64,
-            timeout_keep_alive=max(1, int(service.limits.timeout_s)),
-            timeout_graceful_shutdown=SHUTDOWN_S,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-        )
-    )
-    run_server(server, host, port, ready)
+    run_server(Server(configuration(service.app, service.limits)), host, port, ready)
 
 
 def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -148,7 +128,11 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         # a name may have several addresses; take the one of IPv4, since clients on this machine try both
         known = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda each: each[0] != socket.AF_INET)
-        return socket.create_server(known[0][4][:2], family=known[0][0])
+        listening = socket.create_server(known[0][4][:2], family=known[0][0])
+        # connections inherit it; asyncio sets it only on sockets that it has made itself, and without it each answer in two
+        # packets waits 40 ms for the client's acknowledgement
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             problem = f"port {port} of {host} is in use; choose another, or 0 for a free one"

@@ -5,6 +5,7 @@ world, which does not change, and no other state.
 """
 
 import itertools
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from costgym.envs.base import NO_OPTIONS, base_env
-from costgym.experiments.play.trajectories.collect import open_collection
+from costgym.experiments.play.collect import open_collection
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import Tape, trajectory_of
 from costgym.experiments.serve.limits import Bucket, Limits, Refused
@@ -23,11 +24,13 @@ from costgym.simulators.bounds import unreadable
 from costgym.simulators.errors import ConfigError, CostGymError, DataError
 
 Env = gym.Env[Any, Any]
+LOGGER = logging.getLogger("uvicorn.error")
+ABANDONED = "the client left the episode"  # on record, as an agent's crash is
 
 
 class Recorder(ExitStack):
-    """Appends each episode that ends, not those that a client leaves, to `folder/trajectories.jsonl`, locked until `close`; a
-    folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
+    """Appends each episode to `folder/trajectories.jsonl` when it ends or its client leaves it, which is a failure; the folder
+    is locked until `close`. A folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
 
     def __init__(self, folder: Path, env: Env, env_id: str, agent: str) -> None:
         if problem := unreadable(agent):
@@ -36,9 +39,9 @@ class Recorder(ExitStack):
         self.agent, self._header = agent, Header.of(env, env_id)
         self._store, self.episodes = self.enter_context(open_collection(folder, self._header, "--record"))
 
-    def add(self, env: Env, tape: Tape) -> None:
-        """Write the episode that has just ended in an environment."""
-        trajectory, _ = trajectory_of(base_env(env), self.agent, "", self.episodes, NO_OPTIONS, tape)
+    def add(self, env: Env, tape: Tape, crash: str = "") -> None:
+        """Write the episode that has just ended in an environment, or was left in it."""
+        trajectory, _ = trajectory_of(base_env(env), self.agent, "", self.episodes, NO_OPTIONS, tape, crash)
         self._store.append(trajectory.sealed_json(self._header))
         self.episodes += 1
 
@@ -75,6 +78,7 @@ class Session:
             if asked.index >= len(numbers):
                 raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {asked.index}")
             task = numbers[asked.index]
+        self.leave()
         options: dict[str, Any] = {} if task is None else {"task": task}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
@@ -109,17 +113,31 @@ class Session:
         if self._tape is not None and self._recorder is not None:
             self._tape.add(observation, action, float(reward), truncated)
             if self._done:
-                tape, self._tape = self._tape, None
-                try:
-                    self._recorder.add(self.env, tape)
-                except DataError as error:
-                    raise Refused(f"the episode has ended and was not recorded: {error}", "EXECUTION_ERROR", 507) from error
+                self._record("")
         return self._answer(observation, float(reward), terminated, truncated, info)
+
+    def leave(self) -> None:
+        """End the episode that goes on, if one does: on record it is a failure."""
+        if self._tape is not None:
+            self._record(ABANDONED)
+
+    def _record(self, crash: str) -> None:
+        tape, self._tape = self._tape, None
+        assert tape is not None and self._recorder is not None
+        try:
+            self._recorder.add(self.env, tape, crash)
+        except DataError as error:
+            raise Refused(f"the episode has ended and was not recorded: {error}", "EXECUTION_ERROR", 507) from error
 
     def begin(self) -> None:
         """Begin an episode if none has begun yet."""
         if self._episode_id is None:
             self.reset({})
+
+    @property
+    def unfinished(self) -> bool:
+        """Return whether an episode is under way in which something was played."""
+        return self.playing and self.steps > 0
 
     @property
     def playing(self) -> bool:
@@ -229,6 +247,10 @@ class Sessions:
         if self._open.pop(session.name, None) is not None:
             self._ended.pop(session.name, None)
             self._ended[session.name] = self._clock(), session.state()
+            try:
+                session.leave()
+            except Refused as error:
+                LOGGER.error("%s", error)
             # a client that opens and closes sessions all the time must not fill the memory
             if len(self._ended) > 4 * self.limits.sessions:
                 del self._ended[next(iter(self._ended))]

@@ -66,6 +66,7 @@ _NO_REQUEST = {
     "id": None,
     "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
 }
+_ANOTHER = " Another name in the URL begins another episode."
 PREFIX = "tool_"  # stands before the name of a candidate that has the name of one of `OURS`
 
 
@@ -211,7 +212,9 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
     """Answer a `tools/call` with the tool's text and the cost of the call."""
     env = _chat(session)
     if name == "task":
-        return _result(session, env.query, {"query": env.query})
+        # a name that an earlier client used and left goes on where that one stopped
+        left = f"\n\n(This episode is unfinished: {session.steps} steps were played.{_ANOTHER})" if session.unfinished else ""
+        return _result(session, env.query + left, {"query": env.query})
     if name == "budget":
         prices = {f"price of {tool}": quote for tool, quote in env.quotes().items()}
         return _result(session, json.dumps({**_standing(session), **prices}), {"prices": env.quotes()})

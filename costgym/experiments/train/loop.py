@@ -78,11 +78,11 @@ def optimise(
     stage = f"{learner.stage}: " if learner.stage else ""
     run.say(f"{stage}{sum(weight.numel() for weight in weights.values()):,} weights to train")
     optimizer = torch.optim.AdamW(weights.values(), lr=learner.rate(0), **learner.adamw)
-    step, kept = 0, run.checkpoint
-    if kept is not None:
-        load_weights(kept, weights)
-        load_moments(read_tensors(kept / OPTIMIZER), weights, optimizer, kept / OPTIMIZER)
-        state = read_state(kept)
+    step, checkpoint = 0, run.checkpoint
+    if checkpoint is not None:
+        load_weights(checkpoint, weights)
+        load_moments(read_tensors(checkpoint / OPTIMIZER), weights, optimizer, checkpoint / OPTIMIZER)
+        state = read_state(checkpoint)
         learner.restore(state)
         step = state["step"]
         run.say(f"{stage}resuming from step {step}")
@@ -95,18 +95,18 @@ def optimise(
         # seeded by step: a resumed run draws the dropout that the uninterrupted one drew
         chance = stable_integer(learner.seed, *learner.random_key, step) >> 1
         with own_chance(chance):
-            loss, figures = take_step(optimizer, weights, partial(learner.loss, step), learner.max_grad_norm, step, kept)
+            loss, figures = take_step(optimizer, weights, partial(learner.loss, step), learner.max_grad_norm, step, checkpoint)
         step += 1
         last = step >= learner.steps
         # before a checkpoint is written, so that the last one is always good
         if last or step % save_every == 0:
-            check_finite(weights, step, kept)
+            check_finite(weights, step, checkpoint)
         metrics = learner.check() if last or (check_every and step % check_every == 0) else {}
         line = {"loss": loss, **figures, "learning_rate": rate, **(metrics if check_every else {})}
         stopped = run.report(TrainingStep(learner.stage, step, before + step, before + learner.steps + after, line))
         if last or stopped or step % save_every == 0:
             run.save(step, weights, moments(weights, optimizer), {"loss": loss, **learner.state()})
-            kept = run.checkpoint
+            checkpoint = run.checkpoint
         if stopped and not last:
             return TrainingResult(run.folder, step, {}, finished=False)
     losses = [line["loss"] for line in read_curve(run.folder)[-_RECENT:]]

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from costgym.agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from costgym.agents.settings import CONFIG, PolicyConfig, differences, read_config
-from costgym.experiments.play.files import (
+from costgym.simulators.errors import ConfigError, DataError, check_positive, require
+from costgym.simulators.files import (
     cannot_write,
     iter_lines,
     keep_lines,
@@ -26,7 +27,6 @@ from costgym.experiments.play.files import (
     write_atomically,
     writing,
 )
-from costgym.simulators.errors import ConfigError, DataError, check_positive, require
 
 CURVE = "curve.jsonl"
 MAX_CURVE_BYTES = 256 * 2**20
@@ -83,22 +83,22 @@ class TrainingRun:
         """Send a line of text to the callback."""
         self.callback.on_message(text)
 
-    def update(self, **found: Any) -> None:
+    def update(self, **values: Any) -> None:
         """Add values that were determined during the run to its config."""
-        self.config = self.config.model_copy(update=found)
+        self.config = self.config.model_copy(update=values)
         write_atomically(self.folder / CONFIG, self.config.model_dump_json(indent=1) + "\n")
 
     def cut_curve(self, step: int) -> None:
         """Delete the learning curve's lines after a step, which a killed run wrote after its last checkpoint, from the first
         line on that cannot be read, too."""
-        path, kept = self.folder / CURVE, 0
+        path, lines = self.folder / CURVE, 0
         if path.exists():
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 for line in iter_lines(path):
                     if json.loads(line)["step"] > step:
                         break
-                    kept += 1
-            keep_lines(path, kept)
+                    lines += 1
+            keep_lines(path, lines)
 
     def report(self, step: TrainingStep) -> bool:
         """Add a step to the learning curve and pass it to the callback; return True if the callback asks to stop."""
@@ -165,9 +165,9 @@ def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files:
         if odd and resume:
             raise ConfigError("--out", f"{folder} holds another run ({'; '.join(odd)}); name another folder")
         return
-    strange = sorted(path.name for path in folder.glob("[!.]*") if path.name not in files)
-    if strange:
-        raise ConfigError("--out", f"{folder} holds files that are not from a training run ({strange[0]}); name another folder")
+    unknown = sorted(path.name for path in folder.glob("[!.]*") if path.name not in files)
+    if unknown:
+        raise ConfigError("--out", f"{folder} holds files that are not from a training run ({unknown[0]}); name another folder")
 
 
 def require_modules(*names: str, extra: str = "train") -> None:

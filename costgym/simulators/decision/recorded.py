@@ -32,8 +32,8 @@ class PluginAnswers:
     """Answers of tools whose real answers are unknown: an invented phrase for each tool and arguments."""
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        given = json.dumps(dict(arguments), sort_keys=True, default=str)
-        return json.dumps({"result": make_fact("phrase", stable_integer(0, "plugin", tool.name, given))})
+        written = json.dumps(dict(arguments), sort_keys=True, default=str)
+        return json.dumps({"result": make_fact("phrase", stable_integer(0, "plugin", tool.name, written))})
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         return json.dumps({"result": make_fact("phrase", stable_integer(0, "other", tool.name, luck))})
@@ -48,10 +48,10 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
     root = Path(folder)
     if not root.is_dir():
         raise DataError(root, "is not a folder; expected one with ToolDEER's valid.json, test.json or train.json")
-    found = {split: path for split, name in _FILES.items() if (path := _find(root, name)) is not None}
-    if not found:
+    paths = {split: path for split, name in _FILES.items() if (path := _find(root, name)) is not None}
+    if not paths:
         raise DataError(root, f"holds none of {', '.join(_FILES.values())}")
-    samples = {split: _read(split, path) for split, path in found.items()}
+    samples = {split: _read(split, path) for split, path in paths.items()}
     sets = [sample.candidates for known in samples.values() for sample in known]
     catalogue = _find(root, "tool.json")
     tools: dict[str, Tool] = {}
@@ -89,7 +89,7 @@ def right_tool(sample: DecisionSample) -> str:
 
 
 def _find(root: Path, name: str) -> Path | None:
-    return next((path for place in _PLACES if (path := root / place / name).is_file()), None)
+    return next((path for folder in _PLACES if (path := root / folder / name).is_file()), None)
 
 
 def _read(split: str, path: Path) -> list[DecisionSample]:

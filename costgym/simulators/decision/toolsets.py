@@ -51,7 +51,7 @@ class CandidateSampler:
         self._vectors = vectors = TextEmbedding(descriptions)(descriptions)
         self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
         count = max(self.labels) + 1
-        self.members = [[index for index, label in enumerate(self.labels) if label == each] for each in range(count)]
+        self.members = [[index for index, label in enumerate(self.labels) if label == group] for group in range(count)]
         centres = centres_of(vectors, np.asarray(self.labels), count)
         self._nearest: list[list[int]] = np.argsort(squared_distances(centres, centres), axis=1, kind="stable").tolist()
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}
@@ -100,24 +100,24 @@ class CandidateSampler:
 
     def _at_random(self, right: Tool, wanted: int, luck: Luck, taken: Sequence[Tool]) -> list[Tool]:
         names = {tool.name for tool in taken}
-        found: list[Tool] = []
+        tools: list[Tool] = []
         for _ in range(4 * wanted):  # large pools take a few tries at most; the bound is for tiny ones
-            if len(found) == wanted:
-                return found
+            if len(tools) == wanted:
+                return tools
             tool = luck.pick(self.pool)
             if tool.name not in names and self._unfit(right, [self._index[tool.name]]):
                 names.add(tool.name)
-                found.append(tool)
+                tools.append(tool)
         rest = [tool for tool in self._unfit(right, range(len(self.pool))) if tool.name not in names]
-        return found + luck.order(rest)[: wanted - len(found)]
+        return tools + luck.order(rest)[: wanted - len(tools)]
 
     def _from_one_cluster(self, right: Tool, home: int, wanted: int, luck: Luck) -> list[Tool]:
-        found: list[Tool] = []
+        tools: list[Tool] = []
         for cluster in [home, *[c for c in self._nearest[home] if c != home]]:
-            found += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(found)]
-            if len(found) == wanted:
+            tools += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(tools)]
+            if len(tools) == wanted:
                 break
-        return found
+        return tools
 
     def _nearest_tools(self, right: Tool, wanted: int) -> list[Tool]:
         """Return the tools whose descriptions are most like the right one's, one of each capability."""
@@ -128,15 +128,15 @@ class CandidateSampler:
         return list(nearest.values())[:wanted]
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
-        found: list[Tool] = []
+        existing: list[Tool] = []
         # one tool a cluster: candidates that are far from each other, which the right one has to be told from
         for cluster in luck.order([c for c in range(len(self.members)) if c != without]):
             tools = self._unfit(right, self.members[cluster])
             if tools:
-                found.append(luck.pick(tools))
-            if len(found) == wanted:
-                return found
-        return found + self._at_random(right, wanted - len(found), luck, found)
+                existing.append(luck.pick(tools))
+            if len(existing) == wanted:
+                return existing
+        return existing + self._at_random(right, wanted - len(existing), luck, existing)
 
 
 def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """Many worlds in a folder, each read when it is asked for, so that memory stays flat however many there are."""
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from costgym.simulators.errors import DataError, UnknownName
+from costgym.simulators.files import LONGEST_LINE, decode_json, open_plain, read_json
 
 INDEX, FORMAT = "index.json", "costgym.worlds/1"
 KEPT = 8  # worlds that are kept once they are read
@@ -23,14 +23,12 @@ class WorldFolder(Sequence[World]):
         self._kept = lru_cache(maxsize=KEPT)(lambda number: parse(self._read(number), folder))
         place = folder / INDEX
         try:
-            index = json.loads(place.read_text(encoding="utf-8"))
+            index = read_json(place)
             if index["format"] != FORMAT:
                 raise DataError(place, f"expected {FORMAT!r}, got {index['format']!r:.60}")
             self.most_candidates = int(index["most_candidates"])
             self._places = [(str(block["file"]), int(at)) for block in index["blocks"] for at in block["offsets"]]
-        except OSError as error:
-            raise DataError(place, f"cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise DataError(place, f"is not an index of worlds: {error!r:.100}") from error
         if not self._places:
             raise DataError(place, "expected at least one world, got none")
@@ -59,22 +57,19 @@ class WorldFolder(Sequence[World]):
         """Hash of the index and of every world, as they lie on the disk."""
         state = hashlib.blake2b(digest_size=16)
         for name in dict.fromkeys((INDEX, *(file for file, _ in self._places))):
-            try:
-                state.update((self.folder / name).read_bytes())
-            except OSError as error:
-                raise DataError(self.folder / name, f"cannot be read: {error.strerror}") from error
+            with open_plain(self.folder / name, follow=False) as store:
+                while part := store.read(2**20):
+                    state.update(part)
         return state.digest()
 
     def _read(self, number: int) -> dict[str, Any]:
         name, offset = self._places[number]
         path = self.folder / name
         try:
-            with path.open("rb") as store:
+            with open_plain(path, follow=False) as store:
                 store.seek(offset)
-                document: dict[str, Any] = json.loads(store.readline())
-        except OSError as error:
-            raise DataError(path, f"cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
+                document: dict[str, Any] = decode_json(store.readline(LONGEST_LINE).decode())
+        except (OSError, ValueError, OverflowError) as error:
             raise DataError(path, "is not a world; run the command that wrote it again", f"world {number}") from error
         return document
 

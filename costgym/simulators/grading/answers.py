@@ -51,21 +51,21 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
     """
     if any(need.fact_type == "words" for need in needs):
         text = normalise(answer)
-        found = tuple(any(fact_in(fact, text) for fact in (need.fact, *need.accept)) for need in needs)
-        return AnswerReading(found, sum(found), len(found), 0)
+        present = tuple(any(fact_in(fact, text) for fact in (need.fact, *need.accept)) for need in needs)
+        return AnswerReading(present, sum(present), len(present), 0)
     text = cleaned(answer)
     values = values_in(text)
-    found_facts, covered, asked = [], [], []
+    found_facts, covered, asked_facts = [], [], []
     for need in needs:
         facts = facts_of(need)
-        places = [span for fact in facts for span in spans_of(fact, text, values)]
-        covered += places
-        found_facts.append(any(_asserted(span, text, values) for span in places))
+        spans = [span for fact in facts for span in spans_of(fact, text, values)]
+        covered += spans
+        found_facts.append(any(_asserted(span, text, values) for span in spans))
         if need.asked or need.optional:
-            asked += facts
-    stated = sum(found and (need.asked or need.optional) for found, need in zip(found_facts, needs, strict=True))
-    said = _said(query, tuple(_told(needs)))
-    stray = _strays(answer, text, values, covered, asked, said)
+            asked_facts += facts
+    stated = sum(present and (need.asked or need.optional) for present, need in zip(found_facts, needs, strict=True))
+    query_values = _said(query, tuple(_told(needs)))
+    stray = _strays(answer, text, values, covered, asked_facts, query_values)
     if len(answer) > MAX_CHARACTERS:
         stray = max(stray, len(answer))
     wanted = sum(need.asked or need.optional for need in needs)
@@ -77,11 +77,11 @@ def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None,
 
     The answer None states every fact that is known and nothing else.
     """
-    found, precision = known, 1.0
+    hits, precision = known, 1.0
     if answer is not None:
         reading = read_answer(needs, answer, query)
-        found, precision = reading.found if reading.precise else [False] * len(needs), reading.precision
-    return list(found), precision
+        hits, precision = reading.found if reading.precise else [False] * len(needs), reading.precision
+    return list(hits), precision
 
 
 def states(need: Need, text: str) -> bool:
@@ -130,8 +130,8 @@ def _told(needs: Sequence[Need]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=2048)
-def _said(query: str, told: tuple[str, ...]) -> tuple[tuple[Value, ...], str]:
-    texts = [cleaned(text) for text in (query, *told)]
+def _said(query: str, told_facts: tuple[str, ...]) -> tuple[tuple[Value, ...], str]:
+    texts = [cleaned(text) for text in (query, *told_facts)]
     return tuple(value for text in texts for value in values_in(text)), " \n ".join(texts)
 
 
@@ -140,16 +140,16 @@ def _strays(
     text: str,
     values: Sequence[Value],
     covered: Collection[Span],
-    asked: Sequence[Fact],
-    said: tuple[Sequence[Value], str],
+    asked_facts: Sequence[Fact],
+    query_values: tuple[Sequence[Value], str],
 ) -> int:
     """Count the values that are neither facts nor repeated from the request; equal ones once."""
-    said_values, said_text = said
+    said_values, said_text = query_values
     rivals: set[Any] = set()
     others: set[Any] = set()
-    numbers = [fact.value for fact in asked if fact.type == "number" and fact.value is not None]
-    codes = any(fact.type == "identifier" for fact in asked)
-    times = any(fact.type in TIMES for fact in asked)
+    numbers = [fact.value for fact in asked_facts if fact.type == "number" and fact.value is not None]
+    codes = any(fact.type == "identifier" for fact in asked_facts)
+    times = any(fact.type in TIMES for fact in asked_facts)
     for value in values:
         if any(start < value.end and value.start < end for start, end in covered):
             continue
@@ -162,8 +162,8 @@ def _strays(
         else:
             counts = codes if value.kind == "code" else times
         (rivals if counts else others).add((value.kind, value.readings, value.unit))
-    worded = any(fact.type in ("name", "text", "identifier") for fact in asked)
-    facts = [fact.plain for fact in asked]
+    worded = any(fact.type in ("name", "text", "identifier") for fact in asked_facts)
+    facts = [fact.plain for fact in asked_facts]
     head = answer[:MAX_CHARACTERS]
     quoted = [inner for inner, colon in _QUOTED.findall(head) if len(inner) > 1 and not colon]  # with a colon it is a key
     for written in (*_NAMES.findall(head), *quoted):

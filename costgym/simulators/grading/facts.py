@@ -80,43 +80,43 @@ def spans_of(fact: Fact, text: str, values: Sequence[Value]) -> Iterator[Span]:
             yield match.span()
 
 
-def same_value(wanted: Value, given: Value, tolerance: float = 0.0) -> bool:
+def same_value(wanted: Value, actual: Value, tolerance: float = 0.0) -> bool:
     """Return whether a written value says the wanted one. A date and a time may stand in a moment; units may be left out."""
     if wanted.kind == "number":
-        return given.kind == "number" and _same_number(wanted, given, tolerance)
-    if given.kind == "moment" and wanted.kind in ("date", "time"):
+        return actual.kind == "number" and _same_number(wanted, actual, tolerance)
+    if actual.kind == "moment" and wanted.kind in ("date", "time"):
         part = 0 if wanted.kind == "date" else 1
-        return any(str(reading).split(" ")[part] in wanted.readings for reading in given.readings)
-    return given.kind == wanted.kind and any(reading in wanted.readings for reading in given.readings)
+        return any(str(reading).split(" ")[part] in wanted.readings for reading in actual.readings)
+    return actual.kind == wanted.kind and any(reading in wanted.readings for reading in actual.readings)
 
 
-def comparable(wanted: Value, given: Value) -> bool:
+def comparable(wanted: Value, actual: Value) -> bool:
     """Return whether two numbers measure the same, as far as their units tell."""
-    return not wanted.quantity or not given.quantity or wanted.quantity == given.quantity
+    return not wanted.quantity or not actual.quantity or wanted.quantity == actual.quantity
 
 
-def _same_number(wanted: Value, given: Value, tolerance: float) -> bool:
+def _same_number(wanted: Value, actual: Value, tolerance: float) -> bool:
     factor = 1.0
-    if wanted.quantity and given.quantity:
-        if wanted.quantity != given.quantity:
+    if wanted.quantity and actual.quantity:
+        if wanted.quantity != actual.quantity:
             return False
         if wanted.quantity in EXACT:
-            if not may_be(wanted.unit, given.unit):
+            if not may_be(wanted.unit, actual.unit):
                 return False
         else:
-            factor = given.size / wanted.size
-    elif given.quantity == "share" or wanted.quantity == "share":  # 4.5 % is 4.5 in percent and 0.045 as a share
-        shift = 0.01 if given.quantity else 100.0
-        if any(_close(wanted, reading, shift, tolerance) for reading in given.readings):
+            factor = actual.size / wanted.size
+    elif actual.quantity == "share" or wanted.quantity == "share":  # 4.5 % is 4.5 in percent and 0.045 as a share
+        shift = 0.01 if actual.quantity else 100.0
+        if any(_close(wanted, reading, shift, tolerance) for reading in actual.readings):
             return True
-    return any(_close(wanted, reading, factor, tolerance) for reading in given.readings)
+    return any(_close(wanted, reading, factor, tolerance) for reading in actual.readings)
 
 
 def _close(wanted: Value, reading: Decimal | str, factor: float, tolerance: float) -> bool:
-    target, found = Decimal(wanted.readings[0]), Decimal(reading)
+    target, actual = Decimal(wanted.readings[0]), Decimal(reading)
     if factor == 1.0 and not tolerance:
-        return target == found
-    difference = abs(float(found) * factor - float(target))
+        return target == actual
+    difference = abs(float(actual) * factor - float(target))
     return difference <= tolerance + 1e-9 * abs(float(target))
 
 

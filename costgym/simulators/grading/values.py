@@ -90,15 +90,15 @@ def values_in(text: str) -> list[Value]:
     taken: list[Value] = []
     if not any(map(str.isdigit, text)):
         return taken
-    for found in (_moments(text), _times(text), _codes(text), _numbers(text)):
-        kept = sorted(taken, key=lambda value: value.start)
-        taken += [value for value in found if not _overlaps(value, kept)]
+    for candidates in (_moments(text), _times(text), _codes(text), _numbers(text)):
+        chosen = sorted(taken, key=lambda value: value.start)
+        taken += [value for value in candidates if not _overlaps(value, chosen)]
     return sorted(taken, key=lambda value: value.start)
 
 
-def _overlaps(value: Value, kept: list[Value]) -> bool:
-    place = bisect_left(kept, value.end, key=lambda other: other.start)
-    return place > 0 and kept[place - 1].end > value.start
+def _overlaps(value: Value, chosen: list[Value]) -> bool:
+    index = bisect_left(chosen, value.end, key=lambda other: other.start)
+    return index > 0 and chosen[index - 1].end > value.start
 
 
 # -- dates and times ---------------------------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ def _numbers(text: str) -> Iterator[Value]:
             shift, end = shift + _SCALES[scale[1] or scale[2]], scale.end()
         unit = unit_of(match["before"]) if match["before"] else None
         after = _UNIT.match(text, end)
-        if after is not None and (found := unit_of(after.group())) is not None and unit in (None, found):
-            unit, end = found, after.end()
+        if after is not None and (following := unit_of(after.group())) is not None and unit in (None, following):
+            unit, end = following, after.end()
         negative = (match["sign"] or "+").strip() != "+" or match["inner"] is not None
         if below := _BELOW_ZERO.match(text, match.end()):
             negative, end = True, max(end, below.end())

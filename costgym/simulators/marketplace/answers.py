@@ -90,13 +90,13 @@ class GeneratedAnswers:
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An answer for other arguments of the same kind; it never holds a fact that the task needs."""
         capability = self._capabilities[tool.capability]
-        given = self.database.numbers(capability, arguments)
+        record = self.database.numbers(capability, arguments)
         wanted = {need.fact for need in task.needs} | {need.alternative.fact for need in task.needs if need.alternative}
         step = 0
         while True:
             # steps of the golden ratio visit a kind's values evenly, so another value is found after few tries
             numbers = tuple(int((luck + 0.6180339887 * (i + step)) % 1.0 * k.size) for i, k in enumerate(capability.parameters))
-            if numbers != given and str(self.database.fact(capability, numbers)) not in wanted:
+            if numbers != record and str(self.database.fact(capability, numbers)) not in wanted:
                 return self._write(tool, capability, numbers)
             step += 1
 
@@ -118,10 +118,10 @@ class GeneratedAnswers:
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)
         values = self._values(capability, numbers)
         lacking = {kind.name for kind in capability.parameters if kind.entity and uniform() >= valid}
-        given = {name: fitting.get(name, value) if name in lacking else value for name, value in values.items()}
-        phrases = {kind.name: kind.phrase(given[kind.name]) for kind in capability.parameters}
+        filled = {name: fitting.get(name, value) if name in lacking else value for name, value in values.items()}
+        phrases = {kind.name: kind.phrase(filled[kind.name]) for kind in capability.parameters}
         fact = str(self.database.fact(capability, numbers))
-        return Need(fact, tools, given, wish=capability.wish.format(**phrases), capability=capability.name)
+        return Need(fact, tools, filled, wish=capability.wish.format(**phrases), capability=capability.name)
 
     def _write(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
         key = (tool.name, *numbers)

@@ -80,8 +80,8 @@ def _provider_names(seed: int, category: Category, count: int) -> list[str]:
     order = stable_generator(seed, "providers", category.name).permutation(len(prefixes))
     names = []
     for index in range(count):
-        lap, place = divmod(index, len(prefixes))
-        prefix = prefixes[int(order[place])]
+        lap, position = divmod(index, len(prefixes))
+        prefix = prefixes[int(order[position])]
         luck = stable_integer(seed, "provider", category.name, index)
         suffix = suffixes[luck % len(suffixes)]
         word = category.words[luck // 16 % len(category.words)]
@@ -102,17 +102,17 @@ def _offers(seed: int, category: Category, companies: Sequence[str], count: int)
         )
     used = [category.capabilities[i] for i in order[: max(needed, round(count / PROVIDERS_PER_CAPABILITY), 1)]]
     rounds = (
-        (capability, companies[(place + lap) % len(companies)])
+        (capability, companies[(position + lap) % len(companies)])
         for lap in range(len(companies))
-        for place, capability in enumerate(used)
+        for position, capability in enumerate(used)
     )
     return [offer for offer, _ in zip(rounds, range(count), strict=False)]
 
 
 def _promised(seed: int, capability: Capability, company: str, offers: Sequence[tuple[Capability, str]]) -> str:
     """A capability that others of the category offer and this provider does not; its own where there is none."""
-    own = {other.name for other, provider in offers if provider == company}
-    others = sorted({other.name for other, _ in offers} - own)
+    names = {other.name for other, provider in offers if provider == company}
+    others = sorted({other.name for other, _ in offers} - names)
     return others[stable_integer(seed, "promised", company, capability.name) % len(others)] if others else capability.name
 
 

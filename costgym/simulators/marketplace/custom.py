@@ -51,28 +51,28 @@ class CustomTool(StrictModel):
     # advertised figures are the true ones.
     profile: dict[str, Finite | int | tuple[Finite, ...]] = Field(default_factory=dict)
 
-    def effect(self, place: str, written: Collection[str]) -> Effect | None:
+    def effect(self, path: str, written: Collection[str]) -> Effect | None:
         """What its calls do to the world; `place` is the tool's in the file, `written` what capabilities some tool writes."""
         roles = {WRITE: self.capability or self.name if self.writes else None, CHECK: self.checks, UNDO: self.compensates}
-        given = [(role, of) for role, of in roles.items() if of is not None]
-        if len(given) > 1:
-            raise DataError("scenario", "a tool either `writes`, `checks` or `compensates`; make one tool of each", place)
-        if not given:
+        stated = [(role, of) for role, of in roles.items() if of is not None]
+        if len(stated) > 1:
+            raise DataError("scenario", "a tool either `writes`, `checks` or `compensates`; make one tool of each", path)
+        if not stated:
             for name in ("idempotent", "settles_s", "happens"):
                 if getattr(self, name) is not None:
                     raise DataError(
-                        "scenario", "expected `writes: true` beside it; only a tool that writes has it", f"{place}.{name}"
+                        "scenario", "expected `writes: true` beside it; only a tool that writes has it", f"{path}.{name}"
                     )
             return None
-        role, of = given[0]
+        role, of = stated[0]
         if of not in written:
             known = ", ".join(sorted(written)) or "none; give the tool that makes it `writes: true`"
-            raise DataError("scenario", f"no tool writes {of!r}; capabilities that are written: {known}", place)
+            raise DataError("scenario", f"no tool writes {of!r}; capabilities that are written: {known}", path)
         try:
             settles, happens = self.settles_s or 0.0, 0.5 if self.happens is None else self.happens
             return Effect(role, of, bool(self.idempotent), settles, happens)
         except InvalidProfile as error:
-            raise DataError("scenario", str(error), place) from error
+            raise DataError("scenario", str(error), path) from error
 
 
 class CustomAlternative(StrictModel):
@@ -142,24 +142,24 @@ class CustomSource(StrictModel):
         return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks, self.tasks))
 
 
-def _tool(tool: CustomTool, place: str, written: Collection[str]) -> Tool:
+def _tool(tool: CustomTool, path: str, written: Collection[str]) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
-        check_known(f"setting of {place}.profile", name, known)
-    given: dict[str, Any] = dict(tool.profile)
+        check_known(f"setting of {path}.profile", name, known)
+    settings: dict[str, Any] = dict(tool.profile)
     for name in ("concurrency", "rate_limit", "quota"):
-        if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):
-            raise DataError("scenario", f"expected a whole number, got {given[name]!r}", f"{place}.profile.{name}")
-    latency = given.get("latency_s", 1.0)
-    given["latency_s"] = latency if isinstance(latency, tuple) else (float(latency),)
-    given.setdefault("advertised_success", given.get("reliability", 1.0))
-    given.setdefault("advertised_latency_s", given["latency_s"][0] if given["latency_s"] else 1.0)
+        if name in settings and (not isinstance(settings[name], int) or isinstance(settings[name], bool)):
+            raise DataError("scenario", f"expected a whole number, got {settings[name]!r}", f"{path}.profile.{name}")
+    latency = settings.get("latency_s", 1.0)
+    settings["latency_s"] = latency if isinstance(latency, tuple) else (float(latency),)
+    settings.setdefault("advertised_success", settings.get("reliability", 1.0))
+    settings.setdefault("advertised_latency_s", settings["latency_s"][0] if settings["latency_s"] else 1.0)
     try:
-        profile = ToolProfile(**given)
+        profile = ToolProfile(**settings)
     except InvalidProfile as error:
-        raise DataError("scenario", str(error), f"{place}.profile") from error
+        raise DataError("scenario", str(error), f"{path}.profile") from error
     schema = {name: {"type": form, "description": name.replace("_", " ")} for name, form in tool.parameters.items()}
-    effect, required = tool.effect(place, written), list(schema)
+    effect, required = tool.effect(path, written), list(schema)
     if effect is not None and effect.idempotent:
         schema[KEY] = {"type": "string", "description": "a key of your choice; a repeat with the same key has no second effect"}
     return Tool(
@@ -176,10 +176,10 @@ def _tool(tool: CustomTool, place: str, written: Collection[str]) -> Tool:
 
 
 def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
-    place = f"source.tasks.{number}"
+    path = f"source.tasks.{number}"
     names = task.tools if task.tools is not None else tuple(tool.name for tool in catalog)
     if len(set(names)) < len(names):
-        raise DataError("scenario", f"expected each tool once, got {list(names)!r:.200}", f"{place}.tools")
+        raise DataError("scenario", f"expected each tool once, got {list(names)!r:.200}", f"{path}.tools")
     offered = [catalog.get(name) for name in names]
     # those that find facts or make effects, rather than check them or take them back
     giving = [tool for tool in offered if tool.effect is None or tool.effect.role == WRITE]
@@ -190,27 +190,27 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
         for capability in served:
             if not any(tool.capability == capability for tool in giving):
                 known = sorted({tool.capability for tool in offered})
-                raise UnknownName(f"capability of {place}.needs.{index} among the tools on offer", capability, known)
+                raise UnknownName(f"capability of {path}.needs.{index} among the tools on offer", capability, known)
         serving = [tool for tool in giving if tool.capability in served]
-        arguments, after = _filled(need.arguments, needs, f"{place}.needs.{index}.arguments")
+        arguments, after = _filled(need.arguments, needs, f"{path}.needs.{index}.arguments")
         spoken = ", ".join(f"{name} {value}" for name, value in arguments.items())
         wish = need.wish or f"{need.capability.replace('_', ' ')}{f' of {spoken}' if spoken else ''}"
         writing = [tool.effect is not None for tool in serving]
         state = any(writing)
         if state and not all(writing):
             problem = f"only some of the tools of {need.capability!r} write; give the others a capability of their own"
-            raise DataError("scenario", problem, f"{place}.needs.{index}")
+            raise DataError("scenario", problem, f"{path}.needs.{index}")
         used = any(f"{{{index}}}" == value for other in task.needs for value in other.arguments.values())
         if others and (state or used):
             problem = "a need with alternatives has several possible facts, so it can neither write nor give an argument"
-            raise DataError("scenario", problem, f"{place}.needs.{index}.alternatives")
+            raise DataError("scenario", problem, f"{path}.needs.{index}.alternatives")
         try:
             if need.type:
                 fact_of(need.fact, need.type)
         except ValueError as error:
-            raise DataError("scenario", str(error), f"{place}.needs.{index}.fact") from None
+            raise DataError("scenario", str(error), f"{path}.needs.{index}.fact") from None
         if any(other.capability == need.capability and other.arguments == arguments for other in needs):
-            raise DataError("scenario", "an earlier need asks for the same with the same arguments", f"{place}.needs.{index}")
+            raise DataError("scenario", "an earlier need asks for the same with the same arguments", f"{path}.needs.{index}")
         needs.append(
             Need(
                 fact=need.fact,
@@ -229,24 +229,24 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
             )
         )
     if not any(need.required for need in needs):
-        raise DataError("scenario", "expected at least one need that is asked for and not optional", f"{place}.needs")
+        raise DataError("scenario", "expected at least one need that is asked for and not optional", f"{path}.needs")
     texts = dict.fromkeys(("statement", "category", "tool", "api", "hybrid"), task.query)
     return Task(f"own-{number:05d}", number, task.query, tuple(needs), tuple(names), "", texts, task.size_level)
 
 
-def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:
+def _filled(arguments: Mapping[str, Scalar], needs: list[Need], path: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:
     """Put the facts that the arguments refer to into them; returns the arguments and the needs that the facts come from."""
     filled: dict[str, Scalar] = {}
     after: set[int] = set()
     for name, value in arguments.items():
         if isinstance(value, str) and (match := _PLACE.fullmatch(value)):
             index = int(match[1])
-            if index >= len(found):
+            if index >= len(needs):
                 raise DataError(
-                    "scenario", f"expected the number of an earlier need (0 to {len(found) - 1}), got {value!r}", place
+                    "scenario", f"expected the number of an earlier need (0 to {len(needs) - 1}), got {value!r}", path
                 )
             after.add(index)
-            value = found[index].fact
+            value = needs[index].fact
         filled[name] = value
     return filled, tuple(sorted(after))
 
@@ -264,15 +264,15 @@ class CustomAnswers:
                 arguments = dict(need.arguments or {})
                 others = [(other.capability, other.fact) for other in listed.alternatives or ()]
                 for capability, fact in ((need.capability, need.fact), *others):
-                    told = seen.setdefault((capability, normalise(arguments)), fact)
-                    if told != fact:
-                        problem = f"{capability} gives {told!r} in one task and {fact!r} in {task.id}; the same "
+                    earlier = seen.setdefault((capability, normalise(arguments)), fact)
+                    if earlier != fact:
+                        problem = f"{capability} gives {earlier!r} in one task and {fact!r} in {task.id}; the same "
                         raise DataError("source.tasks", f"{problem}arguments must give the same fact")
                     self._facts.setdefault(capability, []).append((arguments, fact))
                 if need.state:
                     self._states.setdefault(need.capability, []).append(need)
         for facts in self._facts.values():
-            facts.sort(key=lambda each: -len(each[0]))  # needs with the most arguments match most closely
+            facts.sort(key=lambda entry: -len(entry[0]))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where no task mentions these arguments."""
@@ -287,7 +287,7 @@ class CustomAnswers:
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """The answer for other arguments of the same capability, or a bare acknowledgement where there are none."""
         wanted = {fact for need in task.needs for fact in (need.fact, *need.accept)}
-        others = [each for each in self._facts.get(tool.capability, ()) if each[1] not in wanted]
+        others = [entry for entry in self._facts.get(tool.capability, ()) if entry[1] not in wanted]
         if not others:
             return json.dumps({"status": "ok"})
         chosen, fact = others[int(luck * len(others))]

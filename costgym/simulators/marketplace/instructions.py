@@ -49,8 +49,8 @@ def topic(need: Need) -> str:
     if not cuts:
         return need.wish.removeprefix("the ")
     head = need.wish[: min(cuts)].rstrip() + " "
-    found = list(_DETAILS.finditer(head))
-    short = head[: found[-1].start()] if found else head.rstrip()
+    details = list(_DETAILS.finditer(head))
+    short = head[: details[-1].start()] if details else head.rstrip()
     return (head.rstrip() if _EMPTY.match(short) else short).removeprefix("the ")
 
 
@@ -67,7 +67,7 @@ def solved_with(tools: Iterable[Tool], uniform: Callable[[], float]) -> Tool:
         if uniform() < chance:
             return tool
         tried.append((chance, tool))
-    return max(tried, key=lambda each: each[0])[1]
+    return max(tried, key=lambda attempt: attempt[0])[1]
 
 
 def _list(names: Sequence[str]) -> str:

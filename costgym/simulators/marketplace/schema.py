@@ -18,38 +18,38 @@ def check_arguments(tool: Tool, arguments: Any) -> str | None:
     return check_value(arguments, tool.parameters, "arguments")
 
 
-def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None:
+def check_value(value: Any, schema: Mapping[str, Any], path: str) -> str | None:
     """Say in words what is wrong with a value; see `check_arguments`."""
     wanted = schema.get("type")
     if wanted == "string" and type(value) is str and schema.get("enum") is None:
         return None  # what nearly all arguments are
     if wanted == "object" and type(value) is dict and schema.get("enum") is None:
-        return _check_members(value, schema, place)
+        return _check_members(value, schema, path)
     if wanted is not None:
         types = wanted if isinstance(wanted, list | tuple) else (wanted,)
         if not any(_is(value, name) for name in types):
             words = " or ".join(_WORDS.get(name, str(name)) for name in types)
-            return f"{place}: expected {words}, got {_show(value)}"
+            return f"{path}: expected {words}, got {_show(value)}"
     choices = schema.get("enum")
     if choices is not None and not any(_same(value, choice) for choice in choices):
-        return f"{place}: expected one of {', '.join(map(_show, choices))}, got {_show(value)}"
+        return f"{path}: expected one of {', '.join(map(_show, choices))}, got {_show(value)}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema.get("minimum"), schema.get("maximum")
         if low is not None and value < low:
-            return f"{place}: expected at least {low}, got {_show(value)}"
+            return f"{path}: expected at least {low}, got {_show(value)}"
         if high is not None and value > high:
-            return f"{place}: expected at most {high}, got {_show(value)}"
+            return f"{path}: expected at most {high}, got {_show(value)}"
     if isinstance(value, Mapping):
-        return _check_members(value, schema, place)
+        return _check_members(value, schema, path)
     items = schema.get("items")
     if isinstance(value, list) and items:
-        problems = (check_value(member, items, f"{place}[{index}]") for index, member in enumerate(value))
+        problems = (check_value(member, items, f"{path}[{index}]") for index, member in enumerate(value))
         return next(filter(None, problems), None)
     return None
 
 
-def _check_members(value: Mapping[str, Any], schema: Mapping[str, Any], place: str) -> str | None:
-    prefix = "" if place == "arguments" else f"{place}."
+def _check_members(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:
+    prefix = "" if path == "arguments" else f"{path}."
     for name in schema.get("required", ()):
         if name not in value:
             return f"{prefix}{name}: required, but missing"

@@ -29,10 +29,10 @@ class Stress(StrictModel):
         tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
         factor, bursts = self.failures, model.bursts
         if bursts is not None:
-            place = "failures.bursts.every_s"
-            every_s = min(bursts.every_s / factor, BOUNDS[place].high) if factor else 0.0
-            if factor and (problem := out_of_bounds(place, every_s)):
-                raise ConfigError("stress.failures", f"{factor:g} times as many outages: {place}: {problem}")
+            path = "failures.bursts.every_s"
+            every_s = min(bursts.every_s / factor, BOUNDS[path].high) if factor else 0.0
+            if factor and (problem := out_of_bounds(path, every_s)):
+                raise ConfigError("stress.failures", f"{factor:g} times as many outages: {path}: {problem}")
             bursts = bursts.model_copy(update={"every_s": every_s}) if factor else None
         failures = model.model_copy(update={"slip": self._slip(model.slip), "bursts": bursts})
         return world.changed(catalog=Catalog(tools), failures=failures)

@@ -80,8 +80,8 @@ class Offers:
         offered = [capabilities[name] for name in self.tools]
         categories = {name: [c for c in offered if c.category == name] for name in self.by_category}
         self._places = {
-            "G1": [_place(name, [capabilities[c] for c in own]) for name, own in providers.items()],
-            "G2": [_place(name, own) for name, own in categories.items()],
+            "G1": [_place(name, [capabilities[c] for c in members]) for name, members in providers.items()],
+            "G2": [_place(name, members) for name, members in categories.items()],
             "G3": [_place("", offered)],
         }
         self._across = [pair for pair in self._places["G3"][0][2] if pair[0].category != pair[1].category]
@@ -94,8 +94,10 @@ class Offers:
         """
         key = (group, needs, length)
         if key not in self._eligible:
-            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
-            self._eligible[key] = [place for place in found if place[2] or length < 2]
+            groups = [
+                (name, members, chains(pairs, length)) for name, members, pairs in self._places[group] if len(members) >= needs
+            ]
+            self._eligible[key] = [entry for entry in groups if entry[2] or length < 2]
         return self._eligible[key]
 
     def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
@@ -105,29 +107,29 @@ class Offers:
         while not self.places(group, needs):
             needs -= 1
         chained = chained and needs > 1
-        places = self.places(group, needs, 2 if chained else 1)
-        name, own, pairs = luck.pick(places)
+        eligible = self.places(group, needs, 2 if chained else 1)
+        name, members, pairs = luck.pick(eligible)
         if group == "G3" and needs == 2:
             pairs = self._across
             chained = chained and bool(pairs)
         chosen: list[Capability] = list(luck.pick(pairs)) if chained else []
         while len(chosen) < needs:
-            chosen.append(_next(luck, group, chosen, [c for c in own if c not in chosen]))
+            chosen.append(_next(luck, group, chosen, [c for c in members if c not in chosen]))
         chosen = luck.order(chosen)
-        given = {c.gives for c in chosen if c.gives} if chained else set()
-        chosen.sort(key=lambda c: any(c.takes(kind) for kind in given))  # what a call needs is asked for before it
+        provided = {c.gives for c in chosen if c.gives} if chained else set()
+        chosen.sort(key=lambda c: any(c.takes(kind) for kind in provided))  # what a call needs is asked for before it
         return (name if group == "G1" else ""), chosen, chained
 
     def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
         """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length."""
-        places = self.places(group, needs, length)
-        name, own, found = luck.pick(places)
-        chosen = list(luck.pick(found))
+        eligible = self.places(group, needs, length)
+        name, members, eligible_chains = luck.pick(eligible)
+        chosen = list(luck.pick(eligible_chains))
         end = chosen[-1].gives
-        given = {c.gives for c in chosen} - {""}
+        provided = {c.gives for c in chosen} - {""}
         taken = {kind.name for c in chosen for kind in c.parameters}
         # a need beside the chain must neither feed it nor be fed by it, or the chain would be longer than asked for
-        free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
+        free = [c for c in members if c not in chosen and c.gives not in provided | taken and not c.takes(end)]
         while len(chosen) < needs and free:
             chosen.append(_next(luck, group, chosen, free))
             free = [c for c in free if c is not chosen[-1] and not (c.gives and c.gives == chosen[-1].gives)]
@@ -152,10 +154,10 @@ def chains(pairs: Sequence[tuple[Capability, ...]], length: int) -> list[tuple[C
     following: dict[str, list[Capability]] = {}
     for head, tail in pairs:
         following.setdefault(head.name, []).append(tail)
-    found: list[tuple[Capability, ...]] = list(pairs)
+    grown: list[tuple[Capability, ...]] = list(pairs)
     for _ in range(length - 2):
-        found = [(*chain, tail) for chain in found for tail in following.get(chain[-1].name, ()) if tail not in chain]
-    return found
+        grown = [(*chain, tail) for chain in grown for tail in following.get(chain[-1].name, ()) if tail not in chain]
+    return grown
 
 
 def _place(name: str, capabilities: list[Capability]) -> Place:
@@ -236,10 +238,10 @@ class TaskWriter:
         else:
             provider, chosen, chained = self.offers.choose(luck, group, count, chained)
         needs, query = self._needs(luck, split, chosen, chained)
-        own = [self._of_provider(capability, provider) for capability in chosen]
-        candidates = self._candidates(split, index, slots, chosen, [tool for tool in own if tool is not None])
+        tools = [self._of_provider(capability, provider) for capability in chosen]
+        candidates = self._candidates(split, index, slots, chosen, [tool for tool in tools if tool is not None])
         solving = Luck("solved path", split, index, seed=self.seed)
-        gold = [one or self._solving(solving, capability, candidates) for one, capability in zip(own, chosen, strict=True)]
+        gold = [one or self._solving(solving, capability, candidates) for one, capability in zip(tools, chosen, strict=True)]
         situations = [self._openers[name] for name in dict.fromkeys(c.category for c in chosen)]
         return Task(
             id=f"{split}-{index:05d}",
@@ -348,15 +350,15 @@ class TaskWriter:
         luck = Luck("candidates", split, index, seed=self.seed)
         if slots >= len(self.offers.catalog):
             return tuple(luck.order([tool.name for tool in self.offers.catalog]))
-        lanes = []
+        queues = []
         for capability in chosen:
             names = luck.order(self.offers.names[capability.name])
-            lanes.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
+            queues.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
         serving = self._rules.serving
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
         if serving is not None:
             room = min(slots, max(len(chosen), round(serving * slots)))
-        turns = (lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane))
+        turns = (queue[lap] for lap in range(max(map(len, queues))) for queue in queues if lap < len(queue))
         picked = [name for name, _ in zip(turns, range(room), strict=False)]
         needed = {capability.name for capability in chosen}
         near = {capability.category: None for capability in chosen}
@@ -369,7 +371,7 @@ class TaskWriter:
             others += luck.order([tool.name for tool in self.offers.catalog if tool.category not in near])
         picked += others[: slots - len(picked)]
         if len(picked) < slots:  # a small catalog: the rest of what serves the needs
-            rest = [name for lane in lanes for name in lane if name not in set(picked)]
+            rest = [name for queue in queues for name in queue if name not in set(picked)]
             picked += rest[: slots - len(picked)]
         return tuple(luck.order(picked))
 
@@ -413,12 +415,12 @@ class LazyTaskSet(KeptTasks):
             return (*self._ranges["train"], *range(self._count, self._end))
         return super().numbers(split)
 
-    def _written(self, place: int) -> Task:
-        if not 0 <= place < self._end:
-            raise IndexError(f"task {place} of {self._count}")
-        split = next((name for name, numbers in self._ranges.items() if place in numbers), "train")
-        index = place - self._ranges[split].start if place < self._count else place - self._count + len(self._ranges[split])
-        return self._writer.write(split, index, place)
+    def _written(self, number: int) -> Task:
+        if not 0 <= number < self._end:
+            raise IndexError(f"task {number} of {self._count}")
+        split = next((name for name, numbers in self._ranges.items() if number in numbers), "train")
+        index = number - self._ranges[split].start if number < self._count else number - self._count + len(self._ranges[split])
+        return self._writer.write(split, index, number)
 
     @property
     def most_candidates(self) -> int:

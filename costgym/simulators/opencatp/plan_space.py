@@ -29,7 +29,7 @@ Forest = dict[str, str]
 @lru_cache(maxsize=1)
 def forests() -> tuple[Forest, ...]:
     """Every forest over every subset of the four restorers: 212, the empty one among them."""
-    found: list[Forest] = []
+    forests: list[Forest] = []
     for count in range(len(IMAGE_TOOLS) + 1):
         for used in combinations(IMAGE_TOOLS, count):
             for parents in product(*[[TASK_INPUT, *(other for other in used if other != tool)] for tool in used]):
@@ -37,8 +37,8 @@ def forests() -> tuple[Forest, ...]:
                 # every choice of parents is tried, and those that go in a circle are left out: four tools make few enough
                 order = _order(forest)
                 if order is not None:
-                    found.append({tool: forest[tool] for tool in order})
-    return tuple(found)
+                    forests.append({tool: forest[tool] for tool in order})
+    return tuple(forests)
 
 
 def _order(forest: Forest) -> list[str] | None:
@@ -79,10 +79,10 @@ Way = tuple[tuple[str, ...], Route]
 
 def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[Way | None, ...]]]:
     """The plans with the way to each wanted output, or None where it is left out. Plans that leave nothing out come first."""
-    for kept in product((True, False), repeat=len(wants)):
-        for plan, ways in _plans_for(tuple(want for want, keep in zip(wants, kept, strict=True) if keep), len(wants) == 1):
-            found = iter(ways)
-            yield plan, tuple(next(found) if keep else None for keep in kept)
+    for included in product((True, False), repeat=len(wants)):
+        for plan, ways in _plans_for(tuple(want for want, keep in zip(wants, included, strict=True) if keep), len(wants) == 1):
+            candidates = iter(ways)
+            yield plan, tuple(next(candidates) if keep else None for keep in included)
     if len(wants) == 1 and wants[0].is_image:
         for reader in READER_TOOLS:  # a plan has at least one tool
             yield Plan((_step(reader, TASK_INPUT),)), (None,)
@@ -97,16 +97,16 @@ def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, t
         leaves = [tool for tool in forest if tool not in inner]
         restorers = list(map(_step, forest, forest.values()))
         chains = {node: chain_to(forest, node) for node in (TASK_INPUT, *forest)}
-        for places in product([TASK_INPUT, *forest], repeat=len(texts)):
+        for parents in product([TASK_INPUT, *forest], repeat=len(texts)):
             # a leaf that nothing reads must be the wanted image; any other would be paid for nothing
-            free = [leaf for leaf in leaves if leaf not in places]
+            free = [leaf for leaf in leaves if leaf not in parents]
             if len(free) != (1 if wants_image else 0):
                 continue
             for routes in product(*options):
                 steps = [*restorers]
-                for route, place in zip(routes, places, strict=True):
-                    steps += map(_step, route, (place, *route))
-                where = iter(zip(places, routes, strict=True))
+                for route, parent in zip(routes, parents, strict=True):
+                    steps += map(_step, route, (parent, *route))
+                where = iter(zip(parents, routes, strict=True))
                 ends = [(free[0], ()) if want.is_image else next(where) for want in wants]
                 if steps:
                     yield Plan(tuple(steps)), tuple((chains[end], route) for end, route in ends)
@@ -132,14 +132,14 @@ class PlanSpace:
 @lru_cache(maxsize=64)
 def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
     """The plans for a task's wanted outputs."""
-    found = list(_plans(wants))
-    ways = tuple(sorted({way for _, used in found for way in used if way is not None}, key=lambda way: (len(way[0]), way)))
+    plans = list(_plans(wants))
+    ways = tuple(sorted({way for _, used in plans for way in used if way is not None}, key=lambda way: (len(way[0]), way)))
     number: dict[Way | None, int] = {way: index for index, way in enumerate(ways)}
     number[None] = len(ways)
-    way_of = np.array([[number[way] for way in used] for _, used in found], dtype=np.int64)
-    complete = sum(None not in used for _, used in found)
+    way_of = np.array([[number[way] for way in used] for _, used in plans], dtype=np.int64)
+    complete = sum(None not in used for _, used in plans)
     used = tuple(tuple(sorted(set(column) - {len(ways)})) for column in way_of.T.tolist())
-    return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, used, complete)
+    return PlanSpace(tuple(plan for plan, _ in plans), ways, way_of, used, complete)
 
 
 @dataclass(slots=True)
@@ -173,10 +173,10 @@ class PlanValues:
 
     def scores(self, task: OpenCATPTask) -> NDArray[np.float64]:
         """Task score of every plan on every sample.  # (samples, plans)"""
-        found = self._tables.scores.get(task.task_id)
-        if found is None:
-            found = self._tables.scores[task.task_id] = self._scores_on(task, range(self.evaluator.scores.samples), keep=True)
-        return found
+        scores = self._tables.scores.get(task.task_id)
+        if scores is None:
+            scores = self._tables.scores[task.task_id] = self._scores_on(task, range(self.evaluator.scores.samples), keep=True)
+        return scores
 
     def _scores_on(self, task: OpenCATPTask, samples: range, keep: bool) -> NDArray[np.float64]:
         """Task score of every plan on some samples.  # (samples, plans)"""
@@ -188,12 +188,12 @@ class PlanValues:
             table = np.zeros((len(space.ways) + 1, len(samples)))
             for index in space.used[w]:
                 key = task.combination, want.name, space.ways[index]
-                found = self._tables.ways.get(key) if keep else None
-                if found is None:
-                    found = self._way_scores(*key, want, samples)
+                cached = self._tables.ways.get(key) if keep else None
+                if cached is None:
+                    cached = self._way_scores(*key, want, samples)
                     if keep:
-                        self._tables.ways[key] = found
-                table[index] = found
+                        self._tables.ways[key] = cached
+                table[index] = cached
             total += table[space.way_of[:, w]]
         return (total / len(task.wants)).T
 
@@ -210,14 +210,14 @@ class PlanValues:
 
     def prices(self, task: OpenCATPTask) -> NDArray[np.float64]:
         """Price of every plan at every size level, USD.  # (levels, plans)"""
-        found = self._tables.prices.get(task.wants)
-        if found is None:
+        known = self._tables.prices.get(task.wants)
+        if known is None:
             profile = self.evaluator.profile
             plans = [plan.nodes for plan in plan_space(task.wants).plans]
             prices = [{tool: profile.price(tool, level) for tool in profile.tools} for level in range(LEVELS)]
-            found = np.array([[sum([price[tool] for tool in plan]) for plan in plans] for price in prices])
-            self._tables.prices[task.wants] = found
-        return found
+            known = np.array([[sum([price[tool] for tool in plan]) for plan in plans] for price in prices])
+            self._tables.prices[task.wants] = known
+        return known
 
     def qualities(self, task: OpenCATPTask, level: int, sample: int | None = None) -> NDArray[np.float64]:
         """Quality of every plan at a size level, on every sample or on one.  # (samples, plans) or (plans,)"""

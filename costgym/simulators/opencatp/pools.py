@@ -6,7 +6,6 @@ reader admits the pool's own plain data alone, and refuses the file at the first
 """
 
 import io
-import json
 import pickle
 import struct
 from collections import defaultdict
@@ -19,10 +18,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from costgym.simulators.bounds import what_is_wrong
 from costgym.simulators.errors import DataError, InvalidPlan
+from costgym.simulators.files import read_bytes, read_json
 from costgym.simulators.opencatp.profile import Profile, v100
 from costgym.simulators.opencatp.tools import ALIASES, TOOLS
 from costgym.simulators.plan import Plan
 
+MAX_POOL_BYTES = 512 * 2**20
 _BY_TOOL = ("tool_exec_time_ms", "tool_cpu_inst_mb", "tool_gpu_inst_mb")
 _FIELDS = ("plans", "scores", "tools_exec_time", "tools_cpu_mem", "tools_gpu_mem")
 
@@ -91,31 +92,28 @@ def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
         raise DataError(file, "no such plan pool; give the path of a .json or .pkl file")
     if file.suffix in (".pkl", ".pickle"):
         return tuple(_from_pickle(file))
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(file, f"cannot be read as JSON: {error}") from error
+    record = read_json(file, MAX_POOL_BYTES, follow=True)
     plans = record.get("plans") if isinstance(record, dict) else None
     if not isinstance(plans, list):
         raise DataError(file, 'expected {"plans": [...]}')
     return tuple(_checked(file, f"plan {number}", entry) for number, entry in enumerate(plans))
 
 
-def _checked(file: Path, place: str, given: Any) -> PoolPlan:
+def _checked(file: Path, location: str, value: Any) -> PoolPlan:
     try:
-        record = _Record.model_validate(given)
+        record = _Record.model_validate(value)
         plan = Plan.from_list(record.plan, aliases=ALIASES)
     except ValidationError as error:
-        raise DataError(file, ": ".join(filter(None, what_is_wrong(error))), place) from None
+        raise DataError(file, ": ".join(filter(None, what_is_wrong(error))), location) from None
     except InvalidPlan as error:
-        raise DataError(file, str(error), place) from error
+        raise DataError(file, str(error), location) from error
     unknown = [tool for tool in plan.nodes if tool not in TOOLS]
     if unknown:
-        raise DataError(file, f"unknown tool {unknown[0]!r}", place)
+        raise DataError(file, f"unknown tool {unknown[0]!r}", location)
     columns = {name: tuple(getattr(record, name)) for name in _BY_TOOL}
     for name, values in columns.items():
         if len(values) != len(plan.nodes):
-            raise DataError(file, f"{name}: expected {len(plan.nodes)} values, one per tool, got {len(values)}", place)
+            raise DataError(file, f"{name}: expected {len(plan.nodes)} values, one per tool, got {len(values)}", location)
     times, cpu, gpu = columns.values()
     score, kind = record.score, record.score_kind
     return PoolPlan(record.task_id, record.sample_id, plan, score, kind, times, cpu, gpu, record.plan_price_usd)
@@ -123,7 +121,7 @@ def _checked(file: Path, place: str, given: Any) -> PoolPlan:
 
 def _from_pickle(file: Path) -> Iterator[PoolPlan]:
     try:
-        pool = _PlainUnpickler(io.BytesIO(file.read_bytes()), file).load()
+        pool = _PlainUnpickler(io.BytesIO(read_bytes(file, MAX_POOL_BYTES)), file).load()
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can fail in any way
@@ -137,23 +135,25 @@ def _from_pickle(file: Path) -> Iterator[PoolPlan]:
         if not isinstance(samples, dict):
             raise DataError(file, f"expected samples, got {type(samples).__name__}", f"task {task_id}")
         for sample_id in samples:
-            place = f"task {task_id}, sample {sample_id}"
-            columns = [_cell(file, place, name, table, task_id, sample_id) for name, table in zip(_FIELDS, tables, strict=True)]
+            location = f"task {task_id}, sample {sample_id}"
+            columns = [
+                _cell(file, location, name, table, task_id, sample_id) for name, table in zip(_FIELDS, tables, strict=True)
+            ]
             if isinstance(columns[1], tuple):  # a single plan may stand without a list around it
                 columns = [[column] for column in columns]
             if any(not isinstance(column, list) or len(column) != len(columns[0]) for column in columns):
-                raise DataError(file, "plans, scores, times and memories are not equally many", place)
+                raise DataError(file, "plans, scores, times and memories are not equally many", location)
             for number, (plan, score, time_ms, cpu, gpu) in enumerate(zip(*columns, strict=True)):
                 if not isinstance(score, tuple) or len(score) != 2:
-                    raise DataError(file, f"score: expected (number, kind), got {score!r}", place)
+                    raise DataError(file, f"score: expected (number, kind), got {score!r}", location)
                 record = dict(zip(_Record.model_fields, (task_id, sample_id, plan, *score, time_ms, cpu, gpu), strict=False))
-                yield _checked(file, f"{place}, plan {number}", record)
+                yield _checked(file, f"{location}, plan {number}", record)
 
 
-def _cell(file: Path, place: str, name: str, table: Any, task_id: Any, sample_id: Any) -> Any:
+def _cell(file: Path, location: str, name: str, table: Any, task_id: Any, sample_id: Any) -> Any:
     row = table.get(task_id)
     if not isinstance(row, dict) or sample_id not in row:
-        raise DataError(file, f"{name} are missing", place)
+        raise DataError(file, f"{name} are missing", location)
     return row[sample_id]
 
 

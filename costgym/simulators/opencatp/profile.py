@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, check_known
-from costgym.simulators.files import read_yaml, write_atomically
+from costgym.simulators.files import read_json, read_yaml, write_atomically
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
 from costgym.simulators.plan import Plan, longest_path
 from costgym.simulators.pricing import FaasPricing
@@ -162,10 +162,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
 def _read_file(path: Path) -> Profile:
     if path.suffix != ".json":
         return read_profile(read_yaml(path), path)
-    try:
-        return read_profile(json.loads(path.read_text(encoding="utf-8")), path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(path, f"cannot be read as JSON: {error}") from error
+    return read_profile(read_json(path, follow=True), path)
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
@@ -192,31 +189,31 @@ def read_profile(record: Any, path: str | Path = "profile") -> Profile:
     """Make a profile from `profile_record`'s form; raises DataError or InvalidProfile, which names the field at fault."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")
-    given = record.get("tools")
-    if not isinstance(given, dict):
-        raise DataError(path, f"expected a table of tools, got {type(given).__name__}", "tools")
+    tool_records = record.get("tools")
+    if not isinstance(tool_records, dict):
+        raise DataError(path, f"expected a table of tools, got {type(tool_records).__name__}", "tools")
     tools = {}
-    for tool, figures in given.items():
-        place = f"tools.{tool}"
+    for tool, figures in tool_records.items():
+        location = f"tools.{tool}"
         if tool not in TOOLS:
-            raise DataError(path, f"unknown tool; known: {', '.join(TOOLS)}", place)
+            raise DataError(path, f"unknown tool; known: {', '.join(TOOLS)}", location)
         if not isinstance(figures, dict):
-            raise DataError(path, f"expected a table of figures, got {type(figures).__name__}", place)
+            raise DataError(path, f"expected a table of figures, got {type(figures).__name__}", location)
         known = [figure.name for figure in fields(ToolCost)]
         for key in figures:
             if key not in known:
-                raise DataError(path, f"unknown field {key!r}; known: {', '.join(known)}", place)
+                raise DataError(path, f"unknown field {key!r}; known: {', '.join(known)}", location)
         for key in known[:3]:
             if key not in figures:
-                raise DataError(path, f"{key} is missing", place)
+                raise DataError(path, f"{key} is missing", location)
         try:
             given_figures: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in figures.items()}
             tools[tool] = ToolCost(**given_figures)
         except InvalidProfile as error:
-            raise InvalidProfile(f"{path}, {place}: {error}") from None
+            raise InvalidProfile(f"{path}, {location}: {error}") from None
         except TypeError as error:
             raise DataError(
-                path, f"expected numbers, four by size level for times and instant memory: {error}", place
+                path, f"expected numbers, four by size level for times and instant memory: {error}", location
             ) from None
     hardware, source, date = (str(record.get(key, "")) for key in ("hardware", "source", "date"))
     try:

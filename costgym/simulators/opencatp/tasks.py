@@ -152,8 +152,8 @@ def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
     """A task by its number; raises UnknownName, which names both numberings, where no task has it."""
     if numbering not in ("old", "new"):
         raise ConfigError("numbering", f"expected old or new, got {numbering!r}")
-    found = _by_id(numbering).get(task_id) if isinstance(task_id, int) else None
-    if found is None:
+    task = _by_id(numbering).get(task_id) if isinstance(task_id, int) else None
+    if task is None:
         other: Numbering = "new" if numbering == "old" else "old"
         there = isinstance(task_id, int) and task_id in _by_id(other)
         hint = f"the {other} numbering has it" if there else "neither numbering has it"
@@ -162,4 +162,4 @@ def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
             str(task_id),
             (str(number) for number in _by_id(numbering)),
         )
-    return found
+    return task

@@ -50,10 +50,10 @@ class PlanWorld(World):
         return PlanEpisode(replace(self, tasks=OnlyTask(played)), task.task_id, seed, budget, "record")
 
     def _candidate(self, task: Task, index: int, name: str, needs: tuple[int, ...]) -> Candidate:
-        found = super()._candidate(task, index, name, needs)
-        seconds, price, fee = self.profile.seconds(name, self.level), self.profile.price(name, self.level), found.fee
+        candidate = super()._candidate(task, index, name, needs)
+        seconds, price, fee = self.profile.seconds(name, self.level), self.profile.price(name, self.level), candidate.fee
         return replace(
-            found,
+            candidate,
             fee=fee if seconds > 0.0 else price,
             quote=price,
             rate_per_s=(price - fee) / seconds if seconds > 0.0 else 0.0,
@@ -139,9 +139,9 @@ class PlanEpisode(Episode):
     def wait_for_end(self) -> list[Call]:
         """Go to the next end of a call; returns all calls that end at that moment. Without calls in flight no time passes."""
         ended = []
-        while (found := self.wait()) is not None:
-            assert isinstance(found, Call)
-            ended.append(found)
+        while (completion := self.wait()) is not None:
+            assert isinstance(completion, Call)
+            ended.append(completion)
             if not self.unread and self.clock.peek() > self.now_s:
                 break
         return ended
@@ -178,8 +178,8 @@ class PlanEpisode(Episode):
                 self.start(step.tool, {"after": ", ".join(step.deps)})
             self.wait_for_end()
         # calls end in another order than they stand in the plan; readers of a plan expect the written one
-        place = {step.tool: number for number, step in enumerate(plan.steps)}
-        self.calls.sort(key=lambda call: place.get(call.tool, len(place)))
+        position = {step.tool: number for number, step in enumerate(plan.steps)}
+        self.calls.sort(key=lambda call: position.get(call.tool, len(position)))
         for call in self.calls if not plan.valid else ():
             call.status = Status.CANCELLED if call.k else call.status
 

@@ -55,8 +55,8 @@ class TextEmbedding:
         vectors = np.zeros((len(texts), self.size))
         for row, text in zip(vectors, texts, strict=True):
             for word in content_words(text):
-                place, weight = self._place(word)
-                row[place] += weight
+                number, weight = self._place(word)
+                row[number] += weight
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return vectors
@@ -79,12 +79,12 @@ class TextEmbedding:
         return np.array(rows, np.intp), np.array(columns, np.intp), np.array(values, np.float64)
 
     def _place(self, word: str) -> tuple[int, float]:
-        found = self._places.get(word)
-        if found is None:
+        row = self._places.get(word)
+        if row is None:
             code = zlib.crc32(word.encode())
             sign = 1.0 if code & 0x80000000 else -1.0
-            found = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
-        return found
+            row = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
+        return row
 
 
 def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, rounds: int = 50) -> NDArray[np.int64]:

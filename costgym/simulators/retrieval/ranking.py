@@ -36,14 +36,14 @@ class Bm25:
         counts = [Counter(content_words(text)) for text in documents]
         lengths = [sum(count.values()) for count in counts]
         mean = sum(lengths) / max(1, len(lengths)) or 1.0
-        places: dict[str, list[int]] = {}
+        postings: dict[str, list[int]] = {}
         for number, count in enumerate(counts):
             for word in count:
-                places.setdefault(word, []).append(number)
+                postings.setdefault(word, []).append(number)
         self._size = len(counts)
         # an inverted index: a query touches only the documents that share a word with it
         self._postings: dict[str, tuple[NDArray[np.intp], Scores]] = {}
-        for word, numbers in places.items():
+        for word, numbers in postings.items():
             rarity = math.log(1.0 + (self._size - len(numbers) + 0.5) / (len(numbers) + 0.5))
             weights = [
                 rarity * counts[n][word] * (K1 + 1.0) / (counts[n][word] + K1 * (1.0 - B + B * lengths[n] / mean))
@@ -73,8 +73,8 @@ class WordEmbedding:
 
     def scores(self, query: str) -> Scores:
         """A score for each document, the higher the closer; shape (documents,)."""
-        found: Scores = (self._vectors @ self._embed([query])[0]).round(5)
-        return found
+        scores: Scores = (self._vectors @ self._embed([query])[0]).round(5)
+        return scores
 
     def _embed(self, texts: Sequence[str]) -> Scores:
         return np.asarray(self._model.embed(list(texts), norm=True), np.float64)
@@ -82,5 +82,5 @@ class WordEmbedding:
 
 def best_first(scores: Scores) -> list[int]:
     """Numbers of the documents, the closest first, equal ones in the order of the catalogue."""
-    found: list[int] = np.argsort(-scores, kind="stable").tolist()
-    return found
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    return order

@@ -8,77 +8,9 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from costgym.simulators.bounds import StrictModel, within
-from costgym.simulators.calls import Candidate
-from costgym.simulators.draws import Draws, DrawSource, stable_integer
-from costgym.simulators.episode import Episode
 from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding, best_first, document_of
 from costgym.simulators.tasks import KeptTasks, Task, TaskSet, normalise
 from costgym.simulators.tools import Catalog, Tool
-
-
-class OwnDraws(Draws):
-    """The uniforms of one tool by itself. They depend on the tool and not on when, or by what search, it was found."""
-
-    def __init__(self, source: DrawSource, seed: int, task: int, tool: int) -> None:
-        self._own = Draws(source, seed, stable_integer(task, "found", tool), 0)
-        self.seed, self.task, self.slots = seed, task, 0
-
-    def at(self, k: int, slot: int) -> list[float]:
-        return self._own.at(k, 0)
-
-    def beyond(self, k: int, slot: int) -> list[float]:
-        return self._own.beyond(k, 0)
-
-
-class OpenEpisode(Episode):
-    """A task whose tools on offer grow as its agent searches. Slots of found tools follow those that were there first."""
-
-    __slots__ = ("_found",)
-    _found: dict[int, OwnDraws]
-
-    def offer(self, numbers: Sequence[int]) -> list[Candidate]:
-        """Offer more tools by their numbers in the catalogue and return the new candidates; those on offer are left out."""
-        self._alive()
-        self.log.append(("offer", tuple(numbers)))
-        known = {candidate.number for candidate in self.candidates}
-        return [self._append(number) for number in dict.fromkeys(numbers) if number not in known]
-
-    def _append(self, number: int) -> Candidate:
-        world, slot = self.world, len(self.candidates)
-        found = world.candidate(self.task, slot, world.catalog[number].name)
-        if slot == self._draws.slots - 1:
-            self._found = {}
-        # by the tool and not by the slot: the order of searches must not change a tool's luck
-        self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
-        self.candidates = (*self.candidates, found)
-        for counts in (self.counts, self.running):
-            counts.append(0)
-        self._chains.append(None)
-        self.idle.append(None)
-        self.windows.append(None)
-        self.factors.append(1.0)
-        if world.events is not None:
-            self._announce(found)
-        return found
-
-    def _announce(self, found: Candidate) -> None:
-        """Let past events that concern a new tool show in it, and announce later ones."""
-        assert self.world.events is not None
-        for event in self.world.events(self.task, (found,)):
-            if event.kind == "preference_change":
-                continue  # it concerns the user, and is scheduled already
-            if event.at_s > self.now_s:
-                self._schedule(event.at_s - self.now_s, self._happen, event)
-            elif event.kind == "price_change":
-                self.factors[found.index] *= event.factor
-            elif event.kind == "ban":
-                self.banned.add(found.index)
-            else:
-                self.banned.discard(found.index)
-
-    def draws_of(self, slot: int) -> Draws:
-        return self._found[slot] if slot >= self._draws.slots - 1 > 0 else self._draws
-
 
 RETRIEVERS = ("bm25", "embedding", "oracle")
 
@@ -101,16 +33,14 @@ class Retrieval(StrictModel):
         """Take `from`, which has one value so far."""
         if isinstance(value, dict) and "from" in value:
             value = dict(value)
-            place = value.pop("from")
-            if place != "catalogue":
-                raise ValueError(f"from: expected 'catalogue', got {place!r}")
+            source = value.pop("from")
+            if source != "catalogue":
+                raise ValueError(f"from: expected 'catalogue', got {source!r}")
         return value
 
 
 class Retriever:
     """A search engine over a catalogue of `size` tools in the `categories`, which an agent may search in."""
-
-    episode_type = OpenEpisode
 
     def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
         self.settings, self._catalog = settings, catalog
@@ -133,8 +63,8 @@ class Retriever:
         self, query: str, task: Task, offered: frozenset[str], category: str = "", provider: str = ""
     ) -> tuple[int, ...]:
         """Numbers of the first `k` tools that are not on offer yet."""
-        found = (n for n in self.rank(query, task, category, provider) if self._catalog[n].name not in offered)
-        return tuple(number for _, number in zip(range(self.settings.k), found, strict=False))
+        ranked = (n for n in self.rank(query, task, category, provider) if self._catalog[n].name not in offered)
+        return tuple(number for _, number in zip(range(self.settings.k), ranked, strict=False))
 
     def first(self, task: Task) -> tuple[str, ...]:
         """Names of the tools that the task's own query finds."""
@@ -143,20 +73,20 @@ class Retriever:
 
     def listing(self, category: str, provider: str = "") -> dict[str, list[str]]:
         """Titles of a category's tools by provider, in the order of the catalogue."""
-        found: dict[str, list[str]] = {}
+        facts: dict[str, list[str]] = {}
         for tool in self._catalog:
             if _inside(tool, _plain(category), _plain(provider)):
-                found.setdefault(tool.provider, []).append(tool.title or tool.name)
-        return found
+                facts.setdefault(tool.provider, []).append(tool.title or tool.name)
+        return facts
 
     def _serving_first(self, order: Sequence[int], query: str, task: Task) -> list[int]:
         """The tools that serve the needs in turns, those named in the query first; then the others."""
-        place = {number: rank for rank, number in enumerate(order)}
+        position = {number: rank for rank, number in enumerate(order)}
         text = normalise(query)
         needs = sorted(task.needs, key=lambda need: not need.wish or normalise(need.wish) not in text)
         # in turns, so that a short list holds a tool for every need rather than all tools for the first
-        lanes = [sorted((self._catalog.number(name) for name in need.tools), key=place.__getitem__) for need in needs]
-        turns = [number for lap in zip_longest(*lanes) for number in lap if number is not None]
+        tool_numbers = [sorted((self._catalog.number(name) for name in need.tools), key=position.__getitem__) for need in needs]
+        turns = [number for lap in zip_longest(*tool_numbers) for number in lap if number is not None]
         serving = dict.fromkeys(turns)
         return [*serving, *(number for number in order if number not in serving)]
 
@@ -174,8 +104,8 @@ class RetrievedTasks(KeptTasks):
     def __len__(self) -> int:
         return len(self._inner)
 
-    def _written(self, place: int) -> Task:
-        plain: Task = self._inner[place]
+    def _written(self, index: int) -> Task:
+        plain: Task = self._inner[index]
         return replace(plain, candidates=self._retriever.first(plain))
 
     def numbers(self, split: str) -> Sequence[int]:

@@ -1,11 +1,12 @@
 """The public rules of sessions: how a session is drawn. Agents may know them; what is drawn they may not."""
 
-import hashlib
+import json
 from functools import lru_cache
 
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import StrictModel, is_none
+from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.scenario import Scenario
 
@@ -70,13 +71,14 @@ class SessionRules(StrictModel):
         """The rules as JSON text, which caches are keyed by."""
         return self.model_dump_json()
 
-    @property
-    def digest(self) -> str:
-        """Hash of everything that defines how sessions are drawn; of a folder of worlds, its content."""
-        if self.scenario is None:
-            return hashlib.sha256(self.document.encode()).hexdigest()[:16]
-        own = self.model_copy(update={"scenario": None}).document
-        return hashlib.sha256(f"{own}{self.scenario.digest}".encode()).hexdigest()[:16]
+    def digest_under(self, schema: int) -> str:
+        """Hash of everything that defines how sessions are drawn, under a schema of `digests`; of a folder of worlds, its
+        content. Empty for a schema that this version does not know."""
+        world = "" if self.scenario is None else self.scenario.digest_under(schema)
+        own = self.model_copy(update={"scenario": None})
+        if schema == SCHEMA:
+            return digest_of(["session", own, world])
+        return short_hash(json.dumps(["session", short_hash(own.document + world)])) if schema == 0 else ""
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,8 @@ import pytest
 
 from costgym.agents.models.base import FINISH, UNREAD, USER, Function, FunctionCall, Message
 from costgym.agents.models.call_forms import read_arguments, read_calls
-from costgym.agents.models.openai import OpenAIModel, chat_messages, read_reply
+from costgym.agents.models.openai import OpenAIModel, chat_messages
+from costgym.agents.models.replies import read_reply
 from costgym.agents.models.usage import read_server_usage
 from costgym.simulators.errors import ConfigError, InfrastructureError
 from tests.helpers.model_server import Server, said

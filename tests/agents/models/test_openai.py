@@ -15,14 +15,15 @@ from costgym.agents.llm.strategies import ReAct
 from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import full_name, read_model_name
-from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel, chat_messages, read_reply
+from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel, chat_messages
 from costgym.agents.models.prices import load_prices
+from costgym.agents.models.replies import read_reply
 from costgym.agents.registry import make_agent, make_model
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
+from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.execution.engine import Local
-from costgym.experiments.play.rollout import INFRASTRUCTURE_TRIES
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import Server, said

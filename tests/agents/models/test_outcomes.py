@@ -11,7 +11,8 @@ import pytest
 from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
-from costgym.agents.models.openai import URL_VARIABLE, OpenAIModel, chat_messages, read_reply
+from costgym.agents.models.openai import URL_VARIABLE, OpenAIModel, chat_messages
+from costgym.agents.models.replies import read_reply
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
 from costgym.simulators.errors import ConfigError

@@ -10,9 +10,11 @@ import pytest
 
 import costgym
 from costgym.agents.models.named import priced_for
-from costgym.agents.models.prices import SHIPPED, import_prices, load_prices, shipped_prices
+from costgym.agents.models.price_imports import import_prices
+from costgym.agents.models.prices import SHIPPED, load_prices, shipped_prices
 from costgym.cli.tools.prices import import_table
 from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.prompt_cache import CacheRules, LongPrices, ModelPrices
 from costgym.simulators.scenario import TokenPrices, load_scenario
 
 DAY = datetime.date(2026, 11, 22)
@@ -48,6 +50,33 @@ def test_a_table_is_imported_per_million_tokens_and_can_be_used(tmp_path: Path, 
     assert (prices.input, prices.output, prices.cached) == (0.15, 0.6, 0.075)
 
 
+def test_everything_that_litellm_says_of_a_models_tokens_is_read(tmp_path: Path) -> None:
+    long = {
+        "input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05, "mode": "chat", "prompt_cache_min_tokens": 2048,
+        "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06,
+        "cache_creation_input_token_cost_above_1hr": 6e-06, "input_cost_per_token_batches": 1.5e-06,
+        "input_cost_per_token_priority": 6e-06, "search_context_cost_per_query": {"search_context_size_medium": 0.01},
+        "input_cost_per_token_above_200k_tokens": 6e-06, "output_cost_per_token_above_200k_tokens": 2.25e-05,
+        "cache_read_input_token_cost_above_200k_tokens": 6e-07,
+    }  # fmt: skip
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"long": long, "cheaper when long": {**long, "input_cost_per_token_above_200k_tokens": 1e-06}}))
+    assert import_prices(file, DAY).models == {
+        "long": ModelPrices(
+            input=3, output=15, cached=0.3, cache_write=3.75, cache_write_1h=6, cache=CacheRules(minimum_tokens=2048),
+            batch=0.5, priority=2, search_per_query=0.01, above=(LongPrices(tokens=200_000, input=6, output=22.5, cached=0.6),),
+        )
+    }  # fmt: skip
+
+
+def test_the_package_genai_prices_is_a_source_too() -> None:
+    pytest.importorskip("genai_prices")
+    table = import_prices("genai-prices", DAY, ["anthropic/claude-sonnet-4-5"])
+    prices = table.models["anthropic/claude-sonnet-4-5"]
+    assert (prices.cached, prices.cache_write, prices.cache_write_1h) == (0.3, 3.75, 6)
+    assert [(tier.tokens, tier.input) for tier in prices.above] == [(200_000, 6)]
+
+
 def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     file, out = tmp_path / "models.json", tmp_path / "prices.yaml"
     file.write_text(json.dumps(LITELLM))
@@ -66,8 +95,8 @@ def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path)
 
 def test_the_packages_tables_price_the_default_worlds_as_ever_and_todays_models_by_the_newest():
     old, new = (load_prices(path) for path in SHIPPED)
-    assert (old.date.isoformat(), new.date.isoformat()) == ("2024-07-18", "2026-11-22")
-    assert old.per_dollar == new.per_dollar and len(new.models) == 77
+    assert (old.date.isoformat(), new.date.isoformat()) == ("2024-07-18", "2026-11-27")
+    assert old.per_dollar == new.per_dollar and len(new.models) == 101
     assert all(0 < each.input <= each.output and (each.cached or 0) < each.input for each in new.models.values())
     assert shipped_prices("gpt-4o-mini-2024-07-18") == old
     assert shipped_prices("claude-haiku-4-5") == shipped_prices("nobody's") == new
@@ -77,6 +106,6 @@ def test_a_current_model_is_priced_by_the_shipped_tables(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
     scenario = priced_for(load_scenario("marketplace-easy").model_copy(update={"tokens": None}), "openai:gpt-5-mini")
     assert scenario.tokens == TokenPrices(input=25.0, output=200.0, cached=2.5)
-    assert "2026-11-22" in scenario.description
-    with pytest.raises(ConfigError, match=r"my-model is not in the package's tables, the newest of 2026-11-22"):
+    assert "2026-11-27" in scenario.description
+    with pytest.raises(ConfigError, match=r"my-model is not in the package's tables, the newest of 2026-11-27"):
         priced_for(scenario.model_copy(update={"tokens": None}), "openai:my-model")

@@ -20,7 +20,7 @@ from costgym.agents.sessions.composed import NOT_IN_SESSIONS
 from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.sessions.base import NEXT, RECALL
 from costgym.envs.sessions.chat import ASKED, SessionChatEnv
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.sessions.rules import FAILURES
 from costgym.simulators.status import Status

@@ -10,7 +10,7 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.status import LIMITS
 from tests.helpers.training import TRAINERS, one_thread
 
@@ -18,42 +18,47 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("memory", ["counts", "raw"])
-def test_an_agent_plays_as_its_network_is_measured(memory: str, tmp_path: Path) -> None:
-    from costgym.agents.checkpoints import load_weights, newest
-    from costgym.agents.sessions.network import SessionNetwork
-    from costgym.experiments.train.sessions.train import measure
-
+def test_the_agent_plays_the_network_that_stable_baselines_trained(tmp_path: Path) -> None:
     with one_thread():
-        TRAINERS["sessions"].train(tmp_path / "run", memory=memory)
-        network = SessionNetwork(memory)
-        load_weights(newest(tmp_path / "run"), network.state_dict())
-        env = costgym.make(SESSION, split="valid", memory=memory)
-        agent = make_agent(f"sessions:{tmp_path / 'run'}", SESSION)
-        alone = [play(env, agent, number, 0).value_share for number in env.unwrapped.numbers[:4]]  # type: ignore[attr-defined]
-        assert alone == measure(network, "valid", 4).tolist()
+        TRAINERS["sessions"].train(tmp_path / "run")
+        env = costgym.make(SESSION, split="valid", queries=20)
+        logs = [play(env, make_agent(f"sessions:{tmp_path / 'run'}", SESSION), 100_000, 0).log for _ in range(2)]
+    assert logs[0] == logs[1] and len(logs[0]) >= 20
 
 
 @pytest.mark.native
-def test_multipliers_price_the_shares_of_money_and_time_that_are_spent() -> None:
-    from costgym.agents.sessions.network import SessionNetwork
-    from costgym.experiments.train.sessions.settings import SessionSettings
-    from costgym.experiments.train.sessions.train import Rollout
+def test_a_batch_of_sessions_shows_what_is_left_and_masks_tools_that_refused(tmp_path: Path) -> None:
+    from costgym.experiments.train.sb3.decisions import LEFT, ToolVecEnv
 
-    def rewards(multipliers: list[float], rate: float) -> tuple[torch.Tensor, torch.Tensor]:
-        settings = SessionSettings(n_envs=2, n_steps=400, lagrangian=True, multiplier_rate=rate)
-        torch.manual_seed(0)
-        kept = Rollout(settings, 0, multipliers).play(SessionNetwork())
-        return kept["reward"], kept["end"]
+    env = ToolVecEnv(8, env_id=SESSION, split="train")
+    env.seed(0)
+    seen, refusals = env.reset(), 0
+    for _ in range(300):
+        queries = env.info["query"].copy()
+        actions = env.action_masks().argmax(1)  # the same tool again and again, until it refuses
+        seen, rewards, ended, _ = env.step(actions)
+        left = np.stack([env.info["budget_remaining_price"], env.info["budget_remaining_seconds"]], -1)
+        assert np.allclose(seen[LEFT], left, rtol=1e-6) and np.abs(rewards).max() < 1.0
+        for i in np.flatnonzero(np.isin(env.statuses, LIMITS) & ~ended & (queries == env.info["query"])):
+            assert not env.action_masks()[i, actions[i]]
+            refusals += 1
+    assert refusals
 
-    with one_thread():
-        free, end = rewards([0.0, 0.0], rate=0.0)
-        priced, _ = rewards([1.0, 0.0], rate=0.0)
-        rewards(moved := [0.0, 0.0], rate=0.3)
-    first = int(end[:, 0].nonzero()[0])  # the untrained policy spends several times the money of its first session
-    assert float((free - priced)[: first + 1, 0].sum()) > 2.0
-    assert moved[0] == pytest.approx(0.3)  # and an excess counts once at most
-    assert 0.0 < moved[1] <= moved[0]
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"scenario": "storm"}, "draws its own tools"), ({"split": "train-large"}, "train, valid, test"),
+        ({"hidden_size": 8}, "hidden_size.*is a setting of"), ({"algorithm": "dqn"}, "train PPO"),
+        ({"env": "CartPole-v1"}, "CartPole"),
+    ],
+)  # fmt: skip
+def test_what_sessions_cannot_be_trained_with_is_refused(options: dict[str, object], problem: str, tmp_path: Path) -> None:
+    from costgym.experiments.train.sb3.train import train_ppo
+
+    with pytest.raises(costgym.CostGymError, match=problem):
+        train_ppo(tmp_path / "run", **{"env": SESSION, "steps": 8, **options})  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_policy_on_counts_wants_counts(tmp_path: Path) -> None:

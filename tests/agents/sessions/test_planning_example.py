@@ -23,7 +23,7 @@ def example() -> ModuleType:
 
 def test_the_planner_plays_a_session_by_one_of_its_rules_and_leaves_the_session_alone() -> None:
     module = example()
-    env: Any = costgym.make(module.SESSION, split="valid", compiled=False, disable_env_checker=True, **SMALL).unwrapped
+    env: Any = costgym.make(module.SESSION, split="valid", disable_env_checker=True, **SMALL).unwrapped
     planner = module.Planner(env, futures=2, every=10)
     shares = [module.play(env, planner, 100_000) for _ in range(2)]
     assert shares[0] == shares[1] > 0.0
@@ -35,7 +35,7 @@ def test_the_planner_plays_a_session_by_one_of_its_rules_and_leaves_the_session_
 def test_every_rule_is_judged_in_the_same_futures_and_not_in_the_true_one() -> None:
     """Rules that act alike earn alike; and what they earn differs from what they would if the forks knew the future."""
     module = example()
-    env: Any = costgym.make(module.SESSION, split="valid", compiled=False, disable_env_checker=True, **SMALL).unwrapped
+    env: Any = costgym.make(module.SESSION, split="valid", disable_env_checker=True, **SMALL).unwrapped
     planner = module.Planner(env, futures=2)
     observation, info = env.reset(seed=0, options={"task": 100_001})
     planner.reset(env.seat(module.SESSION), observation, info, 0)

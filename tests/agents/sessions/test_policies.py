@@ -10,7 +10,7 @@ from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.agents.registry import agents
 from costgym.agents.sessions.policies import indices, shadow_price
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.sessions.beliefs import ToolBeliefs
 from costgym.simulators.sessions.informed import value_bound

@@ -12,7 +12,7 @@ from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.envs.registration import make
-from costgym.envs.rendering.why import why
+from costgym.envs.why import why
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_steps
 from tests.helpers import desks

@@ -17,10 +17,10 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from costgym.experiments.lab.selftest.lockstep import difference, run_views
+from costgym.envs.native import MarketplaceVectorEnv
 from costgym.simulators.batch.rng import most_threads
 from costgym.simulators.batch.state import LARGE, SMALL
+from tests.helpers.lockstep import difference, run_views
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable", "marketplace-writes")
 ENFORCEMENTS = ("refuse", "terminate", "record")
@@ -73,6 +73,28 @@ def test_make_vec_takes_the_native_batch() -> None:
     observation, info = made.reset(seed=1)
     assert made.observation_space.contains(observation)
     assert info["action_mask"].shape == (4, made.single_action_space.n)
+
+
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceSession-v0"])
+def test_attributes_are_read_set_and_called_by_name_as_those_of_gymnasiums_vectors(env_id: str) -> None:
+    native, sync = (
+        costgym.make_vec(env_id, 3, budget={"price": 9}, vectorization_mode=mode).unwrapped
+        for mode in ("vector_entry_point", "sync")
+    )
+    for env in (native, sync):
+        env.reset(seed=4)
+        env.set_attr("tag", ["a", "b", "c"])
+    for name in ("max_steps", "budget", "action_space", "tag"):
+        assert native.get_attr(name) == sync.get_attr(name)
+    assert native.call("tag") == ("a", "b", "c")
+    for mine, theirs in zip(native.call("action_masks"), sync.call("action_masks"), strict=True):
+        assert np.array_equal(mine, theirs)
+    for name, values, problem in (("max_steps", 3, "this one is fixed"), ("tag", ["a"], "one value or 3, .* got 1")):
+        with pytest.raises(ConfigError, match=problem):
+            native.set_attr(name, values)
+    for name in ("account", "episode", "task"):
+        with pytest.raises(ConfigError, match="keeps no log"):
+            native.call(name)
 
 
 def test_gymnasiums_statistics_wrapper_takes_it() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from itertools import product
 from typing import Any
 
@@ -12,18 +10,15 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import costgym
-from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.experiments.play.rollout import rollout
 from costgym.simulators.errors import CostGymError
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.envs.vector.sessions import SessionVectorEnv
-from costgym.experiments.lab.selftest.lockstep import CompiledSessions, run_views, session_actions
+from costgym.envs.native import SessionVectorEnv
 from tests.envs.vector.test_single import assert_same
-from tests.helpers.forks import go_on
+from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
 
 pytestmark = pytest.mark.native
 
@@ -59,28 +54,6 @@ def test_a_single_one_returns_the_types_and_the_order_of_keys_too() -> None:
         if results[0][2]:
             options = {"task": 100_000 + step} if step % 2 else None
             assert_same(*(env.reset(options=options) for env in envs), f"reset {step}")
-
-
-@pytest.mark.parametrize("how", ["fork", "deepcopy", "pickle"])
-def test_copies_in_mid_session_go_on_like_the_original(how: str) -> None:
-    ways: dict[str, Any] = {
-        "fork": lambda env: env.fork(), "deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    }  # fmt: skip
-    world, compiled = MarketplaceSessionEnv(**SMALL), MarketplaceSessionEnv(compiled=True, **SMALL)
-    for seed in range(3):
-        for env in (world, compiled):
-            _, info = env.reset(seed=seed)
-            for _ in range(6 * seed):
-                *_, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
-        twin = ways[how](compiled)
-        assert go_on(world, info, seed) == go_on(twin, info, seed) == go_on(compiled, info, seed)
-
-
-def test_records_of_compiled_sessions_are_the_same() -> None:
-    for name in ("optimistic", "informed-paced"):
-        agent = make_agent(name, SESSION)
-        runs = [rollout(costgym.make(SESSION, split="test", **SMALL, **more), agent, 3, 3) for more in ({}, {"compiled": True})]
-        assert runs[0] == runs[1]
 
 
 def test_a_reset_of_some_leaves_the_others_alone_and_takes_a_session_by_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym.experiments.play.files import keep_lines, read_lines
+from costgym.simulators.errors import DataError
+from costgym.simulators.files import NEXT, finish_change, keep_lines, read_lines
 
 COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "600", "--seed", "5")
 BOARD = ("leaderboard", "--agents", "cheapest,react", "--budgets", "price=10,20", "--episodes", "60", "--jobs", "1")
@@ -58,7 +60,7 @@ def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(argume
 
 DYING = """
 import os, runpy, signal, sys
-from costgym.experiments.play.files import LineFile
+from costgym.simulators.files import LineFile
 from costgym.simulators.writes import Store
 
 moment, left, *sys.argv[1:] = sys.argv[1:]
@@ -129,7 +131,7 @@ def killed_at(patch: pytest.MonkeyPatch, owner: Any, name: str, nth: int, folder
     real, calls = getattr(owner, name), list[int]()
 
     def wrapped(path: Any, *rest: Any, **settings: Any) -> Any:
-        if str(path).startswith(str(folder)):
+        if str(path).startswith(str(folder)) or not Path(path).is_absolute():  # by the folder's descriptor
             calls.append(1)
             if len(calls) == nth:
                 raise Killed
@@ -139,7 +141,7 @@ def killed_at(patch: pytest.MonkeyPatch, owner: Any, name: str, nth: int, folder
     return calls
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Path, "rename"), (Path, "replace"), (Path, "mkdir"), (shutil, "rmtree")])
+@pytest.mark.parametrize(("owner", "name"), [(Path, "rename"), (os, "replace"), (Path, "mkdir"), (shutil, "rmtree")])
 def test_an_entry_that_is_replaced_is_the_old_one_or_the_new_one_at_every_moment(
     owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +164,11 @@ def test_an_entry_that_is_replaced_is_the_old_one_or_the_new_one_at_every_moment
             add(board, second)
         if len(moments) < nth:
             break
-        assert verify(board).verified  # and finishes what was decided
+        if (board / NEXT).exists():
+            with pytest.raises(DataError, match="its owner runs the command again"):
+                verify(board)
+        finish_change(board)
+        assert verify(board).verified
         assert files(board) in (old, new), nth
         add(board, second)
         assert files(board) == new
@@ -197,6 +203,7 @@ def test_an_addition_that_is_killed_leaves_the_old_leaderboard_or_the_new_one(tm
         time.sleep(took * part)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        finish_change(tmp_path / "mine")
         assert verify(tmp_path / "mine").verified
         found = files(tmp_path / "mine")
         assert found in (old, new)

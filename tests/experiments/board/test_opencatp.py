@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from costgym.agents.opencatp import make_planner
 from costgym.agents.opencatp.base import PlanAgent
+from costgym.agents.registry import make_planner
 from costgym.agents.seat import begin
 from costgym.envs.base import base_env
 from costgym.envs.registration import make

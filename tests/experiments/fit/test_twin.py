@@ -16,7 +16,7 @@ from costgym.agents.registry import make_agent
 from costgym.cli.app import app
 from costgym.envs.registration import make
 from costgym.experiments.fit.twin import GRID, KEPT, Trial, fit, held_out, posterior, read_evidence
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
 
 HIDDEN = (
     "simulated:early=0.3,give_up=0.5,misread=0.2,invalid=0.08,invented=0.05,stubborn=0.5,wrong_tool=0.1,forget=0.1",

@@ -47,5 +47,5 @@ def test_language_agents_are_measured_in_episodes_per_second(episodes: Any, monk
 def test_rollouts_in_compiled_code_are_measured_beside_them(episodes: Any) -> None:
     pytest.importorskip("numba", reason="needs the extra `train`")
     rows = episodes.measure_lengths(0, rounds=1, steps=80, compiled=True)
-    assert [row["kind"] for row in rows] == ["scalar", "default", "compiled"] * 4
+    assert [row["kind"] for row in rows] == ["scalar", "compiled"] * 4
     assert all(row["steps_per_second"] > 0 and row["ratio_to_cartpole"] > 0 for row in rows)

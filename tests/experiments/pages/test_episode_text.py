@@ -12,14 +12,14 @@ from PIL import Image
 
 import costgym
 from costgym.agents.registry import make_agent
-from costgym.cli.bridge import with_options
 from costgym.cli.play.show import show as show_command
+from costgym.cli.setting_options import with_options
 from costgym.envs.registration import make
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.leaderboard import run
 from costgym.experiments.pages.episode_report import report_recorded
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
 
 show = with_options(show_command)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import re
 import subprocess
@@ -15,12 +16,17 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym import Results
+from costgym.agents.registry import make_agent
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.leaderboard import Leaderboard, run
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.metrics import paired_difference, summarise
 from costgym.experiments.play.plots import _frontier
 from costgym.experiments.play.results import EpisodeResult
-from costgym.simulators.errors import ConfigError, MissingExtra, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
 from tests.helpers.boards import HOSTILE
+from tests.helpers.command_line import invoke
 
 
 def record(episode=0, **changes):
@@ -284,3 +290,33 @@ def test_the_package_shows_its_public_names_and_nothing_else():
     assert {"make", "make_vec", "rollout", "Results"} <= set(dir(costgym))
     assert all(getattr(costgym, name) is not None for name in dir(costgym))
     assert [name for name in dir(costgym) if name.startswith("_")] == ["__version__"]
+
+
+def test_a_folder_of_recorded_episodes_is_read_as_their_results_by_replay(tmp_path):
+    env = costgym.make("costgym/MarketplaceChat-v0", split="test", budget=20)
+    collect(env, make_agent("react"), 3, tmp_path / "recorded")
+    assert Results.load(tmp_path / "recorded") == costgym.rollout(env, "react", 3)
+    run(make_run_config(agents=["greedy"], budgets="price=20", episodes=4), tmp_path / "run")
+    assert Results.load(tmp_path / "run") == Leaderboard.load(tmp_path / "run").results
+    file = tmp_path / "recorded" / "trajectories.jsonl"
+    file.write_text(file.read_text().replace('"crash":""', '"crash":"x"').replace("finish", "finish ", 1))
+    for folder, words in ((tmp_path / "recorded", "line 2"), (tmp_path, "expected a folder with run.json")):
+        with pytest.raises(DataError, match=words):
+            Results.load(folder)
+
+
+def test_a_rollout_of_names_plays_what_the_command_line_plays_past_uses_included(tmp_path):
+    env = costgym.make("costgym/MarketplaceChat-v0", split="test", budget=20)
+    both = costgym.rollout(env, ["react+btp", "react"], 3)
+    for agent, figures in zip(("react+btp", "react"), both.summary().values(), strict=True):
+        assert (
+            invoke("run", agent, "--episodes", 3, "--budget", "price=20", "--quiet", "--json", tmp_path / "row").exit_code == 0
+        )
+        row = json.loads((tmp_path / "row").read_text())
+        assert (figures["agent"], figures["average_cost"], figures["pass_rate"]) == (
+            agent,
+            row["average_cost"],
+            row["pass_rate"],
+        )
+    with pytest.raises(ConfigError, match="at least one agent"):
+        costgym.rollout(env, [], 3)

@@ -12,13 +12,16 @@ import pytest
 pytest.importorskip("mcp", reason="the extra `serve` is not installed")
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from costgym.experiments.play.trajectories.format import read_trajectories
 from costgym.experiments.serve import sessions as sessions_module
-from costgym.experiments.serve.limits import Limits, Refused
+from costgym.experiments.serve.limits import AccessOptions, Limits, Refused
 from costgym.experiments.serve.server import Service
-from costgym.experiments.serve.sessions import Recorder, Sessions
+from costgym.experiments.serve.sessions import ABANDONED, Recorder, Sessions
 from costgym.experiments.serve.tools import call as call_tool
 from costgym.experiments.serve.wire import plain
-from costgym.simulators.errors import ConfigError
+from costgym.simulators.errors import ConfigError, CostGymError
 from tests.helpers.attack import (
     ENV,
     GREETING,
@@ -179,14 +182,65 @@ def test_an_address_has_only_its_own_places() -> None:
     sessions.open(client="10.0.0.1")
 
 
-@pytest.mark.parametrize("hosts", [frozenset({"localhost"}), None])
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example"])
-def test_pages_of_other_sites_are_not_answered_on_any_port(hosts: frozenset[str] | None, origin: str) -> None:
-    service = make_service(hosts=hosts)
+def test_pages_of_other_sites_are_not_answered_on_any_port(host: str, origin: str) -> None:
+    service = make_service(access=AccessOptions(allow_host=("localhost",)).access(host))
     assert get(service, "/health", origin=origin)[0] == 403
+    assert get(service, "/health", origin=origin, host="evil.example")[0] == 403  # a name that leads here (rebinding)
     assert post(service, "/reset", {}, origin=origin)[0] == 403
     assert asyncio.run(socket(service, ['{"type": "reset"}'], origin=origin)) == []
     assert get(service, "/health", origin="http://localhost:9")[0] == 200
+
+
+def test_a_token_is_asked_for_in_every_request(tmp_path: Path) -> None:
+    options = AccessOptions(token=tmp_path / "token")
+    service = make_service(access=options.access("0.0.0.0"))
+    token = (tmp_path / "token").read_text().strip()
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600 and len(token) > 40
+    assert options.access("127.0.0.1").token == token  # the file is kept
+    for wrong in ("", token, f"Bearer {token[:-1]}", f"Bearer {token}x", f"Basic {token}", "Bearer \u00e9"):
+        assert get(service, "/health", authorization=wrong)[0] == 401
+        assert post(service, "/reset", {}, authorization=wrong)[0] == 401
+        assert asyncio.run(socket(service, ['{"type": "reset"}'], authorization=wrong)) == []
+    own = {"authorization": f"Bearer {token}", "host": "any.example"}
+    assert get(service, "/health", **own)[0] == 200 and post(service, "/reset", {}, **own)[0] == 200
+    assert len(asyncio.run(socket(service, ['{"type": "reset"}'], **own))) == 1
+    for text in ("short", "x" * 2000, "two words of a token\n", ""):
+        (tmp_path / "token").write_text(text)
+        with pytest.raises(CostGymError, match="token"):
+            options.access("127.0.0.1")
+
+
+@pytest.mark.parametrize("verb", [("serve",), ("proxy", "run", "--port", "0")])
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
+def test_nothing_listens_beyond_this_machine_unless_somebody_is_allowed(verb: tuple[str, ...], host: str) -> None:
+    done = invoke(*verb, "--host", host, *(("--", "true") if verb[0] == "proxy" else ()))
+    assert done.exit_code == 2 and f"every machine that reaches {host}" in done.stderr and "--token FILE" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH", "ODD"])
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/name", "/health", "/reset", "/nowhere"])
+def test_no_method_of_any_path_reads_a_body_beyond_the_limit(method: str, path: str) -> None:
+    service = make_service(request_bytes=1000)
+    taken = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal taken
+        taken += 100
+        return {"type": "http.request", "body": b" " * 100, "more_body": True}
+
+    sent = list[dict[str, Any]]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    version = MODERN_PROTOCOL_VERSIONS[-1]
+    headers = [(b"host", b"localhost"), (b"mcp-protocol-version", version.encode())]
+    about = {"raw_path": path.encode(), "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1)}
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "http_version": "1.1", **about}
+    asyncio.run(service.app(scope, receive, send))
+    assert sent[0]["status"] == 413 and taken == 1100
 
 
 def test_the_root_says_what_the_service_is() -> None:
@@ -221,11 +275,17 @@ def test_what_is_played_over_the_service_is_recorded_and_verified(tmp_path: Path
         with Recorder(tmp_path / "records", make_env(), ENV, "client") as recorder:
             service = make_service(recorder)
             play(service, answer)
-            post(service, "/reset", {})  # left before its end
+            left = post(service, "/reset", {})[1]["metadata"]["session_id"]
+            post(service, "/reset", {"session_id": left})  # left before its end, and the next one is left too
+            post(service, "/close", {"session_id": left})
             with pytest.raises(ConfigError, match="another process"):
                 Recorder(tmp_path / "records", make_env(), ENV, "client")
     done = invoke("verify", str(tmp_path / "records"))
-    assert "2 episodes verified, 0 problems" in done.stdout and done.exit_code == 0
+    assert "6 episodes verified, 0 problems" in done.stdout and done.exit_code == 0
+    _, episodes = read_trajectories(tmp_path / "records" / "trajectories.jsonl")
+    crashes = [(episode.episode, episode.crash, episode.final["strict"]) for episode in episodes]
+    assert [crash for _, crash, _ in crashes] == ["", ABANDONED, ABANDONED] * 2
+    assert [index for index, _, _ in crashes] == list(range(6)) and not any(strict for _, _, strict in crashes)
     path = tmp_path / "records" / "trajectories.jsonl"
     path.write_text(path.read_text().replace('"share":0.0', '"share":1.0'))
     assert invoke("verify", str(tmp_path / "records")).exit_code == 1

@@ -448,10 +448,11 @@ def test_openenvs_tool_clients_share_a_session_between_http_and_websocket(addres
 def test_a_named_session_cannot_be_taken_over_with_other_wishes(address: str) -> None:
     async def ask(url: str) -> Any:
         async with Client(address + url) as client:
-            return await client.list_tools()
+            await client.list_tools()
+            return [(await client.call_tool(name, values)).content[0].text for name, values in (("task", {}), ("no", {}))]
 
-    asyncio.run(ask("/mcp/carol?seed=4"))
-    asyncio.run(ask("/mcp/carol?seed=4"))
+    told = [asyncio.run(ask("/mcp/carol?seed=4"))[0] for _ in range(2)]
+    assert ["unfinished: 1 steps were played" in text for text in told] == [False, True]
     for url in ("/mcp/carol?seed=5", "/mcp/dave?index=9999", "/mcp/dave?seed=x", "/mcp/da%20ve"):
         with pytest.raises(Exception):  # noqa: B017 - the SDK wraps errors in groups
             asyncio.run(ask(url))

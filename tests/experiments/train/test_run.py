@@ -31,7 +31,7 @@ def test_every_difference_is_named(tmp_path: Path) -> None:
         pass
     other = DeerConfig(settings=DeerSettings(steps=4, sampling="inter"), scenario=load_scenario("decision"), data=("mine",))
     words = (
-        r"scenario None there, 'decision [0-9a-f]+' asked; data \(\) there, \('mine',\) asked; "
+        r"scenario None there, 'decision 1-[0-9a-f]+' asked; data \(\) there, \('mine',\) asked; "
         r"sampling 'mixture' there, 'inter' asked; steps 3 there, 4 asked"
     )
     with pytest.raises(ConfigError, match=words), open_run(tmp_path, other):

@@ -261,7 +261,7 @@ def test_a_config_says_what_was_trained(tmp_path: Path) -> None:
 
 @pytest.mark.native
 def test_minutes_count_from_when_the_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from costgym.experiments.train.sb3 import train
+    from costgym.experiments.train.sb3 import segments
     from costgym.experiments.train.sb3.decisions import ToolVecEnv
 
     whole, clock = ToolVecEnv.step, [0.0]
@@ -271,21 +271,21 @@ def test_minutes_count_from_when_the_kernels_are_compiled(tmp_path: Path, monkey
         return whole(self, actions)
 
     monkeypatch.setattr(ToolVecEnv, "step", slow)
-    monkeypatch.setattr(train.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(segments.time, "monotonic", lambda: clock[0])
     result = train_ppo(tmp_path, minutes=0.5, **PPO)
     assert 30.0 <= result.metrics["seconds"] < 40.0 and result.steps >= 30 * 8
 
 
 def test_a_slow_beginning_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from costgym.experiments.train.sb3 import train
+    from costgym.experiments.train.sb3 import segments
 
     patient, hasty = StopAt(), StopAt()
     with open_run(tmp_path / "run", Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None)) as run:
         for callback, after_s in ((patient, 60.0), (hasty, 0.0)):
             run.callback = callback
-            with train._message_if_slow(run, train.COMPILING, after_s):
+            with segments._message_if_slow(run, segments.COMPILING, after_s):
                 time.sleep(0.2)
-    assert (patient.said, hasty.said) == ([], [train.COMPILING])
+    assert (patient.said, hasty.said) == ([], [segments.COMPILING])
 
 
 @pytest.mark.parametrize(

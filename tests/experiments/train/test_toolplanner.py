@@ -33,7 +33,7 @@ from costgym.agents.toolplanner.language_model import (  # noqa: E402
 from costgym.agents.toolplanner.learnt import LearntPlanner, load_planner  # noqa: E402
 from costgym.agents.toolplanner.settings import LearntSettings  # noqa: E402
 from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, MARKERS, Step, episode_pieces, written_tool  # noqa: E402
-from costgym.experiments.lab.papers.instructions import follow  # noqa: E402
+from costgym.experiments.papers.toolplanner import follow  # noqa: E402
 from costgym.experiments.train.toolplanner import train as toolplanner_training  # noqa: E402
 from costgym.experiments.train.toolplanner.data import ranked_pairs, read_trees, training_scenario  # noqa: E402
 from costgym.experiments.train.toolplanner.train import train_toolplanner  # noqa: E402

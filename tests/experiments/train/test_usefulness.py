@@ -34,7 +34,7 @@ def test_training_finds_what_helps_on_tasks_it_has_not_met(tmp_path: Path) -> No
 
 def test_it_learns_from_recorded_episodes_as_from_played_ones(tmp_path: Path) -> None:
     from costgym.envs.chat import MarketplaceChatEnv
-    from costgym.experiments.play.trajectories.collect import collect
+    from costgym.experiments.play.collect import collect
 
     scenario = parse_scenario({"name": "small", **SMALL})
     env = MarketplaceChatEnv(scenario=scenario, split="train", budget={}, enforcement="record", max_steps=400)

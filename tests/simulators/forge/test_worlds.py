@@ -13,7 +13,6 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 import costgym
 from costgym.agents import make_agent
-from costgym.experiments.lab.selftest.run import run
 from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.forge.compose import kinds_of
 from costgym.simulators.forge.graph import graph_of
@@ -226,12 +225,6 @@ def test_a_world_pickles_and_answers_as_before() -> None:
     tool = world.catalog.get(need.tools[0])
     assert other.tasks[5] == task
     assert other.answers.answer(tool, need.arguments, task) == world.answers.answer(tool, need.arguments or {}, task)
-
-
-@pytest.mark.native
-def test_the_selftest_finds_nothing_in_a_forged_world() -> None:
-    report = run(60.0, 0, forged(CLINIC, SWAGGER), worlds=2)
-    assert report.findings == [] and report.tally.steps > 100
 
 
 def test_a_form_of_values_without_what_it_needs_is_refused() -> None:

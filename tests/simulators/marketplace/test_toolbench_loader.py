@@ -298,7 +298,7 @@ def without(key):
         ("", "line 1", "empty or cut off"),
         (json.dumps([query()])[:-40], "column", "cut off"),
         ('[{"query": nope}]', "line 1", "not valid JSON"),
-        ("[" * 100_000, "", "nested too deeply"),
+        ("[" * 100_000, "", "at most 100 levels"),
         ('{"a": 1}', "", "expected a list of records"),
         ("[1]", "record 1", "expected an object"),
         ([query(1), without("query")], "record 2", "'query' is missing"),

@@ -133,7 +133,7 @@ def test_a_profile_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="nearest: v100"):
         load_profile("v10")
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is not valid JSON"):
         load_profile(tmp_path / "broken.json")
     with pytest.raises(UnknownName, match="unknown tool"):
         v100().price("paint", 0)

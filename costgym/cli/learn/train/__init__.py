@@ -1,29 +1,33 @@
 """`costgym train`: one subcommand per trainer, imported when it is used."""
 
-from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
-import typer
-from typer.core import TyperGroup
-
-from costgym.cli.bridge import Verbs
+from costgym.cli.verbs import Entry, LazyGroup, Verbs
 from costgym.simulators.errors import check_known
 
-TRAINERS = ("ppo", "dqn", "sessions", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
+SUMMARIES = {
+    "ppo": "Train MaskablePPO (Stable-Baselines3); the agent is `sb3:DIR`, or `sessions:DIR` in sessions.",
+    "dqn": "Train DQN (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.",
+    "catp": "Train CATP-LLM offline on executed plans; the agent is `catp:DIR`.",
+    "ift": "Train the baseline of instruction fine-tuning; the agent is `ift:DIR`.",
+    "rltf": "Train the baseline of learning from task feedback; the agent is `rltf:DIR`.",
+    "deer": "Train DEER's policy; the agent is `deer:DIR`.",
+    "toolplanner": "Train ToolPlanner; the agent is `toolplanner:DIR`.",
+    "btp": "Train BTP's classifier of results, for `--usefulness DIR`.",
+    "sft": "Fine-tune a language model on solved episodes; the result is `DIR/model`.",
+    "grpo": "Train a tool-calling language model by GRPO (TRL); the result is `DIR/model`.",
+}
 
 
-class _Trainers(TyperGroup):
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(TRAINERS)
+class _Trainers(LazyGroup):
+    entries: ClassVar = {name: Entry("Trainers", summary, f"{__name__}.trainers:{name}") for name, summary in SUMMARIES.items()}
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        check_known("trainer", cmd_name, TRAINERS)
-        single = Verbs(add_completion=False, rich_markup_mode="markdown")
-        single.command(cmd_name)(getattr(import_module(f"{__package__}.trainers"), cmd_name))
-        return typer.main.get_command(single)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        check_known("trainer", args[0], self.entries)
+        return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_Trainers, no_args_is_help=True)
+app = Verbs(cls=_Trainers)
 
 
 @app.callback()

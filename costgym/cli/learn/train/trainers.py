@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from pydantic import BeforeValidator
 
+from costgym.agents.base import NUMERIC
 from costgym.agents.catp.settings import CatpSettings
 from costgym.agents.deer.settings import DeerSettings
 from costgym.agents.toolplanner.settings import LearntSettings
@@ -16,7 +17,6 @@ from costgym.experiments.play.options import Data, Documents, Limits, ScenarioNa
 from costgym.experiments.train.grpo.settings import GrpoSettings
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
 from costgym.experiments.train.sb3.settings import DqnSettings, PpoSettings
-from costgym.experiments.train.sessions.settings import SessionSettings
 from costgym.experiments.train.sft.settings import SftSettings
 from costgym.experiments.train.usefulness.settings import UsefulnessSettings
 from costgym.simulators.bounds import Settings, option
@@ -67,6 +67,7 @@ _BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")  # setting
 class World(Settings):
     """The options about the tasks to learn from."""
 
+    heading: ClassVar[str] = "Tasks"
     scenario: ScenarioName = None
     split: Annotated[str, option("Tasks to learn from: train, or train-large.")] = "train"
     budget: Limits = None
@@ -75,6 +76,7 @@ class World(Settings):
 class Length(Settings):
     """The options about the length of a run."""
 
+    heading: ClassVar[str] = "Length"
     steps: Annotated[int | None, option("Number of decisions; the policy then does not depend on the machine's speed.")] = None
     minutes: Annotated[
         float | None, option("Training time in minutes after compilation, instead of --steps; 5 if neither is given.")
@@ -92,20 +94,21 @@ def ppo(
     world: World,
     length: Length,
     settings: PpoSettings,
+    env: Annotated[str, option("Environment to learn in: costgym/Marketplace-v0 or costgym/MarketplaceSession-v0.")] = NUMERIC,
     cost_limit: Annotated[
         Mapping[str, float] | None,
         BeforeValidator(_costs),
         option("Limits of mean costs, enforced by Lagrange multipliers: `7` (price) or `price=7;calls=3`.", "LIMITS"),
     ] = None,
 ) -> None:
-    """Train MaskablePPO (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.
+    """Train MaskablePPO (Stable-Baselines3); the agent is `sb3:DIR`, or `sessions:DIR` with `--env` of sessions.
 
     Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
     """
     from costgym.experiments.train.sb3.train import train_ppo
 
-    options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
-    run.train("ppo", train_ppo, lagrangian=cost_limit, **options)
+    options = {**dict(world), **dict(length), **settings.given}
+    run.train("ppo", train_ppo, env=env, lagrangian=cost_limit, **options)
 
 
 def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
@@ -115,18 +118,8 @@ def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
     """
     from costgym.experiments.train.sb3.train import train_dqn
 
-    options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
+    options = {**dict(world), **dict(length), **settings.given}
     run.train("dqn", train_dqn, **options)
-
-
-def sessions(run: Run, settings: SessionSettings) -> None:
-    """Train PPO in sessions, on counted features or with a memory of its own (`--memory raw`); the agent is `sessions:DIR`.
-
-    Example: `costgym train sessions --memory raw --steps 1500000 --out runs/recurrent`
-    """
-    from costgym.experiments.train.sessions.train import train_sessions
-
-    run.train("sessions", train_sessions, **settings.given)
 
 
 def catp(

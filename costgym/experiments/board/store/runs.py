@@ -14,11 +14,11 @@ from typing import Any
 from costgym.experiments.board.conditions import condition_key, row_key, settings_of
 from costgym.experiments.board.run_log import EPISODES, read_episodes, track_file
 from costgym.experiments.board.tracks import track_of
-from costgym.experiments.play.files import read_json
 from costgym.experiments.play.metric_registry import plain
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def as_written(folder: Path) -> Iterator[None]:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read."""
+    """Read a run from its folder, a private copy of which is to stay as long as the run's files are read."""
     place = Path(folder)
     document, manifest = read_ended(place), read_json(place / "run.json")
     if not isinstance(manifest, dict):

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from costgym.experiments.board.run_config import copied_run
 from costgym.experiments.board.store.runs import Run, RunEntry, entry_of, read_run
-from costgym.experiments.play.files import reading
 from costgym.experiments.play.results import EpisodeResult, outcome
 from costgym.experiments.play.trajectories.replay import readable
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, MissingExtra
@@ -164,8 +164,8 @@ class Store:
 
     def save_folder(self, folder: str | Path) -> str:
         """`save` of the run in a folder."""
-        with reading(Path(folder)):
-            return self.save(read_run(folder))
+        with copied_run(Path(folder)) as copy:
+            return self.save(replace(read_run(copy), folder=Path(folder)))
 
     def runs(self) -> list[Run]:
         """All runs, in order of suite, scenario, seed and id."""

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.experiments.board.run_config import RowConfig, RunConfig
 from costgym.experiments.board.run_log import trajectory_path
-from costgym.experiments.play.files import json_text
-from costgym.experiments.play.trajectories.format import decode_once
 from costgym.simulators.bounds import Settings
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json, json_text, read_text
 
 
 class About(Settings):
@@ -42,7 +41,7 @@ class About(Settings):
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
 CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
-VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
+SIGNATURE = "entry.sig"  # by the key of whoever hands it in, for one epoch
 RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"  # entries that ship
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
@@ -114,15 +113,13 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
         raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")
     if path.stat().st_size > MAX_MANIFEST_BYTES:
         return None, [f"{MANIFEST}: is larger than {MAX_MANIFEST_BYTES} bytes"]
+    text = read_text(path, MAX_MANIFEST_BYTES, follow=False)
     try:
-        text = path.read_text(encoding="utf-8")
-        manifest = Submission.model_validate(decode_once(text))
+        manifest = Submission.model_validate(decode_json(text, once=True))
     except ValidationError as error:
         return None, [f"{MANIFEST}, {text}" for text in texts_of(error)]
     except (ValueError, RecursionError) as error:
         return None, [f"{MANIFEST}: is not valid JSON ({error})"]
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
     return manifest, check_files(manifest)
 
 
@@ -140,6 +137,11 @@ def is_shipped(manifest: Submission) -> bool:
     """Whether the submission is one that came with the package, byte for byte: the manifest holds its files' digests."""
     place = RECORDED / manifest.name / MANIFEST
     return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
+
+
+def name_key(name: str) -> str:
+    """What is the same in names that nobody tells apart who reads them: letters whatever their case, words but not spaces."""
+    return " ".join(name.split()).casefold()
 
 
 def check_files(manifest: Submission) -> list[str]:

@@ -17,17 +17,17 @@ import gymnasium as gym
 
 from costgym.envs.base import FILE_PLACES, base_env
 from costgym.experiments.board.conditions import place_of
-from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig
+from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig, world_of
 from costgym.experiments.board.run_log import EPISODES
 from costgym.experiments.board.submissions.alarms import Played, signs_of
 from costgym.experiments.board.submissions.manifest import MAX_PROBLEMS
+from costgym.experiments.play.episodes import AgentInfo, instance_of, result_of, void_result
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import has_tail, iter_lines
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.rollout import AgentInfo, instance_of, result_of, void_result
 from costgym.experiments.play.trajectories.format import Header, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
 from costgym.simulators.errors import CostGymError
+from costgym.simulators.files import has_tail, iter_lines
 
 Voids = Mapping[int, EpisodeResult]  # results of a row's void episodes, by index: they have no line
 
@@ -243,8 +243,8 @@ def _env_of(track: str, env_id: str, condition: int, data: str | None) -> gym.En
 def _check_world(file: RecordedRow, header: Header) -> list[str]:
     """List how a file's header differs from that of its row's own environment."""
     wanted = _header_of(file.row.track.model_dump_json(), header.env, file.row.number, file.data)
-    if header.digest != wanted.digest:
-        return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]
+    if (digest := wanted.world.digest_like(header.digest)) != header.digest:
+        return [f"header, digest: expected the run's scenario {digest}, got {header.digest}"]
     names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
     wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
     if wrong:
@@ -252,14 +252,6 @@ def _check_world(file: RecordedRow, header: Header) -> list[str]:
     if world_of(header.scenario) != world_of(wanted.scenario):
         return ["header, scenario: is not the run's"]
     return []
-
-
-def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """A world's document without the place of its files."""
-    source = scenario.get("source")
-    if not isinstance(source, Mapping):
-        return dict(scenario)
-    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}
 
 
 @lru_cache(maxsize=8)

@@ -19,8 +19,8 @@ from costgym.experiments.fit.calibration.document import Fit, fit, own_document,
 from costgym.experiments.fit.calibration.fits import episodes_of
 from costgym.experiments.fit.calibration.judge import FIGURES, Chain, Figure, compare, figures, simulate
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
-from costgym.experiments.play.files import write_atomically
 from costgym.simulators.errors import ConfigError, DataError, require
+from costgym.simulators.files import parse_yaml, write_atomically
 from costgym.simulators.scenario import Scenario, parse_scenario
 
 FORMAT = "costgym.calibration/1"
@@ -107,7 +107,7 @@ def calibrate(
         if read.trees:
             raise ConfigError("--tasks", "answer trees have tasks of their own")
         document["source"]["tasks"] = read_tasks(tasks)
-    document = yaml.safe_load(_yaml(document))  # what is judged is what is written, its rounding included
+    document = parse_yaml(_yaml(document), "scenario")  # what is judged is what is written, its rounding included
     scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
     logged = {tool: episodes_of(found, gap_s) for tool, found in kept.items()}
     simulated: dict[str, list[Chain]] = {}

@@ -13,10 +13,10 @@ from typing import Any
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.fit.forge.sources import Document, documents
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import make_folder, write_atomically
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from costgym.simulators.files import make_folder, write_atomically
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.folder import FORMAT, INDEX
 from costgym.simulators.forge.graph import graph_of

@@ -6,6 +6,7 @@ not followed, and references are resolved within it.
 
 import gzip
 import io
+import itertools
 import tarfile
 import zipfile
 import zlib
@@ -16,11 +17,13 @@ from pathlib import Path
 
 from costgym.experiments.fit.forge.fetching import asked, downloaded
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import open_plain, read_bytes
 from costgym.simulators.forge.readers.documents import MAX_BYTES, Fetch
 from costgym.simulators.forge.readers.operations import Api, Skipped
 from costgym.simulators.forge.readers.reading import SUFFIXES, read_document
 
 MAX_FILES = 50_000
+MAX_ENTRIES = 200_000  # of a folder, with those that are no documents
 """Most files of a source that are looked at."""
 MAX_TOTAL = 4 * 2**30
 """Most bytes of an archive's documents together."""
@@ -80,7 +83,7 @@ def _bytes(path: Path, name: str) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(name, f"expected at most {MAX_BYTES // 2**20} MiB, got {path.stat().st_size / 2**20:.0f} MiB")
-        return _unpacked(path.read_bytes(), name)
+        return _unpacked(read_bytes(path, MAX_BYTES), name)
     except OSError as error:
         raise DataError(name, f"cannot be read: {error.strerror}") from error
 
@@ -108,7 +111,10 @@ def _neighbour(root: Path, name: str) -> bytes | None:
 
 def _names(root: Path) -> list[str]:
     names: list[str] = []
-    for path in sorted(root.rglob("*")):
+    paths = list(itertools.islice(root.rglob("*"), MAX_ENTRIES + 1))
+    if len(paths) > MAX_ENTRIES:
+        raise ConfigError("SOURCE", f"{root}: expected at most {MAX_ENTRIES:,} files and folders")
+    for path in sorted(paths):
         name = path.relative_to(root).as_posix()
         if not _is_document(name) or not path.is_file() or not path.resolve().is_relative_to(root.resolve()):
             continue
@@ -119,6 +125,7 @@ def _names(root: Path) -> list[str]:
 
 
 def _of_archive(path: Path) -> list[Document]:
+    open_plain(path).close()
     try:
         read, names = _zipped(path) if path.suffix in (".zip", ".whl") else _tarred(path)
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:

@@ -13,8 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from costgym.experiments.board.conditions import PASS_RATE, condition_places, grouped, ranking_metric, row_key, seeds_of
+from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.store.runs import Run, RunEntry, as_written
-from costgym.experiments.board.tracks import track_files
 from costgym.experiments.pages.html import asset
 from costgym.experiments.pages.leaderboard_page import CSV, PageContext, csv_of, page_of
 from costgym.experiments.pages.opencatp_images import SceneImages
@@ -34,10 +34,10 @@ from costgym.experiments.pages.site.pages import (
     slug,
     title_of,
 )
-from costgym.experiments.play.files import finished_folder, json_text, write_atomically
 from costgym.experiments.play.metrics import GRADINGS
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.files import finished_folder, json_text, write_atomically
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"  # a file that says: this folder is a site and may be replaced by a newer one

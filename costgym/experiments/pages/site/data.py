@@ -14,15 +14,15 @@ import gymnasium as gym
 
 from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import meaning_of
-from costgym.envs.rendering.why import why
+from costgym.envs.why import why
 from costgym.experiments.pages.opencatp_images import SceneImages
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.results import EpisodeResult, outcome
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, read_trajectories
 from costgym.experiments.play.trajectories.record import digest, final_of
 from costgym.experiments.play.trajectories.replay import readable, replay_steps
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import write_atomically
 
 PIECE = 20  # episodes whose detail one file holds
 MAX_TEXT_CHARS = 6000  # of a message that are shown; the rest is counted

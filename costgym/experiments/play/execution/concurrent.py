@@ -33,44 +33,44 @@ class Concurrent:
         stopped, one_at_a_time = threading.Event(), threading.Lock()
 
         def play() -> None:
-            own: list[Shared] = []
+            copies: list[Shared] = []
             while (task := waiting.get()) is not None and not stopped.is_set():
                 try:
-                    if not own:
+                    if not copies:
                         with one_at_a_time:
-                            own.append(copy.deepcopy(shared))
-                    done.put((task[0], list(work(own[0], task[1]))))
+                            copies.append(copy.deepcopy(shared))
+                    done.put((task[0], list(work(copies[0], task[1]))))
                 except BaseException as error:
                     done.put((task[0], error))
 
         early: dict[int, list[Item]] = {}
-        taken = given = 0
+        taken = yielded = 0
         try:
             while True:
-                for task in itertools.islice(supply, TASKS_PER_WORKER * self.size - (taken - given)):
+                for task in itertools.islice(supply, TASKS_PER_WORKER * self.size - (taken - yielded)):
                     waiting.put((taken, task))
                     taken += 1
                     if len(threads) < self.size:
                         threads.append(threading.Thread(target=play, name=f"episode {len(threads)}", daemon=True))
                         threads[-1].start()
-                if given == taken:
+                if yielded == taken:
                     return
-                yield from _next(done, early, given)
-                given += 1
+                yield from _next(done, early, yielded)
+                yielded += 1
         finally:
             stopped.set()
             for _ in threads:
                 waiting.put(None)
 
 
-def _next(done: "queue.SimpleQueue[tuple[int, Any]]", early: dict[int, list[Any]], place: int) -> list[Any]:
-    """The items of the task at a place; those of others that come before it are kept in `early`."""
-    while place not in early:
-        found, items = done.get()
+def _next(done: "queue.SimpleQueue[tuple[int, Any]]", early: dict[int, list[Any]], index: int) -> list[Any]:
+    """The items of the task at an index; those of others that come before it are kept in `early`."""
+    while index not in early:
+        number, items = done.get()
         if isinstance(items, BaseException):
             raise items
-        early[found] = items
-    return early.pop(place)
+        early[number] = items
+    return early.pop(index)
 
 
 def for_replays(engine: Engine) -> Engine:
@@ -108,13 +108,13 @@ class Batched:
 
         def play(seat: int, member: Member) -> None:
             # dealt out beforehand: who is quicker must not decide who meets in a batch
-            for place in range(seat, len(supply), batch.size):
+            for index in range(seat, len(supply), batch.size):
                 if batch.closed:
                     break
                 try:
-                    done.put((place, list(work(copies[seat], supply[place]))))
+                    done.put((index, list(work(copies[seat], supply[index]))))
                 except BaseException as error:
-                    done.put((place, error))
+                    done.put((index, error))
                     break
             member.leave()
 
@@ -123,8 +123,8 @@ class Batched:
             thread.start()
         try:
             early: dict[int, list[Item]] = {}
-            for place in range(len(supply)):
-                yield from _next(done, early, place)
+            for index in range(len(supply)):
+                yield from _next(done, early, index)
         finally:
             batch.close()
             for thread in threads:

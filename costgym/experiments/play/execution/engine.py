@@ -144,9 +144,9 @@ def open_engine(
         return
     from costgym.experiments.play.execution.ray_cluster import Ray, connected
 
-    given = {variable: os.environ[variable] for variable in environment if variable in os.environ}
+    variables = {variable: os.environ[variable] for variable in environment if variable in os.environ}
     with connected(address, jobs or default_jobs()) as ray:
-        yield Ray(ray, None if address is None else jobs, given)
+        yield Ray(ray, None if address is None else jobs, variables)
 
 
 def default_jobs() -> int:

@@ -170,8 +170,8 @@ def _begin(ray: Any, address: str | None, processors: int) -> None:
         except Exception as error:  # Ray raises plain ones too
             if address is None and attempt == 1 and _SLOW_START in str(error):
                 continue
-            place = address or "this machine"
-            raise InfrastructureError(f"no Ray cluster answers at {place}: {error}{_advice(address)}") from error
+            cluster = address or "this machine"
+            raise InfrastructureError(f"no Ray cluster answers at {cluster}: {error}{_advice(address)}") from error
 
 
 def _advice(address: str | None) -> str:

@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.play.files import finished_file
 from costgym.experiments.play.trajectories.replay import replayed
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.files import finished_file
 
 Progress = Callable[[int], None]
 

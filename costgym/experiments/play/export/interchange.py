@@ -13,9 +13,9 @@ from typing import Any
 from costgym.agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER
 from costgym.agents.prompts import COSTS, NEWS, REMAINING
 from costgym.experiments.play.export.messages import conversation, need_text
-from costgym.experiments.play.files import finished_folder, write_lines
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, replayed
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.files import finished_folder, write_lines
 from costgym.simulators.status import Origin
 
 ATIF = "ATIF-v1.7"
@@ -25,13 +25,13 @@ Messages = list[dict[str, Any]]
 
 def to_atif(path: str | Path, out: str | Path, **options: Any) -> Path:
     """Export ATIF trajectories: a folder with a file for each episode, or a `.jsonl` file; the rest as for `to_jsonl`."""
-    place = Path(out)
-    if place.suffix == ".jsonl":
-        return write_lines(place, _documents(_atif, path, **options))
-    with finished_folder(place) as draft:
+    target = Path(out)
+    if target.suffix == ".jsonl":
+        return write_lines(target, _documents(_atif, path, **options))
+    with finished_folder(target) as draft:
         for count, document in enumerate(_documents(_atif, path, **options)):
             (draft / f"{count:06}.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-    return place
+    return target
 
 
 def to_jsonl(path: str | Path, out: str | Path, **options: Any) -> Path:
@@ -77,14 +77,14 @@ def _briefed(played: ReplayedEpisode) -> tuple[Messages, Messages, Messages, dic
     env.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
     world: Any = env
     prices, budget = world.quotes(), played.episode.budget.as_dict()
-    said = f"{prompt[0]['content']}\n{COSTS}{json.dumps(prices)}\n{REMAINING}{json.dumps(budget) if budget else 'no limit'}"
+    content = f"{prompt[0]['content']}\n{COSTS}{json.dumps(prices)}\n{REMAINING}{json.dumps(budget) if budget else 'no limit'}"
     final = recorded.final
     about = {
         "task": recorded.task, "seed": recorded.seed, "agent": recorded.agent, "model": recorded.model, "passed": played.passed,
         "price": final["price"], "seconds": final["seconds"], "currency": world.scenario.currency, "budget": budget,
         "prices": prices, "scenario": world.scenario.name,
     }  # fmt: skip
-    return [{"role": SYSTEM, "content": said}, *prompt[1:]], answers, tools, about
+    return [{"role": SYSTEM, "content": content}, *prompt[1:]], answers, tools, about
 
 
 def _chat(played: ReplayedEpisode) -> dict[str, Any]:

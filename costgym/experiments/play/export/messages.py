@@ -15,10 +15,10 @@ from costgym.agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Fu
 from costgym.agents.prompts import INSTRUCTIONS
 from costgym.envs.actions import Action, read_action
 from costgym.experiments.play.export.tables import save_dataset
-from costgym.experiments.play.files import write_lines
 from costgym.experiments.play.trajectories.format import Header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, check_known, require
+from costgym.simulators.files import write_lines
 
 KINDS, ONLY, PAIRS = ("sft", "dpo"), ("passed", "all"), ("seed", "task")
 WAIT = Function(
@@ -56,22 +56,22 @@ def to_messages(
     check_known("kind of messages", kind, KINDS)
     check_known("choice of episodes", only, ONLY)
     check_known("pairs of episodes", pairs, PAIRS)
-    place = Path(out)
-    given: dict[str, Any] = {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
-    if next(_rows(**given), None) is None:
+    target = Path(out)
+    arguments: dict[str, Any] = {"path": str(path), "kind": kind, "only": only, "pairs": pairs, "data": data}
+    if next(_rows(**arguments), None) is None:
         under = " under one seed (--pairs task takes any seeds)" if pairs == "seed" else ""
         wanted = f"a task that was both passed and failed{under}" if kind == "dpo" else "an episode that passed"
         raise ConfigError("--format", f"{path} does not hold {wanted}")
-    if place.suffix == ".jsonl":
-        return write_lines(place, _rows(**given), progress)
+    if target.suffix == ".jsonl":
+        return write_lines(target, _rows(**arguments), progress)
     datasets = require("datasets", "data")
 
     def load(cache: Path) -> Any:
-        table = datasets.Dataset.from_generator(_rows, gen_kwargs=given, features=features(kind), cache_dir=str(cache))
+        table = datasets.Dataset.from_generator(_rows, gen_kwargs=arguments, features=features(kind), cache_dir=str(cache))
         table.info.description = f"{kind} messages of costgym episodes"
         return table
 
-    return save_dataset(load, place)
+    return save_dataset(load, target)
 
 
 def features(kind: str) -> Any:
@@ -124,8 +124,8 @@ def _dpo(path: str, pairs: str, data: str | None) -> Iterator[dict[str, Any]]:
             world = json.dumps([header.digest, *(header.settings.get(name) for name in ("level", "max_observation"))])
             pair = best.setdefault((world, recorded.number, recorded.seed if pairs == "seed" else 0), [None, None])
             price = recorded.final["price"]
-            found = pair[0 if passed else 1]
-            if found is None or (price < found[0] if passed else price > found[0]):
+            episode = pair[0 if passed else 1]
+            if episode is None or (price < episode[0] if passed else price > episode[0]):
                 pair[0 if passed else 1] = (price, index, offset)
     envs = [header.make(data) for header in headers]
     for chosen, rejected in best.values():
@@ -192,12 +192,12 @@ def _turn(action: Action, step: Step, count: int) -> list[Message]:
         return [_asks([("wait", {"seconds": action.seconds})], count), _result("wait", observation, count, 0)]
     if any(not call.name for call in action.calls):
         return [{"role": ASSISTANT, "content": readable(step.action)}, {"role": USER, "content": observation}]
-    asked = _asks([(readable(call.name), _readable(dict(call.arguments))) for call in action.calls], count)
+    calls = _asks([(readable(call.name), _readable(dict(call.arguments))) for call in action.calls], count)
     texts = [readable(result["text"]) for result in step.info["results"]]
     texts += [""] * (len(action.calls) - len(texts))  # the episode ended before these calls
-    told = [_result(readable(action.calls[index].name), text, count, index) for index, text in enumerate(texts)]
+    results = [_result(readable(action.calls[index].name), text, count, index) for index, text in enumerate(texts)]
     news = readable("; ".join(step.info["news"]))
-    return [asked, *told, *([{"role": USER, "content": news}] if news else [])]
+    return [calls, *results, *([{"role": USER, "content": news}] if news else [])]
 
 
 def _asks(calls: list[tuple[str, dict[str, Any]]], count: int) -> Message:

@@ -28,10 +28,10 @@ from gymnasium.envs.registration import WrapperSpec
 from costgym.agents.base import Agent
 from costgym.envs.wrappers import DictLayout, FlattenObservation
 from costgym.experiments.play.execution.ray_cluster import variables
-from costgym.experiments.play.files import finished_folder, write_atomically
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 from costgym.simulators.errors import ConfigError, require
+from costgym.simulators.files import finished_folder, write_atomically
 from costgym.simulators.ledger import RESOURCES
 
 BATCH_STEPS = 5_000  # number of steps held in memory before they are written

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from costgym.experiments.play.files import finished_file, finished_folder
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, Step, readable, replayed
 from costgym.simulators.errors import ConfigError, CostGymError, require
+from costgym.simulators.files import finished_file, finished_folder
 
 ROWS = 2048  # number of steps per row group, which are held in memory at a time
 MASK = "action_mask"

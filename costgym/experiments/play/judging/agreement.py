@@ -16,7 +16,7 @@ def agreement(cases: Sequence[Case], passes: Sequence[bool], seed: int = 0) -> d
     """Compare a judge's passes with the strict grades of the same answers: the number of answers in each cell, the share on
     which both agree with Wilson's interval, and Cohen's kappa with that of a bootstrap over tasks; None where one of the two
     says the same of every answer. Source: Cohen (1960), A coefficient of agreement for nominal scales."""
-    tasks = {task: place for place, task in enumerate(dict.fromkeys(case.task for case in cases))}
+    tasks = {task: row for row, task in enumerate(dict.fromkeys(case.task for case in cases))}
     counts = np.zeros((len(tasks), 4))  # (n_tasks, cells): both pass, judge alone, strict alone, both fail
     for case, passed in zip(cases, passes, strict=True):
         counts[tasks[case.task], (0 if passed else 2) if case.strict else (1 if passed else 3)] += 1
@@ -49,25 +49,25 @@ def _kappas(cells: FloatArray) -> FloatArray:
     judged, graded = (both + judge) / total, (both + strict) / total
     by_chance = judged * graded + (1 - judged) * (1 - graded)
     varied = (judged * (1 - judged) > 0) & (graded * (1 - graded) > 0)
-    found = np.full(len(cells), np.nan)
-    np.divide((both + neither) / total - by_chance, 1 - by_chance, out=found, where=varied)
-    return found
+    kappa = np.full(len(cells), np.nan)
+    np.divide((both + neither) / total - by_chance, 1 - by_chance, out=kappa, where=varied)
+    return kappa
 
 
 def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) -> dict[str, Any]:
     """Describe a judge: its agreement, that of the seeded stand-in on the same answers, and the answers on which it disagrees.
     Void verdicts are left out, episodes without an answer only counted, and an unparsable verdict is no pass."""
-    asked = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
-    cases = [case for case, _ in asked]
+    answered = [(case, verdict) for case, verdict in judged if verdict.asked and verdict.verdict != VOID]
+    cases = [case for case, _ in answered]
 
     def compared(passes: Callable[[Case, Verdict], bool]) -> dict[str, Any]:
-        return agreement(cases, [passes(*each) for each in asked], seed)
+        return agreement(cases, [passes(*pair) for pair in answered], seed)
 
     return {
         "episodes": len(judged),
         "without_answer": sum(not verdict.asked for _, verdict in judged),
         "void": sum(verdict.verdict == VOID for _, verdict in judged),
-        "unparsable": sum(verdict.verdict == UNPARSABLE for _, verdict in asked),
+        "unparsable": sum(verdict.verdict == UNPARSABLE for _, verdict in answered),
         "judge": compared(lambda case, verdict: verdict.verdict == PASS),
         "stand_in": compared(lambda case, verdict: case.judged),
         "disagreements": [
@@ -82,7 +82,7 @@ def agreement_document(judged: Sequence[tuple[Case, Verdict]], seed: int = 0) ->
                 "verdict": verdict.verdict,
                 "reply": verdict.reply,
             }
-            for case, verdict in asked
+            for case, verdict in answered
             if (verdict.verdict == PASS) != case.strict
         ],
     }

@@ -22,12 +22,12 @@ from costgym.agents.models.prices import load_prices, shipped_prices
 from costgym.agents.models.simulated import is_simulated
 from costgym.agents.registry import make_model
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.files import LineFile, iter_lines, write_atomically
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.replay import readable, replay_recorded, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, SpendLimitReached
-from costgym.simulators.scenario import TokenPrices
+from costgym.simulators.files import LineFile, iter_lines, write_atomically
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.tasks import Need
 
 SYSTEM_PROMPT = """\
@@ -62,8 +62,8 @@ _LAST_LINE = re.compile(r"[\s*_#>`\"']*(?:verdict)?[\s*_:`\"']*(pass|fail)(?:ed|
 
 def messages_for(request: str, needs: Sequence[Need], answer: str) -> list[Message]:
     """The conversation that asks for a verdict on an answer; the needs that the answer must state are the reference facts."""
-    asked = USER_PROMPT.format(request=_data("request", request), facts=_facts(needs), answer=_data("answer", answer))
-    return [Message(SYSTEM, SYSTEM_PROMPT), Message(USER, asked)]
+    content = USER_PROMPT.format(request=_data("request", request), facts=_facts(needs), answer=_data("answer", answer))
+    return [Message(SYSTEM, SYSTEM_PROMPT), Message(USER, content)]
 
 
 def is_asked(need: Need) -> bool:
@@ -74,14 +74,14 @@ def is_asked(need: Need) -> bool:
 def read_verdict(reply: Reply) -> Name:
     """The verdict on the last line of a reply; `unparsable` for a reply without one, or one that was cut off or filtered."""
     lines = _THOUGHT.sub("", reply.message.content).strip().splitlines()
-    found = _LAST_LINE.fullmatch(lines[-1]) if lines and not reply.outcome else None
-    return UNPARSABLE if found is None else PASS if found[1].lower() == PASS else FAIL
+    last_line = _LAST_LINE.fullmatch(lines[-1]) if lines and not reply.outcome else None
+    return UNPARSABLE if last_line is None else PASS if last_line[1].lower() == PASS else FAIL
 
 
 def _facts(needs: Sequence[Need]) -> str:
     lines = []
     for need in filter(is_asked, needs):
-        others = "".join(f', or "{each}"' for each in need.accept)
+        others = "".join(f', or "{accepted}"' for accepted in need.accept)
         near = f", within {need.tolerance:g}" if need.tolerance else ""
         lines.append(f'- {need.wish or "a fact"}: "{need.fact}"{others}{near}')
     return "\n".join(lines)
@@ -135,7 +135,7 @@ class Verdicts(BaseModel):
     format: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
     judge: str  # the model's name
     prompt: str = PROMPT_DIGEST  # digest of the prompts
-    prices: TokenPrices | None = None  # of its tokens, USD per million; None where they are not known
+    prices: ModelPrices | None = None  # of its tokens, USD per million; None where they are not known
     found: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
 
     @classmethod
@@ -171,23 +171,30 @@ class Verdicts(BaseModel):
         """The cost of verdicts in US dollars; None where the judge's tokens have no known price."""
         if self.prices is None:
             return None
-        read, written = (sum(getattr(each, name) for each in verdicts) for name in _TOKENS)
+        read, written = (sum(getattr(verdict, name) for verdict in verdicts) for name in _TOKENS)
         return float(f"{(read * self.prices.input + written * self.prices.output) / 1e6:.12g}")
 
     def document(self) -> dict[str, Any]:
         """The judge, its work and its cost, as `leaderboard.json` states them."""
-        asked = [each for each in self.found.values() if each.asked]
-        counts: dict[str, int] = {name: sum(each.verdict == name for each in asked) for name in (UNPARSABLE, VOID)}
-        tokens = {name: sum(getattr(each, name) for each in asked) for name in _TOKENS}
-        return {"model": self.judge, "prompt": self.prompt, "answers": len(asked), **counts, **tokens, "usd": self.usd(*asked)}
+        answered = [verdict for verdict in self.found.values() if verdict.asked]
+        counts: dict[str, int] = {name: sum(verdict.verdict == name for verdict in answered) for name in (UNPARSABLE, VOID)}
+        tokens = {name: sum(getattr(verdict, name) for verdict in answered) for name in _TOKENS}
+        return {
+            "model": self.judge,
+            "prompt": self.prompt,
+            "answers": len(answered),
+            **counts,
+            **tokens,
+            "usd": self.usd(*answered),
+        }
 
     def added_to(self, result: EpisodeResult, key: str) -> EpisodeResult:
         """A result with the judge's figures, in memory alone: records of episodes stay as they were played."""
-        found = self.found.get(key)
-        if found is None:
+        verdict = self.found.get(key)
+        if verdict is None:
             return result
-        figures = {"judge_unparsable": float(found.verdict == UNPARSABLE), "judge_void": float(found.verdict == VOID)}
-        passed = {} if found.verdict == VOID else {JUDGED: float(found.verdict == PASS)}
+        figures = {"judge_unparsable": float(verdict.verdict == UNPARSABLE), "judge_void": float(verdict.verdict == VOID)}
+        passed = {} if verdict.verdict == VOID else {JUDGED: float(verdict.verdict == PASS)}
         return replace(result, figures={**result.figures, **figures, **passed})
 
 
@@ -234,29 +241,29 @@ class ModelJudge:
             return Verdict(key=case.key, verdict=FAIL, asked=False)
         self.model.reset(0)  # equal answers to equal requests get one verdict, whoever gave them
         try:
-            said = self.model.complete(messages_for(case.request, case.needs, case.answer), ())
+            reply = self.model.complete(messages_for(case.request, case.needs, case.answer), ())
         except InfrastructureError as error:
             return Verdict(key=case.key, verdict=VOID, reply=str(error)[:MAX_REPLY])
-        end, usage = readable(said.message.content)[-MAX_REPLY:], {name: getattr(said.usage, name) for name in _TOKENS}
-        return Verdict(key=case.key, verdict=read_verdict(said), reply=end, **usage)
+        end, usage = readable(reply.message.content)[-MAX_REPLY:], {name: getattr(reply.usage, name) for name in _TOKENS}
+        return Verdict(key=case.key, verdict=read_verdict(reply), reply=end, **usage)
 
 
 def recordings_in(path: str | Path, episodes: int | None = None, data: str | None = None) -> Iterator[Recording]:
     """The recorded episodes of chat agents, the first so many of each file, in a trajectory file or in a folder. Raises
     DataError if no file has any, or the header of one is not to be trusted."""
-    found = False
+    has_chat = False
     for file in trajectory_files(path):
         lines = iter_lines(file)
         header = next(lines, "")
         parsed = parse_header(header, file)
         if parsed.env != TEXT:
             continue
-        found, name = True, file.name if file == Path(path) else file.relative_to(path).as_posix()
+        has_chat, name = True, file.name if file == Path(path) else file.relative_to(path).as_posix()
         if problems := check_header(parsed, data):
             raise DataError(file, problems[0])
         for number, line in enumerate(itertools.islice(lines, episodes), 2):
             yield Recording(f"{name}:{number}", header, line, file, data)
-    if not found:
+    if not has_chat:
         raise DataError(path, f"holds no episodes of chat agents ({TEXT}), whose answers are texts")
 
 
@@ -282,13 +289,13 @@ def ask(
         raise ConfigError(
             "--spend-limit", f"the tokens of {verdicts.judge} have no price; pass a table with --judge-prices FILE"
         )
-    dearest, asked = 0.0, 0
+    dearest, requests = 0.0, 0
     for case, verdict in engine.stream(judge_recording, judge, recordings):
         verdicts.found[verdict.key] = verdict
         if store is not None:
             store.append(verdict.model_dump_json())
         yield case, verdict
         cost = verdicts.usd(verdict) or 0.0
-        spent, dearest, asked = (spent or 0.0) + cost, max(dearest, cost), asked + 1
+        spent, dearest, requests = (spent or 0.0) + cost, max(dearest, cost), requests + 1
         if limit_usd is not None and spent + dearest > limit_usd:
-            raise SpendLimitReached(spent, limit_usd, dearest, asked, asked + 1)
+            raise SpendLimitReached(spent, limit_usd, dearest, requests, requests + 1)

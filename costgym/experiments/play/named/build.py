@@ -13,10 +13,10 @@ import numpy as np
 from costgym.agents.base import Agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
 from costgym.experiments.play.named.catalogue import Family, Part, Recipe, family_of, recipe_of
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators import __version__
 from costgym.simulators.draws import stable_integer
@@ -50,7 +50,7 @@ def build(
     if target.exists():
         raise ConfigError("dataset", f"{dataset_id} is in {target} already; `minari delete {dataset_id}` removes it")
     parts = _shortened(recipe.parts, episodes)
-    told = progress or (lambda what, done, total: None)
+    report = progress or (lambda what, done, total: None)
     family = recipe.family
     env = make(family.env_id, disable_env_checker=True, **family.arguments)
     behaviours: dict[str, Agent] = {}
@@ -60,16 +60,16 @@ def build(
         for number, part in enumerate(parts):
             agent = part.make()
             behaviours[agent.name] = agent
-            own = stable_integer(seed, "dataset", dataset_id.replace("-flat", ""), number) >> 33
+            dataset_seed = stable_integer(seed, "dataset", dataset_id.replace("-flat", ""), number) >> 33
 
             def recorded(count: int, _: int, before: int = done) -> None:
-                told("play", before + count, total)
+                report("play", before + count, total)
 
-            collect(env, agent, part.episodes, Path(folder) / f"{number:02}", own, recorded, engine)
+            collect(env, agent, part.episodes, Path(folder) / f"{number:02}", dataset_seed, recorded, engine)
             done += part.episodes
         metadata = _metadata(recipe, seed, total)
         contents = Contents(recipe.flat, (*INFOS, *family.infos), behaviours, metadata)
-        return to_minari(folder, dataset_id, root=root, progress=lambda count: told("write", count, total), contents=contents)
+        return to_minari(folder, dataset_id, root=root, progress=lambda count: report("write", count, total), contents=contents)
 
 
 def folder_of(dataset_id: str, root: str | Path | None = None) -> Path:
@@ -93,7 +93,7 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
     """The entries of Minari's metadata that a named dataset sets."""
     family = recipe.family
     random, expert = references(family.name)
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "algorithm_name": recipe.summary,
         "author": ["The costgym developers"],
         "code_permalink": f"experiments/play/named/build.py in costgym {__version__}",
@@ -107,8 +107,8 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
         "description": card(recipe, episodes, seed),
     }
     if family.cost_limit is not None:
-        found["cost_limit"] = family.cost_limit
-    return found
+        metadata["cost_limit"] = family.cost_limit
+    return metadata
 
 
 @lru_cache(maxsize=8)

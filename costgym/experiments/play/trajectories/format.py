@@ -18,10 +18,12 @@ import gymnasium as gym
 from costgym.agents.models.base import REPLIES
 from costgym.envs.base import WITHOUT_INFLUENCE, base_env
 from costgym.envs.registration import class_of
-from costgym.experiments.play.files import iter_lines
+from costgym.envs.world_spec import WorldSpec
 from costgym.experiments.play.metric_registry import plain
 from costgym.simulators import __version__, same_world
+from costgym.simulators.digests import SCHEMA
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import decode_json, iter_lines
 
 FORMAT = "costgym.trajectories/2"
 OPTIONAL = frozenset({"crash", "replies"})  # fields of an episode that are left out where they are empty
@@ -46,8 +48,8 @@ class Header:
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> "Header":
         """Create the header for episodes of an environment."""
         world = base_env(env)
-        document, settings = world.world_document(), dict(sorted(world.world_settings().items()))
-        header = cls(env_id, document, world.world_digest(document), settings)
+        spec, settings = world.world_spec(), dict(sorted(world.world_settings().items()))
+        header = cls(env_id, dict(spec.document), spec.digest, settings)
         return replace(header, seal=seal_of(header))
 
     def to_json(self) -> str:
@@ -65,7 +67,12 @@ class Header:
 
     def arguments(self, data: str | None = None) -> dict[str, Any]:
         """Return all arguments of the environment as JSON values, with the data folder replaced if one is given."""
-        return class_of(self.env).world_arguments(self.scenario, self.settings, data)
+        return self.world.arguments(self.settings, data)
+
+    @property
+    def world(self) -> WorldSpec:
+        """The world of the episodes."""
+        return class_of(self.env).world_class(self.scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +142,17 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
         return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
-    world = class_of(header.env)
-    if strange := sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE)):
-        return [f"header, settings: {strange[0]!r} does not belong there"]
+    world_class = class_of(header.env).world_class
+    if unknown := sorted(header.settings.keys() & (world_class.arguments_of_world | WITHOUT_INFLUENCE)):
+        return [f"header, settings: {unknown[0]!r} does not belong there"]
     try:
-        digest = world.world_digest(relocated(header.scenario, data))
+        digest = world_class(relocated(header.scenario, data)).digest_like(header.digest)
     except CostGymError as error:
         moved = "; if the folder has moved, give its place with --data" if isinstance(error, DataError) and data is None else ""
         return [f"header, scenario: {error}{moved}"]
+    if not digest:
+        known = f"expected one of a known schema, 0 or {SCHEMA}"
+        return [f"header, digest: {known}, got {header.digest!r:.40}; verify with the version that recorded the file"]
     if digest != header.digest:
         return [f"header, digest: the scenario's is {digest}, the file says {header.digest}"]
     if seal_of(header) != header.seal:
@@ -192,8 +202,8 @@ def shown_crash(message: str) -> str:
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
-        document = decode_once(line)
-    except (ValueError, RecursionError) as error:
+        document = decode_json(line, once=True)
+    except ValueError as error:
         raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
     known = _TYPES[kind].keys()
     if not isinstance(document, dict) or document.keys() | (known & OPTIONAL) != known:
@@ -208,14 +218,3 @@ def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
 _TYPES = {
     kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()} for kind in (Header, Trajectory)
 }
-
-
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object and reject duplicate names, because JSON parsers differ in which value they keep."""
-    document = dict(members)
-    if len(document) < len(members):
-        raise ValueError("an object has a duplicate name")
-    return document
-
-
-decode_once = json.JSONDecoder(object_pairs_hook=_once).decode  # raises ValueError where a name stands twice in one object

@@ -66,16 +66,16 @@ def played(
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
     own_seed = world.agent_seed(seed) if agent_seed is None else agent_seed
-    for handle in agent.handles:
-        handle.begin(world, own_seed)
-    seat, told = seat_of(world, agent), world.visible_info(info)
+    seat, shown = seat_of(world, agent), world.visible_info(info)
     yield Played(observation)
     in_world = terminated = truncated = False
     written, space = 0, env.action_space
     try:
-        agent.reset(seat, observation, told, own_seed)
+        for handle in agent.handles:
+            handle.begin(world, own_seed)
+        agent.reset(seat, observation, shown, own_seed)
         while not (terminated or truncated):
-            action = agent.act(observation, told)
+            action = agent.act(observation, shown)
             if isinstance(space, gym.spaces.Text):
                 written += _length(action, space.max_length)
                 if written > MAX_EPISODE_CHARACTERS:
@@ -83,10 +83,10 @@ def played(
                     raise gym.error.InvalidAction(f"action: {expected}, got {written:,}")
             in_world = True
             observation, reward, terminated, truncated, info = env.step(action)
-            told = world.visible_info(info)
+            shown = world.visible_info(info)
             in_world = False
             yield Played(observation, action, float(reward), truncated)
-            agent.observe(observation, float(reward), terminated, truncated, told)
+            agent.observe(observation, float(reward), terminated, truncated, shown)
     except (Exception, SystemExit) as error:
         if crashes == "raise" or (in_world and not _no_action(env, action, error)) or not _is_crash(agent, error):
             raise

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.envs.base import base_env
-from costgym.experiments.play.files import iter_lines
 from costgym.experiments.play.trajectories.format import (
     Header,
     Trajectory,
@@ -20,6 +19,7 @@ from costgym.experiments.play.trajectories.format import (
 from costgym.experiments.play.trajectories.record import Tape, digest, trajectory_of
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import iter_lines, open_plain, plain_files
 
 
 class Step(NamedTuple):
@@ -74,13 +74,13 @@ class ReplayedEpisode:
 
 def trajectory_files(path: str | Path) -> list[Path]:
     """List a trajectory file itself, or the trajectory files below a folder sorted by name."""
-    place = Path(path)
-    if place.is_file():
-        return [place]
-    found = [file for file in sorted(place.rglob("*.jsonl")) if is_trajectory_file(file)] if place.is_dir() else []
-    if not found:
-        raise DataError(place, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
-    return found
+    root = Path(path)
+    if root.is_file():
+        return [root]
+    files = [file for file in plain_files(root, ".jsonl") if is_trajectory_file(file)] if root.is_dir() else []
+    if not files:
+        raise DataError(root, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
+    return files
 
 
 def is_trajectory_file(path: Path) -> bool:
@@ -107,7 +107,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpis
 
 def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -> ReplayedEpisode:
     """Replay the episode whose line starts at a byte offset of a file."""
-    with path.open("rb") as store:
+    with open_plain(path, follow=False) as store:
         store.seek(offset)
         line = store.readline().decode("utf-8")
     return _play(header, env, parse_trajectory(line, path, 0), path, 0)

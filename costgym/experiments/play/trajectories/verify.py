@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.experiments.play.execution.engine import Engine, Local
-from costgym.experiments.play.files import has_tail
 from costgym.experiments.play.trajectories.format import (
     Header,
     Trajectory,
@@ -27,6 +26,7 @@ from costgym.experiments.play.trajectories.format import (
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
+from costgym.simulators.files import has_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ def verify_file(
     except (CostGymError, TypeError, ValueError) as error:
         return Verdict(file, 0, (f"header: the environment cannot be created: {error}",))
     good, seen = 0, _Seen()
-    for found in (engine or Local()).stream(_check_lines, (first, data, str(file)), numbered(lines)):
-        if found.unreadable:
-            problems.append(found.problem)
+    for checked in (engine or Local()).stream(_check_lines, (first, data, str(file)), numbered(lines)):
+        if checked.unreadable:
+            problems.append(checked.problem)
             break
-        problem = "the file contains this episode twice" if seen.twice(found.agent, found.episode) else found.problem
+        problem = "the file contains this episode twice" if seen.twice(checked.agent, checked.episode) else checked.problem
         if problem:
-            problems.append(f"line {found.line}, {found.agent} episode {found.episode}: {problem}")
+            problems.append(f"line {checked.line}, {checked.agent} episode {checked.episode}: {problem}")
         else:
             good += 1
         if progress is not None:
-            progress(found.line - 1)
+            progress(checked.line - 1)
     if has_tail(file):
         problems.append(TAIL)
     if not good and not problems:
@@ -114,8 +114,8 @@ Line = tuple[int, str | DataError]  # a line's number, and its text or the reaso
 
 def numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
     """Yield the lines after the header in batches."""
-    each = _read(lines)
-    while some := list(islice(each, CHUNK)):
+    record = _read(lines)
+    while some := list(islice(record, CHUNK)):
         yield some
 
 

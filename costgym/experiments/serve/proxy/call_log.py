@@ -7,7 +7,7 @@ world (`event`), and ends with `end`. A line with `success` says, at any time, w
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from costgym.experiments.play.call_logs.log import CALL_LOG
-from costgym.experiments.play.files import has_tail, iter_lines, keep_lines
 from costgym.experiments.play.statistics import all_of_k, wilson
-from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, check_known
+from costgym.simulators.files import decode_json, has_tail, iter_lines, keep_lines
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 
@@ -82,6 +82,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
             name = record.get("run")
             if not isinstance(name, str):
                 raise DataError(path, "the field 'run' is missing; expected a log of `costgym proxy`", f"line {number}")
+            _expect_kinds(record, path, number)
             if record.get("format") == CALL_LOG:
                 runs[name] = Run(name, record)
                 found.append(runs[name])
@@ -99,12 +100,38 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, line in enumerate(iter_lines(path), 1):
         try:
-            record = json.loads(line)
+            record = decode_json(line)
         except ValueError:
             raise DataError(path, "is not valid JSON", f"line {number}") from None
         if not isinstance(record, dict):
             raise DataError(path, f"expected a JSON object, got {type(record).__name__}", f"line {number}")
         yield number, record
+
+
+def _amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _is_budget(value: object) -> bool:
+    try:
+        return isinstance(value, dict) and Budget.from_mapping(value) is not None
+    except (CostGymError, TypeError, ValueError, OverflowError):
+        return False
+
+
+_TEXTS = ("tool", "status", "imposed", "scenario", "task", "end")
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("price", "faults"), ("a number of at least 0", _amount)),
+    **dict.fromkeys(_TEXTS, ("a text", lambda value: isinstance(value, str))),
+    "budget": ('an object of limits, as {"price": 20}', _is_budget),
+}
+"""What a report reads of a log's lines, where it is there, and what it may be."""
+
+
+def _expect_kinds(record: Mapping[str, Any], path: Path, number: int) -> None:
+    for name, (kind, fits) in _KINDS.items():
+        if record.get(name) is not None and not fits(record[name]):
+            raise DataError(path, f"{name}: expected {kind}, got {record[name]!r:.60}", f"line {number}")
 
 
 def give_verdict(path: str | Path, run: str, success: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
-import uvicorn
+import mcp_types as types
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
@@ -19,8 +19,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from costgym.experiments.serve.connections import Gate
-from costgym.experiments.serve.limits import LOOPBACK, Limits, Refused
+from costgym.experiments.serve.connections import Gate, configuration, replayed
+from costgym.experiments.serve.limits import Access, Limits, Refused, network_of
+from costgym.experiments.serve.openenv import client_of
 from costgym.experiments.serve.proxy.bridge import Bridge
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.experiments.serve.server import Server, run_server
@@ -127,13 +128,32 @@ def first_of_ours(error: BaseException) -> CostGymError | None:
     return None
 
 
+def no_beginning(request: Request, body: bytes) -> str | None:
+    """What is wrong with a request that is to open a session, in words: nothing else than a client's `initialize`, in the form
+    in which the protocol has it, starts the server behind the proxy."""
+    takes = request.headers.get("accept", "")
+    if request.method != "POST" or request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        return "expected a POST of application/json that initializes a session"
+    if not all(kind in takes or "*/*" in takes for kind in ("application/json", "text/event-stream")):
+        return "expected `Accept: application/json, text/event-stream`"
+    try:
+        message = types.JSONRPCRequest.model_validate_json(body)
+        types.InitializeRequestParams.model_validate(message.params)
+    except ValueError:
+        return "expected a JSON-RPC request `initialize` with the client's name, version and revision of the protocol"
+    if message.method != "initialize":
+        return f"there is no session yet; expected `initialize`, got {message.method!r:.60}"
+    return None
+
+
 class Endpoint:
     """The proxy at `/mcp` as an ASGI application; each session of the protocol is a run with its own server.
     `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own."""
 
-    def __init__(self, proxy: Proxy) -> None:
-        self._proxy, self._opened = proxy, 0
+    def __init__(self, proxy: Proxy, limits: Limits = LIMITS) -> None:
+        self._proxy, self._limits, self._opened = proxy, limits, 0
         self._sessions: dict[str, StreamableHTTPServerTransport] = {}
+        self._clients: dict[str, str] = {}  # the address that opened a session
         self._group: anyio.abc.TaskGroup | None = None
 
     @property
@@ -158,8 +178,14 @@ class Endpoint:
         try:
             if name is not None:
                 raise Refused("there is no such session; initialize a new one", status=404)
-            if self.open_sessions >= LIMITS.sessions:
-                raise Refused(f"{LIMITS.sessions} sessions are open; end one first", status=503)
+            body = await request.body()
+            if (problem := no_beginning(request, body)) is not None:
+                raise Refused(problem, status=400)
+            client, most = network_of(client_of(request)), self._limits.client_sessions
+            if self.open_sessions >= self._limits.sessions:
+                raise Refused(f"{self._limits.sessions} sessions are open; end one first", status=503)
+            if most and sum(other == client for other in self._clients.values()) >= most:
+                raise Refused(f"all {most} sessions of this address are open; end one first", status=429)
             proxy = self._asked(request)
         except CostGymError as error:
             await JSONResponse({"error": str(error)}, error.status if isinstance(error, Refused) else 400)(scope, receive, send)
@@ -174,14 +200,14 @@ class Endpoint:
             await send(message)
 
         assert self._group is not None
-        await self._group.start(partial(self._serve, proxy, transport))
-        await transport.handle_request(scope, receive, watch)
+        await self._group.start(partial(self._serve, proxy, transport, client))
+        await transport.handle_request(scope, replayed(body, receive), watch)
         if status >= 400:
             await transport.terminate()
 
-    async def _serve(self, proxy: Proxy, transport: StreamableHTTPServerTransport, *, task_status: Any) -> None:
+    async def _serve(self, proxy: Proxy, transport: StreamableHTTPServerTransport, address: str, *, task_status: Any) -> None:
         name = str(transport.mcp_session_id)
-        self._sessions[name] = transport
+        self._sessions[name], self._clients[name] = transport, address
         try:
             async with proxy.connect() as server, transport.connect() as client:
                 task_status.started()
@@ -193,7 +219,7 @@ class Endpoint:
             ours = first_of_ours(error)
             logging.getLogger(__name__).error("a session ended: %s", ours or "", exc_info=ours is None)
         finally:
-            self._sessions.pop(name, None)
+            del self._sessions[name], self._clients[name]
             if not transport.is_terminated:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
@@ -211,14 +237,17 @@ class Endpoint:
         return replace(self._proxy, settings=settings)
 
 
-def application(proxy: Proxy, host: str) -> Gate:
-    """The ASGI application that serves clients at `/mcp`: hosts, origins and sizes are checked before a server is started."""
-    endpoint = Endpoint(proxy)
+def application(proxy: Proxy, limits: Limits = LIMITS, access: Access | None = None) -> Gate:
+    """The ASGI application that serves clients at `/mcp`: all of a request is checked before a server is started."""
+    endpoint = Endpoint(proxy, limits)
     inner = Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life)
-    return Gate(inner, LIMITS, LOOPBACK if host in LOOPBACK else None)
+    return Gate(inner, limits, access or Access())
 
 
-def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve_http(
+    proxy: Proxy, host: str, port: int, ready: Callable[[str], None], access: Access | None = None, limits: Limits = LIMITS
+) -> None:
     """Serve clients at `/mcp` until a signal; arguments and errors as for `server.run_server`."""
-    config = uvicorn.Config(application(proxy, host), access_log=False, log_level="warning", server_header=False)
+    limits = limits.of_host(host)
+    config = configuration(application(proxy, limits, access), limits)
     run_server(Server(config), host, port, lambda address: ready(f"{address}/mcp"))

@@ -122,8 +122,8 @@ def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, .
 
 def train_tasks(settings: CatpSettings) -> tuple[OpenCATPTask, ...]:
     """Return the train tasks of a run's kind; for nonsequential tasks, composed tasks are added."""
-    own = find_tasks(settings.tasks, "train")
-    return own if settings.tasks == "sequential" else (*own, *composed_tasks(settings.composed, settings.seed))
+    of_split = find_tasks(settings.tasks, "train")
+    return of_split if settings.tasks == "sequential" else (*of_split, *composed_tasks(settings.composed, settings.seed))
 
 
 def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
@@ -163,14 +163,14 @@ def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpS
     for other, plans in known:
         if other == key:
             return list(plans)
-    found: list[ExecutedPlan] = []
+    executed: list[ExecutedPlan] = []
     values = PlanValues(evaluator, share=False)
     for task in tasks:
-        found += _of_task(task, values, settings)
+        executed += _of_task(task, values, settings)
         values.forget(task)
-    known.append((key, tuple(found)))
+    known.append((key, tuple(executed)))
     del known[:-_REMEMBERED]
-    return found
+    return executed
 
 
 def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> Iterator[ExecutedPlan]:
@@ -204,7 +204,7 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
     """The plan with the highest task score for each task and size level, the cheaper one of equal plans: the labels of
     instruction fine-tuning, which does not consider prices."""
     train = split_samples(evaluator.scores.samples, "train")
-    found = []
+    rows = []
     values = PlanValues(evaluator, share=False)
     for task in tasks:
         space, kind = plan_space(task.wants), kind_of(task)
@@ -218,8 +218,8 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
         else:
             raise InvalidPlan(f"no plan that the masks admit solves task {task.task_id}")
         score = float(scores[number])
-        found += [ExecutedPlan(task, level, choices, score, prices_at(evaluator, level)) for level in range(LEVELS)]
-    return found
+        rows += [ExecutedPlan(task, level, choices, score, prices_at(evaluator, level)) for level in range(LEVELS)]
+    return rows
 
 
 def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
@@ -237,10 +237,10 @@ def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[l
 
 
 def _greatest(keys: Sequence[tuple[int, int, int]], values: Sequence[float]) -> dict[tuple[int, int, int], float]:
-    found: dict[tuple[int, int, int], float] = {}
+    best: dict[tuple[int, int, int], float] = {}
     for key, value in zip(keys, values, strict=True):
-        found[key] = max(found.get(key, -np.inf), value)
-    return found
+        best[key] = max(best.get(key, -np.inf), value)
+    return best
 
 
 def _plan(kind: str, choices: Sequence[int]) -> Plan:

@@ -72,11 +72,11 @@ class OfflineLearner(Learner):
     def check(self) -> dict[str, float]:
         """Return the mean quality of the policy's most likely plans on the train tasks, and the share of valid plans."""
         tasks = [task for task in self.tasks if task.task_id < COMPOSED]
-        asked = [(task, level) for task in tasks for level in range(LEVELS)]
-        written = write_plans(self.policy, asked, price_table(self.evaluator), self.target_return)
-        plans = {(task.task_id, level): each.plan for (task, level), each in zip(asked, written, strict=True)}
-        found = measure(lambda task, _, level: plans[task.task_id, level], tasks, "train", self.evaluator)
-        return {"train_quality": found.quality, "train_valid": found.valid}
+        situations = [(task, level) for task in tasks for level in range(LEVELS)]
+        written = write_plans(self.policy, situations, price_table(self.evaluator), self.target_return)
+        plans = {(task.task_id, level): proposal.plan for (task, level), proposal in zip(situations, written, strict=True)}
+        measured = measure(lambda task, _, level: plans[task.task_id, level], tasks, "train", self.evaluator)
+        return {"train_quality": measured.quality, "train_valid": measured.valid}
 
 
 class FeedbackLearner(OfflineLearner):
@@ -93,19 +93,19 @@ class FeedbackLearner(OfflineLearner):
             task = self.tasks[int(chance.integers(len(self.tasks)))]
             sample = train[int(chance.integers(len(train)))]
             situations.append((task, sample, sample_level(task, sample)))
-        asked = [each for each in situations for _ in range(settings.group)]
-        written = write_plans(self.policy, [(task, level) for task, _, level in asked], price_table(evaluator), 0.0, chance)
+        repeated = [situation for situation in situations for _ in range(settings.group)]
+        written = write_plans(self.policy, [(task, level) for task, _, level in repeated], price_table(evaluator), 0.0, chance)
         rewards = np.array(
             [
-                INVALID_PLAN_REWARD if each.plan is None else evaluator.evaluate(each.plan, task, sample, level).quality
-                for (task, sample, level), each in zip(asked, written, strict=True)
+                INVALID_PLAN_REWARD if proposal.plan is None else evaluator.evaluate(proposal.plan, task, sample, level).quality
+                for (task, sample, level), proposal in zip(repeated, written, strict=True)
             ]
         )
         grouped = rewards.reshape(-1, settings.group)
         gained = (grouped - grouped.mean(axis=1, keepdims=True)).reshape(-1)
         gained = gained / (gained.std() + 1e-3)
         self.policy.train()
-        records = [each.record for each in written]
+        records = [proposal.record for proposal in written]
         windows = [(0, len(record.choices) - 1) for record in records]
         batch = batch_of(records, windows, settings)
         logs = self.policy.log_probabilities(batch)

@@ -24,7 +24,8 @@ from costgym.experiments.train.catp.dataset import ExecutedPlan, choices_of
 from costgym.experiments.train.catp.learning import OfflineLearner
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.opencatp.pools import PoolPlan, load_pool
+from costgym.simulators.files import read_bytes
+from costgym.simulators.opencatp.pools import MAX_POOL_BYTES, PoolPlan, load_pool
 from costgym.simulators.opencatp.profile import Profile
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import task as find_task
@@ -44,10 +45,7 @@ class PoolData:
 
 def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
     """Return the file name and content digest of each pool, which identify the training data of a run."""
-    try:
-        contents = [(Path(path).name, Path(path).read_bytes()) for path in paths]
-    except OSError as error:
-        raise DataError(error.filename, f"cannot be read as a plan pool: {error.strerror}") from error
+    contents = [(Path(path).name, read_bytes(Path(path), MAX_POOL_BYTES)) for path in paths]
     return tuple(f"{name} {hashlib.blake2b(content, digest_size=16).hexdigest()}" for name, content in contents)
 
 
@@ -64,9 +62,9 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
     for pair in pairs:
         level = _level(by_pair[pair], profile)
         for plan in by_pair[pair]:
-            found = _executed(plan, level, profile)
-            if found is not None and tasks in ("all", found.task.kind):
-                sides[pair in held].append(found)
+            executed = _executed(plan, level, profile)
+            if executed is not None and tasks in ("all", executed.task.kind):
+                sides[pair in held].append(executed)
     if not sides[0] or not sides[1]:
         problem = f"expected training and held-out plans ({tasks} tasks), got {len(sides[0])} and {len(sides[1])}"
         raise DataError(", ".join(map(str, paths)), problem)
@@ -105,9 +103,9 @@ class PoolLearner(OfflineLearner):
         right: list[bool] = []
         by_chance: list[float] = []
         mean, best, chosen, written = [], [], [], []
-        asked = [(group[0].task, group[0].level) for group in groups.values()]
-        plans = write_plans(policy, asked, price_table(self.evaluator), self.target_return)
-        for group, own in zip(groups.values(), plans, strict=True):
+        situations = [(group[0].task, group[0].level) for group in groups.values()]
+        plans = write_plans(policy, situations, price_table(self.evaluator), self.target_return)
+        for group, proposals in zip(groups.values(), plans, strict=True):
             worth = [plan.quality(settings.alpha) for plan in group]
             mean += worth
             best.append(max(worth))
@@ -125,8 +123,8 @@ class PoolLearner(OfflineLearner):
                 logs = _log_probabilities(policy, record)
                 likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
             chosen.append(worth[int(np.argmax(likelihood))])
-            written += [q for plan, q in zip(group, worth, strict=True) if list(plan.choices) == own.record.choices][:1]
-        found = {
+            written += [q for plan, q in zip(group, worth, strict=True) if list(plan.choices) == proposals.record.choices][:1]
+        scores = {
             "pairs": float(len(groups)),
             "choice_accuracy": sum(right) / max(1, len(right)),
             "choice_chance": sum(by_chance) / max(1, len(right)),
@@ -135,7 +133,7 @@ class PoolLearner(OfflineLearner):
             "chosen": float(np.mean(chosen)),
             "covered": len(written) / len(groups),
         }
-        return {**found, "written": float(np.mean(written))} if written else found
+        return {**scores, "written": float(np.mean(written))} if written else scores
 
 
 def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:

@@ -39,8 +39,8 @@ def train_catp(
     usable plans.
     """
     usual = {} if evaluator is None else {"alpha": evaluator.alpha, "profile": evaluator.profile.name}
-    given = {"method": "catp", "tasks": tasks, "steps": steps, "seed": seed}
-    chosen = CatpSettings(**{**usual, **given, **settings})
+    arguments = {"method": "catp", "tasks": tasks, "steps": steps, "seed": seed}
+    chosen = CatpSettings(**{**usual, **arguments, **settings})
     require_modules("torch", "transformers", "safetensors")
     from costgym.agents.catp.planner import ready_policy, tell_prices
     from costgym.experiments.train.catp.learning import FeedbackLearner, OfflineLearner

@@ -54,14 +54,14 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)
     tools, query, decide, none, end = tokenizer.convert_tokens_to_ids([TOOLS, QUERY, DECIDE, NONE, END])
-    places = tokenizer.convert_tokens_to_ids([place(index) for index in range(slots)])
+    marks = tokenizer.convert_tokens_to_ids([place(index) for index in range(slots)])
     rows = []
     for _ in range(steps):
         lengths = luck.integers(1, MAX_TOOL_WORDS + 1, slots).tolist()
-        owner = [mark for mark, length in zip(places, lengths, strict=True) for _ in range(length)]
+        owner = [mark for mark, length in zip(marks, lengths, strict=True) for _ in range(length)]
         told = luck.integers(first, most, (settings.batch_size, len(owner)))
         for words in told.tolist():
-            asked = _asked(words, owner, places, first, most, luck)
+            asked = _asked(words, owner, marks, first, most, luck)
             answers = [_owner([word], words, owner, none) for word in asked]
             prompt = [tools, *(token for pair in zip(owner, words, strict=True) for token in pair), query]
             labels = [IGNORED] * (len(prompt) + 1) + [*answers, _owner(asked, words, owner, none)]
@@ -69,24 +69,24 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     return rows
 
 
-def _asked(words: Sequence[int], owner: Sequence[int], places: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
+def _asked(words: Sequence[int], owner: Sequence[int], marks: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
     """Draw query words: some from one tool, some from any tool, and some from all words."""
-    asked: list[int] = luck.integers(first, most, WORDS_ASKED).tolist()
+    query: list[int] = luck.integers(first, most, WORDS_ASKED).tolist()
     if luck.random() < NOTHING:
-        return asked
-    mark = places[int(luck.integers(len(places)))]
-    own = [word for word, each in zip(words, owner, strict=True) if each == mark]
+        return query
+    mark = marks[int(luck.integers(len(marks)))]
+    of_mark = [word for word, one in zip(words, owner, strict=True) if one == mark]
     for number, (sort, which) in enumerate(luck.random((WORDS_ASKED, 2)).tolist()):
         if sort >= ABSENT:
-            known = words if sort < ABSENT + ELSEWHERE else own
-            asked[number] = known[int(which * len(known))]
-    return asked
+            known = words if sort < ABSENT + ELSEWHERE else of_mark
+            query[number] = known[int(which * len(known))]
+    return query
 
 
-def _owner(asked: Sequence[int], words: Sequence[int], owner: Sequence[int], none: int) -> int:
+def _owner(query: Sequence[int], words: Sequence[int], owner: Sequence[int], none: int) -> int:
     """Return the position of the tool that contains most of the words; `none` if no tool contains any, `IGNORED` on a tie."""
-    found = Counter(mark for mark, each in set(zip(owner, words, strict=True)) for word in asked if each == word)
-    best = [mark for mark, count in found.items() if count == max(found.values())]
+    owners = Counter(mark for mark, other in set(zip(owner, words, strict=True)) for word in query if other == word)
+    best = [mark for mark, count in owners.items() if count == max(owners.values())]
     return best[0] if len(best) == 1 else IGNORED if best else none
 
 
@@ -134,23 +134,23 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     contain a synonym.
     """
     control = set(tokenizer.convert_tokens_to_ids(list(CONTROL)))
-    places = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
+    slots_by_token = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
     asks = tokenizer.convert_tokens_to_ids(QUERY)
     split = row.input_ids.index(asks)
-    query = set(row.input_ids[split:]) - control - places.keys()
-    told: dict[int, set[int]] = {}
+    query = set(row.input_ids[split:]) - control - slots_by_token.keys()
+    owners: dict[int, set[int]] = {}
     at = -1
     for token in row.input_ids[:split]:
-        at = places.get(token, at)
-        if token not in control and token not in places:
-            told.setdefault(token, set()).add(at)
-    shared = [token for token in sorted(told) if token in query]
-    free = [token for token in sorted(told) if token not in query and gold not in told[token]]
-    asked = [token for token in sorted(query) if token not in told] if shared or gold is None else []
+        at = slots_by_token.get(token, at)
+        if token not in control and token not in slots_by_token:
+            owners.setdefault(token, set()).add(at)
+    shared = [token for token in sorted(owners) if token in query]
+    free = [token for token in sorted(owners) if token not in query and gold not in owners[token]]
+    query_tokens = [token for token in sorted(query) if token not in owners] if shared or gold is None else []
     first = first_word(tokenizer, slots)
     others = {
         token: int(luck.integers(first, len(tokenizer)))
-        for tokens, chance in ((shared, 0.6), (free, 0.4), (asked, 0.15))
+        for tokens, chance in ((shared, 0.6), (free, 0.4), (query_tokens, 0.15))
         for token in tokens
         if luck.random() < chance
     }
@@ -187,6 +187,6 @@ def _batches(lengths: Sequence[int], batch: int, luck: Any) -> Iterator[list[int
             indices += indices[: batch - len(indices)]
         for start in range(0, len(indices), batch * _CHUNK):
             chunk = sorted(indices[start : start + batch * _CHUNK], key=lambda index: lengths[index])
-            places = luck.permutation(len(chunk) // batch).tolist()
-            for at in places:
+            order = luck.permutation(len(chunk) // batch).tolist()
+            for at in order:
                 yield chunk[at * batch : (at + 1) * batch]

@@ -93,11 +93,11 @@ def training_examples(
         env = DecisionAwareEnv(
             scenario=scenario, split="train", samples={"counts": wanted, "mixture": SAMPLINGS[settings.sampling]}
         )
-    found = examples(env.world, "train")
-    missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in found})
+    learnt_from = examples(env.world, "train")
+    missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in learnt_from})
     if missing:
         raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
-    return found, env
+    return learnt_from, env
 
 
 def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:
@@ -119,11 +119,11 @@ def measure(
     decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
 ) -> dict[str, float]:
     """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     samples = None if counts is None else {"counts": dict(counts)}
     env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)
     for kind, split in (("seen", "valid"), ("unseen", "test")):
         if split in env.world.tasks.splits:
             scores = accuracies(evaluate_together(decider, examples(env.world, split)))
-            found |= {f"{kind}_{name}": score for name, score in scores.items() if score is not None}
-    return found
+            figures |= {f"{kind}_{name}": score for name, score in scores.items() if score is not None}
+    return figures

@@ -35,28 +35,28 @@ class Rollouts:
 
         def choose(logits: Any) -> list[int]:
             shares = torch.softmax(logits.float() / settings.temperature, dim=-1)
-            found: list[int] = torch.multinomial(shares, 1, generator=luck)[:, 0].tolist()
-            return found
+            drawn: list[int] = torch.multinomial(shares, 1, generator=luck)[:, 0].tolist()
+            return drawn
 
         try:
             end = trainer.processing_class.eos_token_id
             decoder = Decoder(model, end, len(played), settings.max_reply_length, choose)
-            for seat, each in enumerate(played):
-                decoder.begin(seat, each.ids)
+            for seat, episode in enumerate(played):
+                decoder.begin(seat, episode.ids)
             playing = set(range(len(played)))
             while playing:
-                for seat, said in decoder.step().items():
-                    if played[seat].hear(said):
+                for seat, tokens in decoder.step().items():
+                    if played[seat].hear(tokens):
                         decoder.begin(seat, played[seat].ids)
                     else:
                         playing.remove(seat)
         finally:
             model.train(training)
-        scores = [each.episode.score() for each in played]
+        scores = [episode.episode.score() for episode in played]
         return {
-            "prompt_ids": [each.ids[: each.prompt] for each in played],
-            "completion_ids": [each.ids[each.prompt :] for each in played],
-            "env_mask": [each.mask for each in played],
+            "prompt_ids": [episode.ids[: episode.prompt] for episode in played],
+            "completion_ids": [episode.ids[episode.prompt :] for episode in played],
+            "env_mask": [episode.mask for episode in played],
             "logprobs": None,  # type: ignore[dict-item]  # of use only where another engine says the tokens
             **{name: [score[name] for score in scores] for name in ("quality", *LOGGED)},
         }
@@ -72,29 +72,29 @@ class _Played:
         self.ids = self._tokens(self._write(True))
         self.prompt, self.mask = len(self.ids), list[int]()
 
-    def hear(self, said: Sequence[int]) -> bool:
+    def hear(self, tokens: Sequence[int]) -> bool:
         """Play a reply; return whether the episode goes on."""
-        text, calls, _ = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
-        self._add(said, 1)
+        text, calls, _ = read_calls(str(self._tokenizer.decode(tokens, skip_special_tokens=True)), lenient=True)
+        self._add(tokens, 1)
         if not calls:
             self.episode.finish(text)  # as the agent `react` takes it
             return False
         answers = self.episode.say(text, calls)
         functions = [{"name": str(call.name), "arguments": call.read() or {}} for call in calls]
-        tool_calls = [{"type": "function", "function": each} for each in functions]
+        tool_calls = [{"type": "function", "function": function} for function in functions]
         self._messages.append({"role": "assistant", "content": text, "tool_calls": tool_calls})
         before = self._write(False).rstrip("\n")
         self._messages += answers
         after = self._write(True)
         if not after.startswith(before):
             raise ConfigError("model", "its chat template changes the beginning of a conversation as it goes on")
-        told = self._tokens(after[len(before) :])
-        if said[-1] != self._tokenizer.eos_token_id:
-            told = [self._tokenizer.eos_token_id, *told]  # the reply was cut off
-        room = self._settings.max_completion_length - len(self.mask) - len(told)
+        added = self._tokens(after[len(before) :])
+        if tokens[-1] != self._tokenizer.eos_token_id:
+            added = [self._tokenizer.eos_token_id, *added]  # the reply was cut off
+        room = self._settings.max_completion_length - len(self.mask) - len(added)
         if self.episode.over or room < self._settings.max_reply_length:
             return False
-        self._add(told, 0)
+        self._add(added, 0)
         return True
 
     def _add(self, tokens: Sequence[int], mark: int) -> None:
@@ -107,8 +107,8 @@ class _Played:
         )
 
     def _tokens(self, text: str) -> list[int]:
-        found: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return found
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
 
 class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]
@@ -133,20 +133,20 @@ class GrpoTrainer(trl.GRPOTrainer):  # type: ignore[misc]
         """Log-probabilities and entropies, (rows, logits_to_keep); zero where the model said nothing."""
         shown = attention_mask[:, -logits_to_keep:]
         marks = shown if self._marks is None else shown * self._marks
-        found = [
+        caches = [
             self._row(model, ids[present.bool()], int(present[:-logits_to_keep].sum()), mark)
             for ids, present, mark in zip(input_ids, attention_mask, marks, strict=True)
         ]
-        logps, entropies = (torch.stack(parts) for parts in zip(*found, strict=True))
+        logps, entropies = (torch.stack(parts) for parts in zip(*caches, strict=True))
         return logps, entropies, None
 
     def _row(self, model: Any, ids: Any, prompt: int, mark: Any) -> tuple[Any, Any]:
         # logits of the positions before the model's own tokens alone: the vocabulary's matrix is most of the work
-        said = mark.nonzero()[:, 0]
+        positions = mark.nonzero()[:, 0]
         with self.accelerator.autocast():
-            logits = model(input_ids=ids[None], logits_to_keep=prompt + said - 1, use_cache=False).logits[0]
+            logits = model(input_ids=ids[None], logits_to_keep=prompt + positions - 1, use_cache=False).logits[0]
         shares = torch.log_softmax(logits.float() / self.temperature, dim=-1)
-        logps = shares.new_zeros(mark.shape).index_put((said,), shares.gather(-1, ids[prompt + said][:, None])[:, 0])
+        logps = shares.new_zeros(mark.shape).index_put((positions,), shares.gather(-1, ids[prompt + positions][:, None])[:, 0])
         with torch.no_grad():
-            entropies = shares.new_zeros(mark.shape).index_put((said,), -(shares.exp() * shares).sum(-1))
+            entropies = shares.new_zeros(mark.shape).index_put((positions,), -(shares.exp() * shares).sum(-1))
         return logps, entropies

@@ -164,8 +164,8 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Conversation],
     import transformers
     import trl
 
-    found = [tokenize(tokenizer, row) for row in rows]
-    learnt = [{"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.said).astype(int)} for row in found]
+    taught = [tokenize(tokenizer, row) for row in rows]
+    learnt = [{"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.said).astype(int)} for row in taught]
     arguments = trl.SFTConfig(
         output_dir=str(folder / ".warm-up"),
         max_steps=settings.warm_start_steps,
@@ -228,7 +228,7 @@ def _optimise(
     (run.folder / METRICS).unlink(missing_ok=True)
     metrics: dict[str, float] = {}
     warm = run.folder / WARM_START
-    kept = before or (warm if warm.exists() else None)
+    checkpoint = before or (warm if warm.exists() else None)
 
     class Follower(transformers.TrainerCallback):  # type: ignore[misc]
         stopped = False
@@ -240,7 +240,7 @@ def _optimise(
             metrics.update({name: float(logs[key]) for name, key in _LOGGED.items() if key in logs})
             odd = sorted(name for name, value in metrics.items() if not math.isfinite(value))
             if odd:
-                raise TrainingFailed(step, f"{odd[0]} is {metrics[odd[0]]}", kept)
+                raise TrainingFailed(step, f"{odd[0]} is {metrics[odd[0]]}", checkpoint)
             self.stopped = run.report(TrainingStep("", step, step, steps, metrics)) and step < steps
             control.should_training_stop = control.should_training_stop or self.stopped
             control.should_save = control.should_save or self.stopped
@@ -280,7 +280,7 @@ def _optimise(
     trainer.remove_callback(transformers.PrinterCallback)  # the run reports its steps itself
     trainer.train(resume_from_checkpoint=None if before is None else str(before))
     taken = int(trainer.state.global_step)
-    check_finite({name: each for name, each in trainer.model.named_parameters() if each.requires_grad}, taken, kept)
+    check_finite({name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}, taken, checkpoint)
     trainer.model.save_pretrained(run.folder / FINAL)
     tokenizer.save_pretrained(run.folder / FINAL)
     return TrainingResult(run.folder, taken, {}, finished=False) if follower.stopped else run.finish(taken, metrics)

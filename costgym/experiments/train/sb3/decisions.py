@@ -1,29 +1,24 @@
-"""The native vector view of the marketplace with priced constraints, and the callback of Stable-Baselines3 that sets prices.
+"""The native vector view of the marketplace and of sessions with priced constraints.
 
 The step limit is part of the task: an episode that exceeds it has failed, and no value is bootstrapped at its end, because
 undiscounted bootstrapping can diverge.
 """
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.callbacks import BaseCallback
 
-from costgym.agents.networks import not_finite
+from costgym.agents.base import NUMERIC, SESSION
 from costgym.envs.marketplace import Observation
 from costgym.experiments.train.sb3.vec_env import NativeVecEnv
 from costgym.simulators.ledger import RESOURCES
 from costgym.simulators.status import LIMITS
 
-if TYPE_CHECKING:
-    from costgym.experiments.train.sb3.train import Sb3Run
-
-MASK = "action_mask"
-DQN_LINE_STEPS = 4096
-"""Decisions between two lines of DQN's learning curve; PPO writes one line per update."""
+MASK, LEFT = "action_mask", "left"  # what observations hold besides the environment's own arrays
+MOST_LEFT = 1e6  # stands for no limit
+SESSION_SCALE = 1 / 50  # factor on the rewards of sessions, whose values add up to a thousand credits
 
 
 class Finished(NamedTuple):
@@ -36,23 +31,27 @@ class Finished(NamedTuple):
 
 
 class ToolVecEnv(NativeVecEnv):
-    """A batch of marketplaces in their default form, with `multipliers` by resource: a penalty per unit on what steps cost.
+    """A batch of marketplaces in their default form, or of sessions, with `multipliers` by resource: a penalty per unit on what
+    steps cost.
 
     `finished` are the episodes that have ended since the list was last cleared; `show_mask` adds the action mask to
-    observations, for algorithms without action masking. A tool that has refused a call at its rate limit or quota is masked for
-    the rest of the episode: asking it again is free, in vain, and hardly changes what is observed, so that a greedy policy
-    would do it for ever.
+    observations, for algorithms without action masking. Observations of sessions have `left` added: what is left of the money
+    and of the time, which `info` tells. A tool that has refused a call at its rate limit or quota is masked for the rest of the
+    episode, or of the query in a session: asking it again is free, in vain, and hardly changes what is observed, so that a
+    greedy policy would do it for ever.
     """
 
-    def __init__(self, num_envs: int, show_mask: bool = False, **settings: Any) -> None:
-        super().__init__(num_envs, **settings)
-        self._show_mask = show_mask
+    def __init__(self, num_envs: int, show_mask: bool = False, env_id: str = NUMERIC, **settings: Any) -> None:
+        super().__init__(num_envs, env_id=env_id, **settings)
+        self._show_mask, self._sessions = show_mask, env_id == SESSION
+        self._scale = SESSION_SCALE if self._sessions else 1.0
+        self._query = np.zeros(num_envs, np.int64)
         self._shut = np.zeros((num_envs, int(self.action_space.n)), np.bool_)
-        if show_mask:
-            mask = gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)
-            parts = self.env.single_observation_space
-            assert isinstance(parts, gym.spaces.Dict)
-            self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, MASK: mask})
+        parts = self.env.single_observation_space
+        assert isinstance(parts, gym.spaces.Dict)
+        mask = {MASK: gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)} if show_mask else {}
+        left = {LEFT: gym.spaces.Box(-MOST_LEFT, MOST_LEFT, (2,), np.float32)} if self._sessions else {}
+        self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, **mask, **left})
         self.multipliers: dict[str, float] = {}
         self.finished: list[Finished] = []
         self._sums = {name: np.zeros(num_envs) for name in RESOURCES}
@@ -72,6 +71,9 @@ class ToolVecEnv(NativeVecEnv):
         observation, rewards, ended, infos = super().step_wait()
         refused = np.isin(self.statuses, LIMITS) & ~ended
         self._shut[refused, self._actions[refused]] = True
+        if self._sessions:
+            ended_query, self._query = self.info["query"] != self._query, self.info["query"]
+            self._shut[ended_query] = False
         self._shut[ended] = False
         for name, sums in self._sums.items():
             sums += self.costs[name]
@@ -85,84 +87,14 @@ class ToolVecEnv(NativeVecEnv):
             infos[index] = {"terminal_observation": seen, "TimeLimit.truncated": False}
         for sums in self._sums.values():
             sums[ended] = 0.0
+        rewards *= self._scale
         for name, multiplier in self.multipliers.items():
             rewards = (rewards - multiplier * self.costs[name]).astype(np.float32)
         return self._seen(observation), rewards, ended, infos
 
     def _seen(self, observation: Observation) -> Observation:
-        if not self._show_mask:
-            return observation
-        return {**observation, MASK: self.action_masks().astype(np.float32)}
-
-
-class SegmentCallback(BaseCallback):  # type: ignore[misc]
-    """Writes the learning curve of a segment, whose last line is `metrics`, and ends the segment when the run is over, is
-    `stopped` by its callback, or `broken`: the loss or a weight is not finite."""
-
-    def __init__(self, training: "Sb3Run", env: ToolVecEnv) -> None:
-        super().__init__()
-        self.training, self.env = training, env
-        self.metrics: dict[str, float] = {}
-        self.stopped = self.broken = False
-        self._noted = training.steps
-
-    def _on_step(self) -> bool:
-        if self.training.algorithm == "dqn" and self.num_timesteps - self._noted >= DQN_LINE_STEPS:
-            self._note()
-        return not (self.broken or self.training.out_of_time(self.num_timesteps))
-
-    def _on_rollout_start(self) -> None:
-        # SB3 updates after a rollout, so the logged values of an update are available when the next rollout starts
-        if self.training.algorithm == "ppo" and self.num_timesteps > self._noted:
-            self._note()
-
-    def _on_training_end(self) -> None:
-        if self.num_timesteps > self._noted:
-            self._note()
-
-    def _note(self) -> None:
-        from costgym.experiments.train.sb3.train import network_of
-
-        training = self.training
-        finished, self.env.finished = self.env.finished, []
-        logged = self.logger.name_to_value
-        found: dict[str, float | None] = {
-            "seconds": round(training.seconds, 2),
-            "episodes": len(finished),
-            "return": _mean([each.reward for each in finished]),
-            "success": _mean([float(each.success) for each in finished]),
-            "cost": _mean([each.costs[training.cost] for each in finished]),
-            "decisions": _mean([float(each.steps) for each in finished]),
-            "multiplier": training.multipliers[0] if training.multipliers else 0.0,
-            "loss": _number(logged.get("train/loss")),
-            "value_loss": _number(logged.get("train/value_loss")),
-            "entropy": _number(logged.get("train/entropy_loss"), -1.0),
-        }
-        for constraint, multiplier in zip(training.constraints, training.multipliers, strict=True):
-            ending = "" if constraint.resource == training.cost else f"_{constraint.resource}"
-            found[f"cost{ending}"] = _mean([each.costs[constraint.resource] for each in finished])
-            found[f"limit{ending}"], found[f"multiplier{ending}"] = constraint.limit, multiplier
-        line = {name: value for name, value in found.items() if value is not None}
-        self._noted = self.num_timesteps
-        weights = dict(network_of(self.model).named_parameters())
-        if not all(math.isfinite(value) for value in line.values()) or not_finite(weights):
-            self.broken = True
-            return
-        self.metrics = line
-        self.stopped |= training.report(self.num_timesteps, line)
-        for name in line:
-            if name in ("return", "success") or name.startswith(("cost", "multiplier")):
-                self.logger.record(f"rollout/{name}", line[name])
-        if training.algorithm == "dqn":
-            self.logger.dump(self.num_timesteps)
-        if finished:
-            training.follow({name: sum(each.costs[name] for each in finished) / len(finished) for name in RESOURCES})
-            self.env.multipliers = training.prices
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _number(value: Any, factor: float = 1.0) -> float | None:
-    return None if value is None else factor * float(value)
+        shown = {MASK: self.action_masks().astype(np.float32)} if self._show_mask else {}
+        if self._sessions:
+            left = [self.info[f"budget_remaining_{name}"] for name in ("price", "seconds")]
+            shown[LEFT] = np.clip(np.stack(left, -1), -MOST_LEFT, MOST_LEFT).astype(np.float32)
+        return {**observation, **shown}

@@ -10,9 +10,10 @@ from stable_baselines3 import DQN
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor
 
+from costgym.agents.sessions.network import SessionNetwork
 from costgym.agents.settings import NetworkSettings
 from costgym.agents.tool_network import ToolNetwork, bounded, decisions, masked
-from costgym.experiments.train.sb3.decisions import MASK
+from costgym.experiments.train.sb3.decisions import LEFT, MASK
 
 Observation = dict[str, Tensor]
 
@@ -20,7 +21,7 @@ Observation = dict[str, Tensor]
 class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
     """Actor and critic that share one `ToolNetwork`."""
 
-    network: ToolNetwork
+    network: torch.nn.Module
 
     def __init__(self, *args: Any, network: NetworkSettings, **kwargs: Any) -> None:
         self._network_settings = network
@@ -31,28 +32,45 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
         self.optimizer = self.optimizer_class(self.network.parameters(), lr=lr_schedule(1.0), **self.optimizer_kwargs)
 
     def forward(self, obs: Observation, deterministic: bool = False, action_masks: Any = None) -> tuple[Tensor, Tensor, Tensor]:
-        logits, values = self.network(obs)
+        logits, values = self._read(obs)
         distribution = self._distribution(logits, action_masks)
         actions = distribution.get_actions(deterministic=deterministic)
         return actions, values.unsqueeze(-1), distribution.log_prob(actions)
 
     def evaluate_actions(self, obs: Observation, actions: Tensor, action_masks: Any = None) -> tuple[Tensor, Tensor, Tensor]:
-        logits, values = self.network(obs)
+        logits, values = self._read(obs)
         distribution = self._distribution(logits, action_masks)
         return values.unsqueeze(-1), distribution.log_prob(actions), distribution.entropy()
 
     def get_distribution(self, obs: Observation, action_masks: Any = None) -> Any:
-        return self._distribution(self.network(obs)[0], action_masks)
+        return self._distribution(self._read(obs)[0], action_masks)
 
     def predict_values(self, obs: Observation) -> Tensor:
-        values: Tensor = self.network(obs)[1]
-        return values.unsqueeze(-1)
+        return self._read(obs)[1].unsqueeze(-1)
+
+    def _read(self, obs: Observation) -> tuple[Tensor, Tensor]:
+        """The logits (N, actions) and the state values (N,)."""
+        logits, values = self.network(obs)
+        return bounded(decisions(logits)), values
 
     def _distribution(self, logits: Tensor, action_masks: Any) -> Any:
-        distribution = self.action_dist.proba_distribution(action_logits=bounded(decisions(logits)))
+        distribution = self.action_dist.proba_distribution(action_logits=logits)
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution
+
+
+class SessionPolicy(ToolPolicy):
+    """The same with the network of sessions on counted features, which reads what is `left` of the budget too."""
+
+    def _build(self, lr_schedule: Callable[[float], float]) -> None:
+        self.network = SessionNetwork("counts")
+        self.optimizer = self.optimizer_class(self.network.parameters(), lr=lr_schedule(1.0), **self.optimizer_kwargs)
+
+    def _read(self, obs: Observation) -> tuple[Tensor, Tensor]:
+        every_action = torch.ones(len(obs[LEFT]), self.action_space.n, dtype=torch.bool)  # the masks are the distribution's
+        logits, values = self.network(obs, obs[LEFT], every_action)
+        return logits, values
 
 
 class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -116,3 +134,8 @@ class MaskedDQN(DQN):  # type: ignore[misc]
         actions, _ = self.predict(self._last_obs)
         self.exploration_rate = rate
         return actions, actions
+
+
+def network_of(model: Any) -> Any:
+    """The network that a model trains: a `ToolNetwork`, or a `SessionNetwork`."""
+    return model.q_net.network if hasattr(model, "q_net") else model.policy.network

@@ -49,6 +49,14 @@ class PpoSettings(_Sb3Settings):
         return self.model_dump(include={*names, "vf_coef", "max_grad_norm", "target_kl"})
 
 
+OF_SESSIONS = {
+    "n_envs": 256, "n_steps": 64, "batch_size": 2048, "gae_lambda": 0.97, "ent_coef": 0.01, "final_lr_fraction": 0.05,
+}  # fmt: skip
+"""Defaults of PPO in sessions."""
+OF_THE_MARKETPLACE = ("hidden_size", "rounds", "needed_only", "worlds")
+"""Settings that sessions do not have."""
+
+
 class DqnSettings(_Sb3Settings):
     """Settings of masked DQN, named as in Stable-Baselines3."""
 
@@ -75,8 +83,8 @@ class DqnSettings(_Sb3Settings):
     def of_sb3(self) -> dict[str, Any]:
         """Return the arguments of `DQN`, except the learning rate and the exploration rate, which follow our own schedules."""
         names = ("buffer_size", "learning_starts", "batch_size", "tau", "gamma", "train_freq", "gradient_steps")
-        found = self.model_dump(include={*names, "max_grad_norm"})
-        return {**found, "target_update_interval": max(self.target_update_interval, self.n_envs)}
+        arguments = self.model_dump(include={*names, "max_grad_norm"})
+        return {**arguments, "target_update_interval": max(self.target_update_interval, self.n_envs)}
 
     def exploration(self, done: float) -> float:
         """Return the share of random actions when the share `done` of the run is complete."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.play.text_episode import ToolEpisode, task_rows
 from costgym.simulators.draws import stable_generator
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario
 
 
@@ -74,15 +74,15 @@ def passing_episodes(
     numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
     in_vain = 0
     for turn in itertools.count():
-        for place in stable_generator(seed, "sft", "order", turn).permutation(len(numbers)):
-            number = numbers[int(place)]
+        for index in stable_generator(seed, "sft", "order", turn).permutation(len(numbers)):
+            number = numbers[int(index)]
             luck = stable_generator(seed, "sft", "luck", number, turn)
             world_seed = int(luck.integers(2**31))
             episode = ToolEpisode(number, world_seed, scenario, budget, split=split, documents=documents)
-            found = play(episode, luck.random)
-            if found and episode.passed:
+            played = play(episode, luck.random)
+            if played and episode.passed:
                 in_vain = 0
-                yield found
+                yield played
             else:
                 in_vain += 1
         if in_vain >= max(len(numbers), 100):
@@ -115,7 +115,7 @@ def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
     A template must write the beginning of a conversation alike whatever follows it; what an assistant's message adds to the
     prompt before it is what is learnt.
     """
-    messages, tools, asked = conversation
+    messages, tools, replies = conversation
 
     def write(count: int, prompt: bool) -> str:
         shown = messages[:count]
@@ -124,17 +124,17 @@ def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
     whole = write(len(messages), False)
     spans = []
     for index, message in enumerate(messages):
-        if index >= asked and message["role"] == "assistant":
+        if index >= replies and message["role"] == "assistant":
             before, after = write(index, True), write(index + 1, False)
             if whole.startswith(after) and after.startswith(before):
                 spans.append((len(before), len(after.rstrip("\n"))))
-    found = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
-    said = [
-        place
-        for place, (start, _) in enumerate(found["offset_mapping"])
-        if place and any(first <= start < last for first, last in spans)
+    tokens = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
+    learnt = [
+        position
+        for position, (start, _) in enumerate(tokens["offset_mapping"])
+        if position and any(first <= start < last for first, last in spans)
     ]
-    return TokenRow(list(found["input_ids"]), said)
+    return TokenRow(list(tokens["input_ids"]), learnt)
 
 
 def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], count: int, longest: int) -> Sequence[TokenRow]:

@@ -41,10 +41,10 @@ class SftLearner(Learner):
     def _logits(self, row: TokenRow) -> tuple[Any, Any]:
         """Return the logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
         ids = torch.tensor(row.ids, device=self.model.device)
-        said = torch.tensor(row.said, device=self.model.device)
+        positions = torch.tensor(row.said, device=self.model.device)
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16):
-            logits = self.model(input_ids=ids[None], logits_to_keep=said - 1, use_cache=False).logits[0]
-        return logits, ids[said]
+            logits = self.model(input_ids=ids[None], logits_to_keep=positions - 1, use_cache=False).logits[0]
+        return logits, ids[positions]
 
     def check(self) -> dict[str, float]:
         """Loss on unseen tasks, and the share of the assistant's turns of which each token is the likeliest."""
@@ -62,10 +62,10 @@ class SftLearner(Learner):
         return {"unseen_loss": total / tokens, "unseen_turns_right": right / turns}
 
 
-def _turns(said: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _turns(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Split the positions that are said into turns, as ranges of their indices."""
     start = 0
-    for place in range(1, len(said) + 1):
-        if place == len(said) or said[place] != said[place - 1] + 1:
-            yield start, place
-            start = place
+    for end in range(1, len(positions) + 1):
+        if end == len(positions) or positions[end] != positions[end - 1] + 1:
+            yield start, end
+            start = end

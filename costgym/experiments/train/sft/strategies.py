@@ -37,15 +37,15 @@ class Teacher(SimulatedToolPlanner):
         self._talks: list[_Talk] = []
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        answer, asked, offered = super().complete(messages, functions, purpose), [*messages], [*functions]
+        answer, prompt, offered = super().complete(messages, functions, purpose), [*messages], [*functions]
         for talk in self._talks:
             known = len(talk.messages)
-            same = talk.functions == offered and asked[:known] == talk.messages
+            same = talk.functions == offered and prompt[:known] == talk.messages
             # since its last reply nothing but results and requests
-            if same and not any(message.role == ASSISTANT for message in asked[known:]):
-                talk.messages = [*asked, answer.message]
+            if same and not any(message.role == ASSISTANT for message in prompt[known:]):
+                talk.messages = [*prompt, answer.message]
                 return answer
-        self._talks.append(_Talk([*asked, answer.message], offered, len(asked)))
+        self._talks.append(_Talk([*prompt, answer.message], offered, len(prompt)))
         return answer
 
     def _answer(self, context: Context) -> str:
@@ -54,13 +54,13 @@ class Teacher(SimulatedToolPlanner):
     def conversations(self) -> list[Conversation]:
         """Return the conversations since this was last called, in which every reply is learnt once, under its own prompt."""
         talks, self._talks = self._talks, []
-        found = []
+        conversations = []
         for talk in talks:
             *before, reply = talk.messages
             # the last reply is written apart: where it calls, no result would follow
             messages = [*template_messages(before), template_messages([reply])[0]]
-            found.append(Conversation(messages, [function.document() for function in talk.functions], talk.asked))
-        return found
+            conversations.append(Conversation(messages, [function.document() for function in talk.functions], talk.asked))
+        return conversations
 
 
 def taught_episodes(

@@ -83,14 +83,16 @@ def _train(
     kinds = settings.steps * settings.batch_size
 
     def rows(name: str, split: str, count: int) -> Sequence[TokenRow]:
-        found = taught_episodes(world, settings.agents, split, budget, settings.documents, settings.seed)
-        return token_rows(run.folder / name, tokenizer, found, count, settings.max_length)
+        taught = taught_episodes(world, settings.agents, split, budget, settings.documents, settings.seed)
+        return token_rows(run.folder / name, tokenizer, taught, count, settings.max_length)
 
     learnt, held = rows(ROWS[0], split, kinds), rows(ROWS[1], "test", settings.held_out)
     if not learnt or not held:
         raise ConfigError("max_length", f"no solved episode has at most {settings.max_length} tokens; raise it or the budget")
-    each, said = (sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.said)) for row in learnt), strict=True))
-    run.say(f"{len(learnt)} conversations of {each} tokens, {said} said")
+    length, learnt_length = (
+        sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.said)) for row in learnt), strict=True)
+    )
+    run.say(f"{len(learnt)} conversations of {length} tokens, {learnt_length} said")
     model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
     if settings.lora_rank:
         model = with_adapters(model, adapters(settings.lora_rank, _marks(model, tokenizer, learnt)))
@@ -99,8 +101,8 @@ def _train(
     order = _order(learnt, kinds, settings.seed, mixed=len(settings.agents) > 1)
     result = optimise(run, SftLearner(model, settings, order, held), settings.save_every)
     if result.finished:
-        kept = model.to(torch.bfloat16) if settings.bf16 and not settings.lora_rank else model
-        kept.save_pretrained(run.folder / FINAL)
+        saved = model.to(torch.bfloat16) if settings.bf16 and not settings.lora_rank else model
+        saved.save_pretrained(run.folder / FINAL)
         tokenizer.save_pretrained(run.folder / FINAL)
     return result
 
@@ -112,11 +114,11 @@ def _marks(model: Any, tokenizer: Any, rows: Sequence[TokenRow]) -> dict[str, li
     vectors in Qwen2.5-Coder are too short to ever be likely.
     """
     special = set(tokenizer.get_added_vocab().values()) - {tokenizer.eos_token_id}
-    said = sorted({row.ids[place] for row in rows for place in row.said} & special)
+    special_learnt = sorted({row.ids[position] for row in rows for position in row.said} & special)
     first, last = model.get_input_embeddings(), model.get_output_embeddings()
     layers = [first] if last.weight is first.weight else [first, last]
     names = [name.rpartition(".")[2] for name, module in model.named_modules() if any(module is layer for layer in layers)]
-    return dict.fromkeys(names, said) if said else {}
+    return dict.fromkeys(names, special_learnt) if special_learnt else {}
 
 
 def _order(rows: Sequence[TokenRow], count: int, seed: int, mixed: bool) -> list[TokenRow]:
@@ -125,7 +127,8 @@ def _order(rows: Sequence[TokenRow], count: int, seed: int, mixed: bool) -> list
     order: list[TokenRow] = []
     turn = 0
     while len(order) < count:
-        found = range(len(rows)) if not (turn or mixed) else stable_generator(seed, "sft", "again", turn).permutation(len(rows))
-        order += [rows[int(place)] for place in found]
+        mixing = turn or mixed
+        turns = stable_generator(seed, "sft", "again", turn).permutation(len(rows)) if mixing else range(len(rows))
+        order += [rows[int(index)] for index in turns]
         turn += 1
     return order[:count]

@@ -54,10 +54,10 @@ from costgym.agents.toolplanner.words import (
 )
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.envs.registration import make
-from costgym.experiments.play.files import iter_lines
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import iter_lines
 from costgym.simulators.marketplace.instructions import instructions
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.scenario import Scenario
@@ -91,16 +91,16 @@ class Demonstration(NamedTuple):
         """
         if not feedback.following:
             return self
-        kept: list[Step] = []
+        steps: list[Step] = []
         left = False
         for step in self.steps:
             if step.result and step.action not in self.path and not left:
-                called = {each.action for each in kept}
-                left = feedback.completion and called >= set(self.path) and not any(found_in(each.result) for each in kept)
+                called = {each.action for each in steps}
+                left = feedback.completion and called >= set(self.path) and not any(found_in(each.result) for each in steps)
                 if not left:
                     break
-            kept.append(step)
-        return self._replace(steps=tuple(kept))
+            steps.append(step)
+        return self._replace(steps=tuple(steps))
 
 
 def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
@@ -120,11 +120,11 @@ def text_env(scenario: Scenario, level: str | None, settings: LearntSettings) ->
 
 def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
     """Yield pairs of task index and instruction level; each of the two coarsest levels has half the tasks (Section 3.1)."""
-    for place in range(count):
+    for index in range(count):
         for level in settings.levels:
-            if level == ("statement", "category")[place % 2] and len(settings.levels) > 1:
+            if level == ("statement", "category")[index % 2] and len(settings.levels) > 1:
                 continue
-            yield place, level
+            yield index, level
 
 
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
@@ -139,10 +139,10 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
     agent = LlmAgent(SimulatedToolPlanner(TEACHER), teacher)
     numbers = env.unwrapped.numbers[: settings.tasks]
-    found = []
-    for place, level in asked(settings, len(numbers)):
+    examples = []
+    for index, level in asked(settings, len(numbers)):
         for number in range(settings.worlds):
-            episode = play(env, agent, numbers[place], stable_integer(settings.seed, "teacher", level, number) >> 2)
+            episode = play(env, agent, numbers[index], stable_integer(settings.seed, "teacher", level, number) >> 2)
             path, task = final_solution(teacher.roots), episode.task
             if not path or path[-1].end != "answer" or not passed(path[-1].answer):
                 continue
@@ -155,25 +155,25 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             # a candidate list of the same length as the model's
             others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]
             tags = dict.fromkeys([*useful, *map(written_tool, called), *map(written_tool, others)])
-            found.append(Demonstration(request, tuple(tags)[: settings.candidates], tuple(useful), steps))
-    if not found:
+            examples.append(Demonstration(request, tuple(tags)[: settings.candidates], tuple(useful), steps))
+    if not examples:
         within, other = (" within the budget", "a higher budget") if settings.budget else ("", "another scenario")
         raise ConfigError("scenario", f"the teacher solves none of the train tasks{within}; choose {other}")
-    return found
+    return examples
 
 
 def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> tuple[dict[int, Tool], list[Tool], tuple[Step, ...]]:
     """Return of a solved path the tool called first for each need, in order of the calls; all tools called; the rounds."""
     catalog = view.world.catalog
     # a tool name that does not exist must not be learnt
-    kept = [step for step in path if step.end or called_tools([step], catalog)]
+    steps = [step for step in path if step.end or called_tools([step], catalog)]
     reader = Reader(catalog, view.task)
-    called = called_tools(kept, catalog)
+    called = called_tools(steps, catalog)
     chosen: dict[int, Tool] = {}
     for tool in called:
         if reader.need_of(tool.name) >= 0:
             chosen.setdefault(reader.need_of(tool.name), tool)
-    messages = [message for step in kept for message in step.messages]
+    messages = [message for step in steps for message in step.messages]
     return chosen, called, tuple(rounds_of(messages, view))
 
 
@@ -223,12 +223,12 @@ def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSetti
     strategy = ToolPlanner(settings.planner(explore=True))
     agent = LlmAgent(planner, strategy)
     numbers = envs[settings.levels[0]].unwrapped.numbers[: min(settings.tasks, settings.rank_tasks)]
-    for place in range(start, len(numbers)):
-        number, level = numbers[place], settings.levels[place % len(settings.levels)]
+    for index in range(start, len(numbers)):
+        number, level = numbers[index], settings.levels[index % len(settings.levels)]
         env = envs[level]
         view: MarketplaceChatEnv = env.unwrapped
         # a seed other than the teacher's, so that tools that worked for the teacher may fail here
-        episode = play(env, agent, number, stable_integer(settings.seed, "trees", place) >> 2)
+        episode = play(env, agent, number, stable_integer(settings.seed, "trees", index) >> 2)
         shown = planner.tags if planner.tags else tuple(view.candidates)
         yield GrownTree(
             task=episode.task.id,
@@ -285,7 +285,7 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
     Longer solutions have the same reward, but they repeat calls that were already answered, which is not worth learning.
     """
     known = {tool.name: tool for tool in catalog}
-    found: list[RankedPair] = []
+    pairs: list[RankedPair] = []
     for tree in trees:
         roots = [_round(root) for root in tree.roots]
         gold = [known[name] for name in tree.gold]
@@ -301,17 +301,17 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
             if better == worse or not any(pair.better is step for step in good):
                 continue
-            found.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
+            pairs.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
             # premature answers are added as negatives, because the trees contain few of them
             strays = settings.following and not match(called_tools(pair.history, catalog), gold, tree.level)
             empty = settings.completion and not any(found_in(_result(step)) for step in pair.history)
             if (strays or empty) and ANSWER not in (better, worse):
-                found.append(RankedPair(tuple(before), better, ANSWER, EARLY_ANSWER, tree.level))
+                pairs.append(RankedPair(tuple(before), better, ANSWER, EARLY_ANSWER, tree.level))
         if settings.completion:
             for history in _dead_ends(roots, settings.planner().depth):
                 before = [*planned.before(), *round_pieces([_step(step, known) for step in history]), Piece(ROUND)]
-                found.append(RankedPair(tuple(before), GIVE_UP, ANSWER, DEAD_END, tree.level))
-    return found
+                pairs.append(RankedPair(tuple(before), GIVE_UP, ANSWER, DEAD_END, tree.level))
+    return pairs
 
 
 def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
@@ -321,7 +321,7 @@ def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
     solution decides.
     """
     paths = list(solutions(roots))
-    last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
+    last = max((index for index, path in enumerate(paths) if path[-1].reward == 1), default=0)
     histories = dict.fromkeys(path[:-1] for path in paths[:last] if len(path) == depth)
     return [history for history in histories if not any(found_in(_result(step)) for step in history)]
 
@@ -352,10 +352,10 @@ def _round(grown: GrownRound) -> Round:
 
 
 def _step(step: Round, known: dict[str, Tool]) -> Step:
-    said = step.messages[0]
-    if not said.calls:
-        return Step(said.content, step.messages[1].content)
-    return Step(_written(said.calls[0], known))
+    message = step.messages[0]
+    if not message.calls:
+        return Step(message.content, step.messages[1].content)
+    return Step(_written(message.calls[0], known))
 
 
 def _written(call: FunctionCall, known: dict[str, Tool]) -> str:

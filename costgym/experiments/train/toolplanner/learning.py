@@ -17,7 +17,7 @@ from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.tags import gold_tools
 from costgym.agents.toolplanner.tree import called_tools, final_solution, match, passed
 from costgym.agents.toolplanner.words import ROUND, Piece
-from costgym.experiments.play.rollout import play
+from costgym.experiments.play.episodes import play
 from costgym.experiments.train.loop import Learner, Loss
 from costgym.experiments.train.toolplanner.data import Demonstration, RankedPair, text_env, training_scenario
 from costgym.simulators.draws import stable_generator
@@ -54,8 +54,8 @@ class _StageLearner(Learner):
         envs = {level: text_env(world, level, settings) for level in settings.levels}
         catalog = world.build().catalog
         matched, meaningful = [], []
-        for place, number in enumerate(envs[settings.levels[0]].unwrapped.numbers[-CHECKED:]):
-            level = settings.levels[place % len(settings.levels)]
+        for index, number in enumerate(envs[settings.levels[0]].unwrapped.numbers[-CHECKED:]):
+            level = settings.levels[index % len(settings.levels)]
             episode = play(envs[level], agent, number, settings.seed)
             path = final_solution(strategy.roots)
             matched.append(match(called_tools(path, catalog), gold_tools(episode.task, catalog), level))
@@ -72,7 +72,7 @@ class SupervisedLearner(_StageLearner):
         self, model: PlannerModel, settings: LearntSettings, scenario: Scenario, shown: Sequence[Demonstration]
     ) -> None:
         super().__init__(model, settings, scenario)
-        self._drawn = _batches([model.sequence(each.pieces(settings)) for each in shown], settings, "sft")
+        self._drawn = _batches([model.sequence(example.pieces(settings)) for example in shown], settings, "sft")
 
     def loss(self, step: int) -> Loss:
         self.model.network.train()
@@ -98,18 +98,18 @@ class RankingLearner(_StageLearner):
         self._texts = [tuple(_Choice.of(model, pair.before, action) for action in (pair.better, pair.worse)) for pair in pairs]
         self._rehearsed: Callable[[int], list[Tokens]] | None = None
         if settings.rehearsal:
-            heeded = [model.sequence(each.heeded(settings.feedback).pieces(settings)) for each in shown()]
+            heeded = [model.sequence(example.heeded(settings.feedback).pieces(settings)) for example in shown()]
             self._rehearsed = _batches(heeded, settings, "rehearsal")
         # coarse instructions are followed more easily: uniform sampling would give mostly pairs of the coarsest levels
-        levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
-        self._levels = [places for places in levels if places]
+        levels = [[index for index, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
+        self._levels = [indices for indices in levels if indices]
 
     def loss(self, step: int) -> Loss:
         settings, model, levels = self.settings, self.model, self._levels
         model.network.train()
         chance = stable_generator(settings.seed, "ranking", step)
         chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch_size).tolist()]
-        batch = [self._texts[places[int(chance.integers(len(places)))]] for places in chosen]
+        batch = [self._texts[indices[int(chance.integers(len(indices)))]] for indices in chosen]
         half = len(batch)
         both = [pair[0] for pair in batch] + [pair[1] for pair in batch]
         logs, real = model.log_probabilities([choice.text for choice in both])
@@ -129,7 +129,7 @@ class RankingLearner(_StageLearner):
 def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
     """Return a function that draws the texts of a step; they have similar lengths, which saves padding."""
     # a batch is drawn from a window of neighbours in length, and the window at random: little padding, and no fixed batches
-    order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place].tokens), place))
+    order = sorted(range(len(sequences)), key=lambda index: (len(sequences[index].tokens), index))
     window = 4 * settings.batch_size
 
     def drawn(step: int) -> list[Tokens]:
@@ -150,7 +150,7 @@ class _Choice(NamedTuple):
     @classmethod
     def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> "_Choice":
         # the ranking says nothing about the earlier rounds, the tags and the path
-        start = next(place for place, piece in enumerate(before) if piece.text == ROUND)
+        start = next(index for index, piece in enumerate(before) if piece.text == ROUND)
         read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)
         learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
         return cls(Tokens([*read.tokens, *written.tokens, *option], learnt), len(option))
@@ -160,5 +160,5 @@ def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
     """Return the mask of the actions' own tokens.  # (B, width)"""
     ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
     owns = torch.tensor([choice.own for choice in choices])[:, None]
-    places = torch.arange(width)[None]
-    return (places < ends) & (places >= ends - owns)
+    positions = torch.arange(width)[None]
+    return (positions < ends) & (positions >= ends - owns)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costgym.agents.toolplanner.settings import LearntSettings, PlannerConfig
-from costgym.experiments.play.files import keep_lines, read_lines
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, check_folder, open_run, require_modules
 from costgym.experiments.train.toolplanner.data import (
     Demonstration,
@@ -26,6 +25,7 @@ from costgym.experiments.train.toolplanner.data import (
     training_scenario,
 )
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.files import keep_lines, read_lines
 from costgym.simulators.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _supervise(
     learnt = shown()
     run.say(f"stage 1: {len(learnt)} solved paths for training")
     if settings.small and not (run.folder / TOKENIZER / "tokenizer.json").is_file():
-        texts = ("".join(piece.text for piece in each.pieces(settings)) for each in learnt)
+        texts = ("".join(piece.text for piece in example.pieces(settings)) for example in learnt)
         small_tokenizer(texts, settings.vocabulary).save_pretrained(run.folder / TOKENIZER)
     model = PlannerModel(settings, load_tokenizer(settings, run.folder), device)
     return optimise(run, SupervisedLearner(model, settings, scenario, learnt), save_every, after=after)

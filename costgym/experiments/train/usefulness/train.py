@@ -12,10 +12,10 @@ import numpy as np
 
 from costgym.agents.btp.usefulness import FILE, NUMBERS, LearntUsefulness, Observed, RuleBased, Usefulness, WordModel
 from costgym.experiments.play.experience import play_split
-from costgym.experiments.play.files import write_atomically
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, open_run, require_modules
 from costgym.experiments.train.usefulness.settings import UsefulnessConfig, UsefulnessSettings
 from costgym.simulators.errors import ConfigError, require
+from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import Status
 
@@ -79,11 +79,11 @@ def recorded_labelled(path: str | Path) -> dict[str, list[Labelled]]:
     from costgym.experiments.play.export.messages import need_text
     from costgym.experiments.play.trajectories.replay import replayed
 
-    found: dict[str, list[Labelled]] = {}
+    labelled: dict[str, list[Labelled]] = {}
     for played in replayed(path):
         need_text(played.header.env, "a usefulness classifier")
-        found.setdefault(played.header.settings["split"], []).extend(labelled_calls(played.env.unwrapped))
-    return found
+        labelled.setdefault(played.header.settings["split"], []).extend(labelled_calls(played.env.unwrapped))
+    return labelled
 
 
 def labelled_calls(env: Any) -> Iterator[Labelled]:
@@ -122,12 +122,12 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
 def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]:
     """Compute accuracy, precision and recall of a usefulness judge; a ratio with denominator 0 is 0."""
     metrics = require("sklearn.metrics", "train")
-    said = [judge.helpful(e.observed.query, e.tool, e.observed.arguments, e.observed.text) for e in examples]
+    verdicts = [judge.helpful(e.observed.query, e.tool, e.observed.arguments, e.observed.text) for e in examples]
     right = [e.helpful for e in examples]
     return {
-        "accuracy": float(metrics.accuracy_score(right, said)),
-        "precision": float(metrics.precision_score(right, said, zero_division=0.0)),
-        "recall": float(metrics.recall_score(right, said, zero_division=0.0)),
+        "accuracy": float(metrics.accuracy_score(right, verdicts)),
+        "precision": float(metrics.precision_score(right, verdicts, zero_division=0.0)),
+        "recall": float(metrics.recall_score(right, verdicts, zero_division=0.0)),
     }
 
 

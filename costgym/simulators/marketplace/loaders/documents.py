@@ -144,37 +144,37 @@ class Library:
         """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
         known = self._apis(document.key[0], document.key[1])
         # the tool's own description and telemetry serve where this API has no entry
-        found = known.get(standardize(document.key[2])) or known.get("")
-        if found is None:
+        served = known.get(standardize(document.key[2])) or known.get("")
+        if served is None:
             return document
-        same = standardize(found.key[2]) == standardize(document.key[2])
-        answered = found if same and document.response is None and found.response is not None else document
+        same = standardize(served.key[2]) == standardize(document.key[2])
+        answered = served if same and document.response is None and served.response is not None else document
         return replace(
             document,
-            description=document.description.strip() or (found.description if same else ""),
-            tool_description=document.tool_description or found.tool_description,
-            score=document.score or found.score,
+            description=document.description.strip() or (served.description if same else ""),
+            tool_description=document.tool_description or served.tool_description,
+            score=document.score or served.score,
             response=answered.response,
             typed=answered.typed,
         )
 
     def _apis(self, category: str, tool: str) -> dict[str, ApiDocument]:
-        place = (category, standardize(tool))
-        if place not in self._read:
+        key = (category, standardize(tool))
+        if key not in self._read:
             apis: dict[str, ApiDocument] = {}
-            if place in self._tools:
-                read = read_tool_document(self._tools[place], category)
+            if key in self._tools:
+                read = read_tool_document(self._tools[key], category)
                 apis = {standardize(api.key[2]): api for api in read.apis}
                 apis.setdefault("", ApiDocument((category, tool, ""), "", {}, read.description, score=read.score))
-            for name, schema in self._schemas(place):
-                own = apis.get(name) or ApiDocument((category, tool, name), "", {}, response=None)
-                if own.response is None:
-                    apis[name] = replace(own, response=schema, typed=True)
-            self._read[place] = apis
-        return self._read[place]
+            for name, schema in self._schemas(key):
+                document = apis.get(name) or ApiDocument((category, tool, name), "", {}, response=None)
+                if document.response is None:
+                    apis[name] = replace(document, response=schema, typed=True)
+            self._read[key] = apis
+        return self._read[key]
 
-    def _schemas(self, place: tuple[str, str]) -> list[tuple[str, Any]]:
-        path = self._responses.get(place)
+    def _schemas(self, key: tuple[str, str]) -> list[tuple[str, Any]]:
+        path = self._responses.get(key)
         if path is None or not read_text(path).strip():  # the data set has empty files among its examples
             return []
         apis = JsonRecord(read_json(path), path, "").objects("api_list", required=False)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import decode_json, read_bytes
 
+MAX_DATA_BYTES = 2**30  # of a file of a data set
 _NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "an object", bool: "true or false"}
 
 
@@ -22,29 +24,25 @@ def need_folder(path: Path, what: str) -> Path:
 
 def read_text(path: Path) -> str:
     """Read a file's text; raises DataError where it cannot be read or is not UTF-8."""
+    if not path.exists():
+        raise DataError(path, "no such file")
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(path, "no such file") from None
+        return read_bytes(path, MAX_DATA_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(path, "is not UTF-8 text", f"byte {error.start}") from None
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from None
 
 
-def parse_json(path: Path, text: str, place: str = "") -> Any:
+def parse_json(path: Path, text: str, location: str = "") -> Any:
     """Parse a JSON value; raises DataError with line and column, which also says where a text is cut off."""
     try:
-        return json.loads(text)
+        return decode_json(text)
     except json.JSONDecodeError as error:
         # a download that broke off needs another remedy than a typing error, so it gets another word
         cut = not text.strip() or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         problem = "is empty or cut off" if cut else f"is not valid JSON ({error.msg.lower()})"
-        raise DataError(path, problem, place or f"line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise DataError(path, "is nested too deeply", place) from None
+        raise DataError(path, problem, location or f"line {error.lineno}, column {error.colno}") from None
     except ValueError as error:
-        raise DataError(path, f"cannot be read as JSON ({error})", place) from None
+        raise DataError(path, f"cannot be read as JSON ({error})", location) from None
 
 
 def read_json(path: Path) -> Any:
@@ -75,11 +73,11 @@ def describe(value: Any) -> str:
 class JsonRecord:
     """An object in a file whose members are read with their types checked; errors name `path` and `place`."""
 
-    def __init__(self, value: Any, path: Path, place: str) -> None:
+    def __init__(self, value: Any, path: Path, location: str) -> None:
         if not isinstance(value, dict):
-            raise DataError(path, f"expected an object, got {describe(value)}", place)
+            raise DataError(path, f"expected an object, got {describe(value)}", location)
         self.value: Mapping[str, Any] = value
-        self.path, self.place = path, place
+        self.path, self.place = path, location
 
     def error(self, problem: str, key: str = "") -> DataError:
         """An error about this record, or about one of its members."""

@@ -70,8 +70,8 @@ class Mould:
         if not leaves:
             shape = {"result": ("str", None), **shape}
             leaves = [(("result",), "str", "result")]
-        place, kind, key = next((leaf for leaf in leaves if not _LAST.search(leaf[2])), leaves[0])
-        return cls(shape, place, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
+        location, kind, key = next((leaf for leaf in leaves if not _LAST.search(leaf[2])), leaves[0])
+        return cls(shape, location, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
 
     def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
         """The answer to these arguments as JSON text, with the fact in its place."""
@@ -113,8 +113,8 @@ def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
         return members or None
     if isinstance(response, list):
         shapes = [_shape(value, typed, left, depth + 1) for value in response[:MOST_MEMBERS] if left[0] > 0]
-        kept = [shape for shape in shapes if shape is not None]
-        return kept or None
+        known_shapes = [shape for shape in shapes if shape is not None]
+        return known_shapes or None
     left[0] -= 1
     if not typed:
         kind = "bool" if isinstance(response, bool) else type(response).__name__

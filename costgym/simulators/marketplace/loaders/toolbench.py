@@ -81,12 +81,12 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
             break
     else:
         raise DataError(folder, f"holds no queries; {_LAYOUT}")
-    found = {**trains, **tests}
+    queries = {**trains, **tests}
     for name in subsets or ():
-        check_known("subset", name, found)
+        check_known("subset", name, queries)
     near = [root, folder, folder / "data"]
     return Layout(
-        queries={name: found[name] for name in subsets or usual},
+        queries={name: queries[name] for name in subsets or usual},
         ids={path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))},
         tools=first_existing([n / "toolenv" / "tools" for n in near] + [n / "tools" for n in near]),
         responses=first_existing([n / "toolenv" / "response_examples" for n in near]),
@@ -153,9 +153,9 @@ def read_ids(file: Path | str | None) -> frozenset[str]:
 def _listed(queries: list[Query], layout: Layout, subset: str) -> list[Query]:
     """Apply the folder's lists of test ids: keep a test file's listed queries, and mark those of a training file."""
     names = [subset, f"{subset}_test_query_ids", f"{subset}_test_ids"]
-    own = next((layout.ids[name] for name in names if name in layout.ids), None)
-    if own is not None:
-        wanted = read_ids(own)
+    identifier = next((layout.ids[name] for name in names if name in layout.ids), None)
+    if identifier is not None:
+        wanted = read_ids(identifier)
         return [query for query in queries if query.id in wanted]
     if subset.endswith("_query"):
         group = subset.removesuffix("_query")
@@ -205,8 +205,8 @@ def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAn
     for key in query.relevant:
         name = names[key]
         # a fact that stands in the query, or in another fact, would be found in answers that know nothing
-        told = (fact for fact in answers.facts(name, identifier) if normalise(fact) not in text)
-        fact = next(fact for fact in told if not any(fact in need.fact or need.fact in fact for need in needs))
+        stated = (fact for fact in answers.facts(name, identifier) if normalise(fact) not in text)
+        fact = next(fact for fact in stated if not any(fact in need.fact or need.fact in fact for need in needs))
         wish = f"{key[2]} of {key[1]}"
         needs.append(Need(fact, (name,), None, (), wish, catalog.get(name).capability, fact_type="words"))
     luck = stable_integer(seed, "size", identifier) / 2**64
@@ -273,7 +273,7 @@ def load_anytool(
         identifier, text = record.identifier("query_id"), record.text("query")
         if identifier not in dropped:
             wanted.append((identifier, text, list(keys)))
-    beside = [Path(folder) / place for place in ("data/toolenv/tools", "toolenv/tools", "tools")]
+    beside = [Path(folder) / subfolder for subfolder in ("data/toolenv/tools", "toolenv/tools", "tools")]
     known = first_existing(beside) if tools is None else need_folder(Path(tools), "tool documents")
     if known is not None:
         library = Library(known, None)
@@ -283,25 +283,25 @@ def load_anytool(
                 documents.setdefault(document.key, document)
     everything = sorted(documents)
     queries = []
-    for identifier, text, own in wanted:
-        near = {key[0] for key in own}
+    for identifier, text, gold in wanted:
+        near = {key[0] for key in gold}
         order = stable_generator(seed, "candidates", SUBSET, identifier).permutation(len(everything)).tolist()
-        others = [everything[index] for index in order if everything[index] not in own]
+        others = [everything[index] for index in order if everything[index] not in gold]
         others.sort(key=lambda key: key[0] not in near)
-        offered = sorted(own + others[: max(0, candidates - len(own))])
-        queries.append(Query(identifier, SUBSET, text, tuple(offered), tuple(own)))
+        offered = sorted(gold + others[: max(0, candidates - len(gold))])
+        queries.append(Query(identifier, SUBSET, text, tuple(offered), tuple(gold)))
     return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"])
 
 
-def _find(place: Path) -> Path:
+def _find(path: Path) -> Path:
     """Find the file of queries."""
-    if place.is_file():
-        return place
-    need_folder(place, "data folder")
-    found = first_existing([place / FILE, place / "atb_data" / FILE])
-    if found is None:
-        raise DataError(place, f"holds no AnyToolBench queries; expected {FILE} or atb_data/{FILE}")
-    return found
+    if path.is_file():
+        return path
+    need_folder(path, "data folder")
+    existing = first_existing([path / FILE, path / "atb_data" / FILE])
+    if existing is None:
+        raise DataError(path, f"holds no AnyToolBench queries; expected {FILE} or atb_data/{FILE}")
+    return existing
 
 
 LEVEL_FILES = {"statement": "_cut", "category": "_level_cate", "tool": "_level_tool", "api": "_level_api", "hybrid": "_ground"}
@@ -317,7 +317,7 @@ def load_mgtoolbench(
     """
     root = need_folder(Path(folder), "data folder")
     grounds = [
-        path for place in (root, root / "test_sample", root / "data" / "test_sample") for path in place.glob("*_ground.json")
+        path for folder in (root, root / "test_sample", root / "data" / "test_sample") for path in folder.glob("*_ground.json")
     ]
     if not grounds:
         raise DataError(root, "holds no MGToolBench tasks; expected *_ground.json, here or in test_sample/")

@@ -84,7 +84,7 @@ def parse_call(call: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     if not isinstance(tree, ast.Call):
         return name, {}
-    values = {str(place): node for place, node in enumerate(tree.args)} | {k.arg: k.value for k in tree.keywords if k.arg}
+    values = {str(position): node for position, node in enumerate(tree.args)} | {k.arg: k.value for k in tree.keywords if k.arg}
     parsed = {key: _literal(node) for key, node in values.items()}
     return name, {key: value for key, (known, value) in parsed.items() if known}
 

@@ -107,7 +107,7 @@ class PublishedBackend:
             self._loaded[tool] = loaded
         return self._loaded[tool]
 
-    def _place(self, tool: str) -> Path | None:
+    def _weights(self, tool: str) -> Path | None:
         """A local file or folder of a tool's weights, if there is one."""
         name = self.models[tool]
         candidates = [Path(name)]
@@ -116,20 +116,20 @@ class PublishedBackend:
         return next((p for p in candidates if p.exists()), None)
 
     def _load(self, tool: str) -> Loaded:
-        place, name = self._place(tool), str(self.models[tool])
+        weights, name = self._weights(tool), str(self.models[tool])
         wanted = f"put them at {(self.root or Path('<root>')) / name} or pass models={{'{tool}': PATH}}"
         if tool not in _CLASSES:
             from costgym.simulators.opencatp.backends import published_networks as networks
 
-            if place is None:
+            if weights is None:
                 raise DataError(name, f"no weights of {tool}; get the authors' file, then {wanted}")
             if tool == "image_colorization":
-                return Loaded(networks.load_file(networks.Siggraph17(), place))
-            return Loaded(networks.load_file(networks.Restormer(norm_bias=tool == "image_deblurring"), place))
+                return Loaded(networks.load_file(networks.Siggraph17(), weights))
+            return Loaded(networks.load_file(networks.Restormer(norm_bias=tool == "image_deblurring"), weights))
         transformers = require("transformers", "vision")
-        source, model_class = str(place or name), _CLASSES[tool][0]
-        options: dict[str, Any] = {"local_files_only": not self.download or place is not None}
-        if place is None and name in REVISIONS:
+        source, model_class = str(weights or name), _CLASSES[tool][0]
+        options: dict[str, Any] = {"local_files_only": not self.download or weights is not None}
+        if weights is None and name in REVISIONS:
             options["revision"] = REVISIONS[name]
         try:
             model, notes = getattr(transformers, model_class).from_pretrained(source, output_loading_info=True, **options)
@@ -191,11 +191,11 @@ def _classify(loaded: Loaded, images: Images, device: str) -> list[str]:
 
 def _detect(loaded: Loaded, images: Images, device: str) -> list[str]:
     outputs = loaded.model(**_prepared(loaded, images, device))
-    found = loaded.processor.post_process_object_detection(
+    detections = loaded.processor.post_process_object_detection(
         outputs, threshold=DETECTION_THRESHOLD, target_sizes=[images.shape[1:3]] * len(images)
     )
     names = loaded.model.config.id2label
-    return [", ".join(names[int(k)] for k in f["labels"]) for f in found]
+    return [", ".join(names[int(k)] for k in f["labels"]) for f in detections]
 
 
 def _caption(loaded: Loaded, images: Images, device: str) -> list[str]:

@@ -194,10 +194,12 @@ def load_file(network: nn.Module, path: Path) -> nn.Module:
     except Exception as error:  # pickle, zip and safetensors errors have no common base
         raise DataError(path, f"not a file of plain weights ({error})") from error
     state = state.get("params", state)
-    own = network.state_dict()
+    expected = network.state_dict()
     # a classifier that only training needs comes with some checkpoints
     state = {k: v for k, v in state.items() if not k.startswith("model_class")}
-    wrong = sorted(k for k in own.keys() | state.keys() if k not in own or k not in state or own[k].shape != state[k].shape)
+    wrong = sorted(
+        k for k in expected.keys() | state.keys() if k not in expected or k not in state or expected[k].shape != state[k].shape
+    )
     if wrong:
         raise DataError(path, f"expected weights of {type(network).__name__}", wrong[0])
     network.load_state_dict(state)

@@ -71,11 +71,13 @@ def load_network(tool: str, folder: Path) -> torch.nn.Module:
         state = safetensors.load_file(str(path))
     except Exception as error:  # safetensors raises its own, unexported error type
         raise DataError(path, f"not a safetensors file ({error}); build or fetch it again") from error
-    own = network.state_dict()
-    wrong = sorted(k for k in own.keys() | state.keys() if k not in own or k not in state or own[k].shape != state[k].shape)
+    expected = network.state_dict()
+    wrong = sorted(
+        k for k in expected.keys() | state.keys() if k not in expected or k not in state or expected[k].shape != state[k].shape
+    )
     if wrong:
         raise DataError(path, f"weights of another network (first difference: {wrong[0]}); build them again")
-    network.load_state_dict({k: v.to(own[k].dtype) for k, v in state.items()})
+    network.load_state_dict({k: v.to(expected[k].dtype) for k, v in state.items()})
     return network.eval()
 
 

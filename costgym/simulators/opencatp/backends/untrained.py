@@ -86,8 +86,10 @@ def _pinned(loaded: Loaded, new_tokens: Callable[[int], int]) -> Loaded:
 
     def pinned(inputs: Any, **settings: Any) -> Any:
         count = new_tokens(int(inputs.shape[1]))
-        kept = {name: value for name, value in settings.items() if name not in ("max_length", "min_length", "max_new_tokens")}
-        return generate(inputs, **kept, min_new_tokens=count, max_new_tokens=count)
+        remaining = {
+            name: value for name, value in settings.items() if name not in ("max_length", "min_length", "max_new_tokens")
+        }
+        return generate(inputs, **remaining, min_new_tokens=count, max_new_tokens=count)
 
     loaded.model.generate = pinned
     return loaded

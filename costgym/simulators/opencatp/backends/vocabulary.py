@@ -31,8 +31,8 @@ class Vocabulary:
 
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of word numbers up to the first end; punctuation is set as written."""
-        said = takewhile(lambda number: number != END, numbers)
-        return " ".join(self.words[number - 4] for number in said if number > UNKNOWN).replace(" ,", ",")
+        words = takewhile(lambda number: number != END, numbers)
+        return " ".join(self.words[number - 4] for number in words if number > UNKNOWN).replace(" ,", ",")
 
 
 def split(text: str) -> list[str]:
@@ -42,7 +42,7 @@ def split(text: str) -> list[str]:
 
 def _all_texts(german: bool) -> list[str]:
     texts = [language.sentiment(w, german) for w in language.WEATHERS]
-    kites = [Facts("kite", "plain", place, w, (), (0, 0)) for place in language.PLACES for w in language.WEATHERS]
+    kites = [Facts("kite", "plain", landscape, w, (), (0, 0)) for landscape in language.PLACES for w in language.WEATHERS]
     objects = [Facts(k, t, "sea", "sunny", language.THINGS, (0, 0)) for k in language.KINDS for t in language.TEXTURES]
     texts += [facts.caption(german) for facts in (*objects, *kites)]
     reports = [Facts("kite", "plain", "sea", w, ("boat",), (m, m)) for w in language.WEATHERS for m in range(4)]

@@ -53,12 +53,12 @@ def combination(name_or_index: str | int) -> tuple[str, ...]:
     return COMBINATIONS[name_or_index]
 
 
-def check_images(images: NDArray[np.uint8], place: str) -> NDArray[np.uint8]:
+def check_images(images: NDArray[np.uint8], argument: str) -> NDArray[np.uint8]:
     """A batch of RGB images as (n, height, width, 3) uint8, or an error that says what came instead."""
     array = np.asarray(images)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or min(array.shape[1:3]) < 8:
         raise DataError(
-            place, f"expected RGB images as uint8 (n, height, width, 3) of at least 8 px, got {array.dtype} {array.shape}"
+            argument, f"expected RGB images as uint8 (n, height, width, 3) of at least 8 px, got {array.dtype} {array.shape}"
         )
     return array
 

@@ -44,7 +44,7 @@ def _ellipse(u: Plane, v: Plane, a: float, b: float) -> Plane:
 # -- landscapes -------------------------------------------------------------------------------------------------------
 
 
-def landscape(canvas: Canvas, place: str, weather: str) -> None:
+def landscape(canvas: Canvas, landscape_kind: str, weather: str) -> None:
     """Sky in sun or rain over the ground of a place; each ground has its own texture, from which its colour follows."""
     x, y, rng = canvas.x, canvas.y, canvas.rng
     horizon = float(rng.uniform(22, 32))
@@ -56,11 +56,13 @@ def landscape(canvas: Canvas, place: str, weather: str) -> None:
     canvas.pixels[:] = np.asarray(top) * (1 - height) + np.asarray(low) * height
     if weather == "rain":
         _rain(canvas, horizon)
-    ground = soft(horizon + 1.2 * np.sin(x / 9 + float(rng.uniform(0, 6))) * (place in ("meadow", "snow", "desert")) - y)
-    if place == "beach":
+    ground = soft(
+        horizon + 1.2 * np.sin(x / 9 + float(rng.uniform(0, 6))) * (landscape_kind in ("meadow", "snow", "desert")) - y
+    )
+    if landscape_kind == "beach":
         canvas.paint(ground, _sea(canvas))
         ground = soft(horizon + 7 + 1.5 * np.sin(x / 7 + float(rng.uniform(0, 6))) - y)
-    canvas.paint(ground, _GROUNDS[place](canvas))
+    canvas.paint(ground, _GROUNDS[landscape_kind](canvas))
 
 
 def _rain(canvas: Canvas, horizon: float) -> None:

@@ -53,9 +53,9 @@ def make_scene(seed: int, index: int) -> Scene:
     """The scene number `index` of the world `seed`; equal arguments give an equal scene, byte by byte."""
     rng = np.random.default_rng((seed, index))
     kind, texture = _pick(rng, language.KINDS), _pick(rng, language.TEXTURES)
-    place, weather = _pick(rng, language.PLACES), _pick(rng, language.WEATHERS)
+    landscape, weather = _pick(rng, language.PLACES), _pick(rng, language.WEATHERS)
     canvas = drawing.Canvas(SIZE, rng)
-    drawing.landscape(canvas, place, weather)
+    drawing.landscape(canvas, landscape, weather)
     count = int(rng.integers(1, 4))
     chosen = sorted(int(i) for i in rng.permutation(len(language.THINGS))[:count])
     sky, ground = list(rng.permutation(len(_SKY_SLOTS))), list(rng.permutation(len(_GROUND_SLOTS)))
@@ -68,7 +68,7 @@ def make_scene(seed: int, index: int) -> Scene:
     main = SceneObject(kind, drawing.main_object(canvas, kind, texture, x, y, float(rng.uniform(13.0, 15.5))))
     first, second = (int(i) for i in rng.permutation(4)[:2])
     things = tuple(o.name for o in objects)
-    return Scene(kind, texture, place, weather, things, (first, second), canvas.image(), (main, *objects))
+    return Scene(kind, texture, landscape, weather, things, (first, second), canvas.image(), (main, *objects))
 
 
 def make_scenes(seed: int, indices: Iterable[int]) -> list[Scene]:

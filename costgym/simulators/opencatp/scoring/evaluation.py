@@ -80,12 +80,12 @@ class _Sink:
 
     def after(self, tool: str) -> "_Sink":
         """Return the artefact that a tool makes of this one."""
-        found = self._after.get(tool)
-        if found is None:
+        following = self._after.get(tool)
+        if following is None:
             image = tool in IMAGE_TOOLS
-            found = _Sink((*self.chain, tool), ()) if image else _Sink(self.chain, (*self.route, tool))
-            self._after[tool] = found
-        return found
+            following = _Sink((*self.chain, tool), ()) if image else _Sink(self.chain, (*self.route, tool))
+            self._after[tool] = following
+        return following
 
 
 _GIVEN = _Sink((), ())
@@ -176,8 +176,8 @@ class Evaluator:
     def answers(self, plan: Plan, task: OpenCATPTask) -> tuple[tuple[Output, str | None], ...]:
         """Return each wanted output with the tool of the plan whose output answers it; None where the plan makes none."""
         sinks = (self._known.get(plan) or self._read(plan)).sinks
-        found = [(want, _answer(want, sinks, task.kind == "sequential")) for want in task.wants]
-        return tuple((want, None if sink is None else (sink.route or sink.chain)[-1]) for want, sink in found)
+        answers = [(want, _answer(want, sinks, task.kind == "sequential")) for want in task.wants]
+        return tuple((want, None if sink is None else (sink.route or sink.chain)[-1]) for want, sink in answers)
 
     def cost(self, plan: Plan, level: int) -> tuple[float, float]:
         """Price (USD) and time (seconds, branches at once) of a plan at a size level."""
@@ -198,10 +198,10 @@ class Evaluator:
         return total / len(task.wants)
 
     def _cost(self, known: _Known, plan: Plan, level: int) -> tuple[float, float]:
-        found = known.costs.get(level)
-        if found is None:
-            found = known.costs[level] = self.profile.plan_price(plan, level), self.profile.plan_seconds(plan, level)
-        return found
+        cost = known.costs.get(level)
+        if cost is None:
+            cost = known.costs[level] = self.profile.plan_price(plan, level), self.profile.plan_seconds(plan, level)
+        return cost
 
     def _read(self, plan: Plan) -> _Known:
         """Types checked, and the sinks with what led to them, in one pass."""
@@ -218,8 +218,8 @@ class Evaluator:
         # cleared whole: a plan that returns is read again, which costs little
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]), {})
-        return found
+        known = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]), {})
+        return known
 
 
 def _answer(want: Output, sinks: tuple[_Sink, ...], any_text: bool) -> _Sink | None:

@@ -13,7 +13,6 @@ numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numb
 import hashlib
 import itertools
 import json
-import zipfile
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.errors import DataError, UnknownName, check_known
+from costgym.simulators.files import load_arrays
 from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, TEXT_TOOLS
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scoring import similarity
@@ -47,6 +47,9 @@ def chain_number(chain: Sequence[str]) -> int:
     for tool in chain:
         check_known("image tool", tool, RESTORERS)
     raise DataError("image chain", f"expected every tool at most once, got {' > '.join(chain)}")
+
+
+MAX_TABLE_BYTES = 64 * 2**20  # that of 100 samples has 3 MB
 
 
 class OutcomeTable:
@@ -98,12 +101,7 @@ class OutcomeTable:
         path = Path(path or TABLE)
         if not path.is_file():
             raise DataError(path, "no such outcome table; run `costgym opencatp build-table` or name another file")
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-            raise DataError(path, f"not an .npz of plain arrays ({error}); build the table again") from error
-        return cls(arrays, path)
+        return cls(load_arrays(path, MAX_TABLE_BYTES), path)
 
     def head(self, samples: int) -> "OutcomeTable":
         """The table of the first samples alone."""
@@ -143,11 +141,11 @@ class OutcomeTable:
         """Score of any route's text against any wanted text (one of `WANTED`), in [0, 1]."""
         truth = self._truth(sample, wanted)
         text = self._follow(degradation, sample, chain, route)
-        found = self._pairs.get((text, truth))
-        if found is None:
+        known = self._pairs.get((text, truth))
+        if known is None:
             score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
-            found = self._pairs[text, truth] = round(score * SCALE) / SCALE
-        return found
+            known = self._pairs[text, truth] = round(score * SCALE) / SCALE
+        return known
 
     def wanted(self, sample: int, wanted: str) -> str:
         """The true text of a sample, one of `WANTED`."""
@@ -170,8 +168,8 @@ class OutcomeTable:
     def _follow(self, degradation: int | str, sample: int, chain: Sequence[str], route: Sequence[str]) -> int:
         if not route or route[0] not in READERS:
             raise UnknownName("image reader", route[0] if route else "", READERS)
-        place = self._degradation(degradation), self._sample(sample), chain_number(chain)
-        number = int(self._reader[READERS.index(route[0])][place])
+        cell = self._degradation(degradation), self._sample(sample), chain_number(chain)
+        number = int(self._reader[READERS.index(route[0])][cell])
         for tool in route[1:]:
             check_known("text tool", tool, TEXT_TOOLS)
             number = int(self._tool[TEXT_TOOLS.index(tool), number])

@@ -32,7 +32,7 @@ def build_table(
     scenes and weights, whose hash the table's `meta` keeps.
     """
     out, say = Path(out), progress or (lambda _: None)
-    kept = out.with_name(out.name + ".parts")
+    parts_folder = out.with_name(out.name + ".parts")
     world = scenes.make_scenes(seed, range(samples))
     weights = _hash_of(backend)
     origin = {"format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights}
@@ -40,7 +40,7 @@ def build_table(
     features = similarity.image_features(clean)
     parts = []
     for d, name in enumerate(degrade.NAMES):
-        part = kept / f"{d}.npz"
+        part = parts_folder / f"{d}.npz"
         if not _usable(part, origin):
             _write(part, _outcomes(backend, clean, features, d, seed), origin)
         with np.load(part, allow_pickle=False) as file:
@@ -48,7 +48,7 @@ def build_table(
         say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
     described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
     _write(out, _merge(backend, parts, world), {**origin, **described})
-    remove(kept)
+    remove(parts_folder)
     return out
 
 
@@ -130,8 +130,8 @@ def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequen
     numbers: dict[str, int] = {}
     reader = np.empty((len(READERS), len(parts), len(world), len(CHAINS)), np.uint32)
     for d, part in enumerate(parts):
-        own = [numbers.setdefault(t, len(numbers)) for t in bytes(part["texts"]).decode().split("\n")]
-        reader[:, d] = np.array(own, np.uint32)[part["reader"]]
+        text_numbers = [numbers.setdefault(t, len(numbers)) for t in bytes(part["texts"]).decode().split("\n")]
+        reader[:, d] = np.array(text_numbers, np.uint32)[part["reader"]]
     tool = _text_outcomes(backend, numbers)
     truth = [wanted_texts(s) for s in world]
     wanted = np.array([[numbers.setdefault(t[k], len(numbers)) for t in truth] for k in range(len(WANTED))], np.uint32)

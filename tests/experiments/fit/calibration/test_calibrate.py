@@ -12,8 +12,8 @@ import yaml
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.bridge import with_options
 from costgym.cli.data.calibrate import calibrate as calibrate_command
+from costgym.cli.setting_options import with_options
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.fit.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
 from costgym.experiments.fit.calibration.judge import figures

@@ -18,7 +18,6 @@ from costgym.agents import make_agent
 from costgym.experiments.fit.forge.fetching import downloaded
 from costgym.experiments.fit.forge.forge import forge, forge_folder, problem_of_world, split_of
 from costgym.experiments.fit.forge.sources import documents
-from costgym.experiments.lab.selftest import run as selftest
 from costgym.experiments.play.execution.engine import open_engine
 from costgym.experiments.play.text_episode import task_rows
 from costgym.experiments.play.trajectories.format import Header, parse_trajectory
@@ -301,16 +300,6 @@ def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_
     for named, said in ((3, ""), ("storm", "options, scenario: names another world than the header's")):
         line = record(env, make_agent("greedy"), 0, 0, options={"scenario": named})[0].sealed_json(header)
         assert Checker(header).check(parse_trajectory(line, tmp_path, 2), line)[0] == said
-
-
-def test_the_selftest_checks_the_worlds_of_a_folder_in_turn(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made(folder, tmp_path / "worlds", 20)
-    played: dict[str, None] = {}
-    monkeypatch.setattr(selftest, "check", lambda oracle, world, *about, **options: played.setdefault(world.name))
-    assert selftest.run(600.0, 0, load_scenario(tmp_path / "worlds" / "train"), worlds=3).tally.worlds == 3
-    assert list(played) == ["train-00000", "train-00001", "train-00002"]
 
 
 def test_a_broken_index_is_named(tmp_path: Path) -> None:

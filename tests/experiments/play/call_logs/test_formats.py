@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.bridge import with_options
 from costgym.cli.data.calibrate import calibrate as calibrate_command
+from costgym.cli.setting_options import with_options
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.play.call_logs.expressions import parse_fields
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log

@@ -22,9 +22,9 @@ from costgym.agents.models.named import CACHE_VARIABLE, variables_of
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Engine, Local, open_engine
 from costgym.experiments.play.execution.ray_cluster import Ray, connected
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.simulators.errors import ConfigError
 from tests.helpers.ray_here import needs_ray, sent_whole
 

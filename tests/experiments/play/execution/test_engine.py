@@ -20,8 +20,8 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Engine, Local, open_engine
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from tests.helpers.command_line import invoke
 from tests.helpers.engine_work import die, die_once, refuse, squares

@@ -11,9 +11,9 @@ import pytest
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.agents.registry import make_agent
+from costgym.experiments.play.collect import collect
+from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 from costgym.experiments.play.export.formats import export
-from costgym.experiments.play.trajectories.collect import collect
-from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
 from tests.helpers.records import Dice
 
 

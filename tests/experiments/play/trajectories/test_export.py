@@ -17,9 +17,9 @@ import costgym
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import make_agent
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.export.formats import export
 from costgym.experiments.play.export.tables import save_dataset
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.replay import readable, replayed
 from costgym.simulators.errors import DataError
 from tests.helpers.records import Dice

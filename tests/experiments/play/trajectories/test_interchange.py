@@ -11,8 +11,8 @@ import pytest
 import costgym
 from costgym.agents.base import TEXT
 from costgym.agents.registry import make_agent
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.export.formats import export
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.replay import replayed
 from costgym.simulators.status import Origin
 from tests.helpers.command_line import invoke

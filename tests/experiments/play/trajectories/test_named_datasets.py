@@ -15,11 +15,11 @@ import pytest
 
 import costgym
 from costgym.agents.stages.policy import StageAgent, drawn, run_of
+from costgym.experiments.play.export.datasets import check_dataset
 from costgym.experiments.play.export.transitions import transitions
 from costgym.experiments.play.named import build as building
 from costgym.experiments.play.named.build import Reference, build, evaluation_environment, load, measure, references, summarise
 from costgym.experiments.play.named.catalogue import FAMILIES, KINDS, dataset_names, family_of, recipe_of
-from costgym.experiments.play.trajectories.datasets import check_dataset
 
 minari = pytest.importorskip("minari")
 WORLDS = [family.name for family in FAMILIES]

@@ -16,8 +16,8 @@ from costgym.experiments.leaderboard import run as run_leaderboard
 from costgym.experiments.pages.episode_report import report_recorded
 from costgym.experiments.pages.site.build import build
 from costgym.experiments.pages.site.data import details
+from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 from costgym.experiments.play.export.formats import export
-from costgym.experiments.play.trajectories.datasets import check_dataset, list_datasets
 from costgym.experiments.play.trajectories.replay import replayed
 from tests.helpers.command_line import invoke
 from tests.helpers.opencatp_runs import CALLS, CHAT, PLAN, VIEWS, collection, recorded_run, view_of
@@ -142,8 +142,8 @@ def test_a_record_that_was_edited_is_shown_with_a_warning(recorded: Path, tmp_pa
 
 
 def test_an_episode_played_on_the_spot_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    from costgym.cli.bridge import with_options
     from costgym.cli.play.show import show as show_command
+    from costgym.cli.setting_options import with_options
 
     show = with_options(show_command)
 

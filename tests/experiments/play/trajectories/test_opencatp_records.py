@@ -17,9 +17,9 @@ from costgym.agents.registry import agent_names, find_agent, make_agent
 from costgym.envs import tpl
 from costgym.envs.opencatp import calls as opencatp_calls
 from costgym.experiments.board.verify import verify
+from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.rollout import rollout
-from costgym.experiments.play.trajectories.collect import collect
 from costgym.experiments.play.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.opencatp import all_tasks, v100
@@ -265,7 +265,7 @@ def header_with(collected: Path, tmp_path: Path, **changed: Any) -> tuple[str, .
     header = Header(**json.loads(lines[0]))
     scenario = {**header.scenario, **{name: value for name, value in changed.items() if name in header.scenario}}
     settings = {**header.settings, **{name: value for name, value in changed.items() if name not in header.scenario}}
-    digest = type(header.make().unwrapped).world_digest(scenario)  # type: ignore[attr-defined]
+    digest = type(header.world)(scenario).digest
     forged = replace(header, scenario=scenario, digest=digest, settings=settings)
     lines[0] = replace(forged, seal=seal_of(forged)).to_json()
     (tmp_path / "trajectories.jsonl").write_text("\n".join(lines) + "\n")

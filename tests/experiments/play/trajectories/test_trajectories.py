@@ -11,8 +11,8 @@ import pytest
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.board.verify import verify
-from costgym.experiments.play.rollout import play_many
-from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.collect import collect
+from costgym.experiments.play.episodes import play_many
 from tests.helpers.records import Dice, places, tampered
 
 

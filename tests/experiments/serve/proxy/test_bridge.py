@@ -27,7 +27,7 @@ from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.attack import http
+from tests.helpers.attack import GREETING, http
 from tests.helpers.command_line import invoke
 from tests.helpers.real_tools import Tools, through
 from tests.helpers.served import listening
@@ -274,15 +274,27 @@ def test_options_that_cannot_be_are_named() -> None:
 
 def test_a_request_is_checked_before_a_server_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
-    app = SimpleNamespace(app=application(Proxy(("touch", str(started))), "127.0.0.1"))
+    app = SimpleNamespace(app=application(Proxy(("touch", str(started)))))
     ours = {"host": "127.0.0.1:8000"}
     evil = {**ours, "origin": "http://evil.example"}
     status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **evil))
     assert status == 403 and "origin" in said
     assert asyncio.run(http(app, "POST", "/mcp", b"{}", host="evil.example"))[0] == 403
     assert asyncio.run(http(app, "POST", "/mcp", b" " * (LIMITS.request_bytes + 1), **ours))[0] == 413
+    greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING}
+    good = json.dumps(greeting).encode()
+    garbage = (
+        b"", b"{}", b"null", b"[]", b"\xff", b"[" * 100_000, json.dumps([greeting]).encode(), good[:-1],
+        *(json.dumps({**greeting, key: value}).encode() for key in greeting for value in (None, {}, [], 7.5)),
+    )  # fmt: skip
+    for body in garbage:
+        assert asyncio.run(http(app, "POST", "/mcp", body, **ours))[0] == 400, body
+    for method in ("GET", "DELETE", "PUT", "HEAD", "PATCH"):
+        assert asyncio.run(http(app, method, "/mcp", good, **ours))[0] in (400, 405)
+    for name, value in (("content-type", "text/plain"), ("accept", "text/html"), ("mcp-session-id", "x")):
+        assert asyncio.run(http(app, "POST", "/mcp", good, **ours, **{name: value}))[0] in (400, 404)
     monkeypatch.setattr("costgym.experiments.serve.proxy.serve.Endpoint.open_sessions", LIMITS.sessions)
-    status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **ours))
+    status, said = asyncio.run(http(app, "POST", "/mcp", good, **ours))
     assert status == 503 and "64 sessions are open" in said
     assert not started.exists()
 

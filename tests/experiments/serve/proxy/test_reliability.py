@@ -73,3 +73,18 @@ def test_a_log_of_no_runs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     done = invoke("proxy", "report", tmp_path / "empty.jsonl")
     assert done.exit_code == 2 and "contain no runs" in done.stderr
+
+
+def test_a_wrong_kind_in_any_field_of_a_log_is_named_with_its_line(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    run(log, "a", True)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert invoke("proxy", "report", log).exit_code == 0
+    for number, line in enumerate(lines):
+        for key in (*line, "price", "faults", "budget", "task", "scenario", "tool", "status", "imposed"):
+            for value in (None, True, 7, -1, 10**400, float("nan"), "x", ["x"], {"x": "x"}, {"price": "x"}):
+                changed = [*lines[:number], {**line, key: value}, *lines[number + 1 :]]
+                log.write_text("".join(f"{json.dumps(each)}\n" for each in changed))
+                done = invoke("proxy", "report", log)
+                assert done.exit_code == 0 or (done.exit_code == 2 and len(done.stderr.splitlines()) == 1), (key, value)
+                assert done.exit_code == 0 or "line" in done.stderr or "no runs" in done.stderr, done.stderr

@@ -1,0 +1,141 @@
+"""The methods of the baseline table, what one run of a method is, and how agents are measured on the same test episodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import gymnasium as gym
+
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, Agent
+from costgym.envs.base import base_env
+from costgym.envs.registration import class_of, make
+from costgym.experiments.play.episodes import play
+from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.marketplace.tasks import LARGE_SPLIT
+
+Kind = Literal["rule", "online", "constrained", "offline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A row of the table. A rule learns nothing; online methods learn in the environment, constrained ones under a limit on the
+    mean cost as well, offline ones from recorded episodes alone."""
+
+    name: str  # as `--methods` takes it
+    kind: Kind
+    what: str  # one line
+    home: str = ""  # the only environment that has it; "" for one that others may have too
+
+
+_ALL = (
+    Method("do-nothing", "rule", "ends every episode at once, or as cheaply as it can"),
+    Method("random", "rule", "random actions under the mask"),
+    Method("cheapest", "rule", "for each missing fact the cheapest tool"),
+    Method("greedy", "rule", "for each missing fact the best advertised value for its price"),
+    Method("bayes-index", "rule", "the lowest price over the chance of success, inferred from adverts and its own calls"),
+    Method(
+        "paced", "rule", "in sessions, an index by a belief for each query, under a shadow price that follows spending", SESSION
+    ),
+    Method("optimistic", "rule", "in sessions, paced, with memory and an upper confidence bound", SESSION),
+    Method("oracle-informed", "rule", "knows how reliable, slow and limited each tool is: what returns are normalised by"),
+    Method("ppo", "online", "sb3-contrib's MaskablePPO, default settings but a discount of 1"),
+    Method(
+        "ppo-tools", "online", "`costgym train ppo`: MaskablePPO on the native batch, with a network that reads tools as a set"
+    ),
+    Method("dqn", "online", "Stable-Baselines3's DQN, which knows no masks"),
+    Method("ppo-lagrangian", "constrained", "MaskablePPO; the price of costs follows by dual ascent"),
+    Method("pid-lagrangian", "constrained", "MaskablePPO; the price of costs is set by a PID controller"),
+    Method("bc", "offline", "behaviour cloning under the mask"),
+    Method("cql", "offline", "conservative Q-learning with discrete actions, under the mask"),
+    Method("iql", "offline", "implicit Q-learning with discrete actions, under the mask"),
+)
+METHODS = {method.name: method for method in _ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The rules and limits that an environment offers to the methods."""
+
+    rules: Mapping[str, str]  # agents that play the rules there, by method
+    cost_limit: float  # on the mean price of an episode, for constrained methods, in the environment's currency
+    discrete: bool = True  # actions are discrete and masked, so that policies can be learnt
+
+
+LIMIT_SHARE = 0.6  # limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit
+_RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
+_SESSION_RULES = ("do-nothing", "random", "greedy", "bayes-index", "paced", "optimistic")
+_PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
+OFFERS = {
+    NUMERIC: Offer({name: name for name in _RULES}, 7.0),
+    SESSION: Offer({name: name for name in _SESSION_RULES} | {"oracle-informed": "informed-paced"}, 30.0),
+    DECISION: Offer({"do-nothing": "do-nothing", "random": "random", "greedy": "deer-rule", "oracle-informed": "oracle"}, 2.0),
+    PLAN_CALLS: Offer(_PLANNERS, 0.07),
+    PLANS: Offer(_PLANNERS, 0.07),
+    PLAN_CHAT: Offer(_PLANNERS, 0.07, discrete=False),
+}
+
+
+def lacks(env: str, method: str) -> str | None:
+    """Say why a method cannot be run in an environment; None where it can."""
+    offer = OFFERS.get(env)
+    if offer is None:
+        return "there are no baselines"
+    if METHODS[method].kind == "rule":
+        return None if method in offer.rules else "there is no such rule there"
+    if not offer.discrete:
+        return "its actions are texts"
+    return "it learns in costgym/Marketplace-v0 alone" if method == "ppo-tools" and env != NUMERIC else None
+
+
+class Unit(NamedTuple):
+    """A run of a method."""
+
+    method: str  # its name
+    env: str  # id of the environment
+    level: str  # the scenario; "" where the environment has none
+    seed: int  # of training; of the agent's own chance for a rule
+
+    @property
+    def file(self) -> str:
+        """Name of the file that holds the run's record."""
+        return f"{self.env.rpartition('/')[2]}.{self.level or 'default'}.{self.method}.{self.seed}.json"
+
+
+Figures = dict[str, float]
+
+
+def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
+    """Return an environment at a level, in its default form."""
+    world = {"scenario": level} if level and class_of(env_id).world_kind == "tools" else {}
+    return make(env_id, split=split, disable_env_checker=True, **world)
+
+
+def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
+    """Choose the split whose tasks are learnt from: the wanted one, else `train-large` where the world makes tasks on demand,
+    else `train`. Raises ConfigError if the environment has no such split at this level, or it is measured with."""
+    name = wanted or LARGE_SPLIT
+    if name == "test":
+        raise ConfigError("--train-split", "expected a split other than test, whose tasks measure what was learnt, got 'test'")
+    try:
+        open_env(env_id, level, name).close()
+    except (ConfigError, UnknownName) as error:
+        if wanted is None:
+            return "train"
+        raise ConfigError("--train-split", f"expected a split of {env_id}, got {wanted!r}") from error
+    return name
+
+
+def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | None = None) -> Figures:
+    """Play the first test episodes, the same for every agent; returns the means of `success` (passed within the budget),
+    `return` (Quality of Plan), `cost` (price) and `calls`. By default the agent's seed is derived from the episode."""
+    world = base_env(env)
+    sums = {"success": 0.0, "return": 0.0, "cost": 0.0, "calls": 0.0}
+    for index in range(episodes):
+        number, world_seed = world.instance(index, 0)[:2]
+        view = play(env, agent, number, world_seed, None if seed is None else seed * episodes + index)
+        assert view.grade is not None
+        sums["success"] += view.grade.strict and view.exceeded is None
+        sums["return"] += world.quality()
+        sums["cost"] += view.ledger.price
+        sums["calls"] += view.ledger.calls
+    return {name: total / episodes for name, total in sums.items()}

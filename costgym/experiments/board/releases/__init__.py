@@ -1,1 +1,0 @@
-"""Frozen releases of the benchmark: figures of different days compare where they are of one release."""

@@ -1,1 +1,0 @@
-"""Reproduce the tables of published papers with simulated models and compare the results."""

@@ -1,0 +1,118 @@
+"""Price the model calls of logs: at other prices, or with the cache as another vendor's rules would have it.
+
+Two modes are exact for what they assume. *Repriced* takes the tokens by class as the log has them. *Rescheduled* takes the same
+requests at the same times, and counts anew which part of each prompt is read from the cache.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
+from costgym.experiments.play.bills import CLASSES
+from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.prompt_cache import ModelPrices, PrefixCache, Segment
+
+REPRICED, RESCHEDULED = "repriced", "rescheduled"
+MODES = (REPRICED, RESCHEDULED)
+
+
+def trace_costs(
+    paths: Sequence[Path],
+    models: Sequence[str] = (),
+    mode: str = REPRICED,
+    tasks_per_month: int = 10_000,
+    prices: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Sum up what the model calls of logs cost, in US dollars; a task is a trace.
+
+    Args:
+        models: of the price table, each instead of the models that the log names; none for those.
+        mode: "repriced" or "rescheduled".
+        prices: a price table; None for the package's.
+
+    Returns:
+        A row for each log and model.
+
+    Raises:
+        ConfigError: the mode is unknown, or a log without times is to be rescheduled.
+        DataError: a log has no tokens of a model.
+        UnknownName: a model is in no table.
+    """
+    if mode not in MODES:
+        raise ConfigError("--mode", f"expected {' or '.join(MODES)}, got {mode!r:.40}")
+    rows = []
+    for path in paths:
+        calls = read_model_calls(path)
+        for model in models or (None,):
+            price_of = _prices(calls, model, prices)
+            usages = [call.usage for call in calls] if mode == REPRICED else _rescheduled(path, calls, price_of)
+            costs = [price_of(call).price(usage) for call, usage in zip(calls, usages, strict=True)]
+            names = sorted({call.model for call in calls}) if model is None else [model]
+            row = {"agent": path.name, "model": ", ".join(names), "cache": "recorded" if mode == REPRICED else "prefix"}
+            rows.append({**row, **_summary(calls, usages, costs, tasks_per_month)})
+    return rows
+
+
+def _prices(calls: Sequence[ModelCall], model: str | None, path: str | Path | None) -> Callable[[ModelCall], ModelPrices]:
+    """The prices of each call's model, all looked up before anything is priced."""
+    names = {call.model for call in calls} if model is None else {model}
+    prices = {name: _listed(name, shipped_prices(name) if path is None else load_prices(path)) for name in sorted(names)}
+    return lambda call: prices[call.model if model is None else model]
+
+
+def _listed(name: str, table: PriceTable) -> ModelPrices:
+    """The prices of a model, which a log may name with its vendor, as in `openai/gpt-5-mini`."""
+    for known in (name, name.rpartition("/")[2]):
+        if known in table.models:
+            return table.models[known]
+    problem = UnknownName("model in the price table", name, table.models)
+    raise ConfigError("--prices", f"{problem}; give a table that lists it, or price the log as another model with --models")
+
+
+def _rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
+    """Count the classes of tokens anew. A prompt that is at least as long as the one before it in its trace is taken to begin
+    with it: a log has no texts."""
+    if any(call.at_s is None for call in calls):
+        raise ConfigError("--mode", f"{path} has model calls without a time; only `repriced` needs none")
+    caches: dict[tuple[str, str], PrefixCache] = {}
+    prompts: dict[tuple[str, str], list[Segment]] = {}
+    usages = []
+    for number, call in enumerate(calls):
+        key = call.trace, call.model
+        prompt = prompts.setdefault(key, [])
+        appended = call.usage.input_tokens - sum(tokens for _, tokens in prompt)
+        if appended < 0:
+            prompt.clear()
+            appended = call.usage.input_tokens
+        prompt.append((str(number), appended))
+        cache = caches.setdefault(key, PrefixCache(price_of(call)))
+        usages.append(cache.bill(prompt, call.at_s or 0.0, call.usage.output_tokens))
+    return usages
+
+
+def _summary(
+    calls: Sequence[ModelCall], usages: Sequence[Usage], costs: Sequence[float], tasks_per_month: int
+) -> dict[str, Any]:
+    by_trace: dict[str, float] = {}
+    for call, cost in zip(calls, costs, strict=True):
+        by_trace[call.trace] = by_trace.get(call.trace, 0.0) + cost
+    tasks = np.array(list(by_trace.values()))
+    classes = {name: sum(getattr(usage, name) for usage in usages) / len(tasks) for name in CLASSES}
+    return {
+        "tasks": len(tasks),
+        "usd": float(tasks.sum()),
+        "usd_per_task": float(tasks.mean()),
+        "usd_p50": float(np.percentile(tasks, 50)),
+        "usd_p95": float(np.percentile(tasks, 95)),
+        "usd_per_success": None,
+        "usd_per_month": float(tasks.mean() * tasks_per_month),
+        "success": None,
+        "cached_share": classes["cached_tokens"] / classes["input_tokens"] if classes["input_tokens"] else 0.0,
+        "requests": len(calls) / len(tasks),
+        **classes,
+    }

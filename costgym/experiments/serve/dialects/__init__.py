@@ -1,0 +1,1 @@
+"""The interfaces of language models that clients speak: OpenAI's chat completions and responses, Anthropic's messages."""

@@ -1,0 +1,243 @@
+"""Baselines: what a table is made of, that a killed command goes on, and that the statistics are what they are called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costgym.agents import make_agent
+from costgym.agents.base import DECISION, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
+from costgym.experiments.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit, learning_split, measure, open_env
+from costgym.experiments.baselines.report import curves, interval, iqm, rows, sentence, table, write
+from costgym.experiments.baselines.run import BaselineSettings, left_out, run, units
+from costgym.simulators.errors import ConfigError, UnknownName
+
+ENV = "costgym/Marketplace-v0"
+SMALL = BaselineSettings(minutes=1.0, steps=600, points=2, point_episodes=3, episodes=6, recorded=12, updates=5)
+RULES = ("random", "greedy", "oracle-informed")
+
+
+def record(method: str, seed: int, success: float, cost: float = 5.0, value: float = 0.0) -> dict[str, object]:
+    figures = {"success": success, "return": value, "cost": cost, "calls": 3.0}
+    settings = BaselineSettings().model_dump()
+    return {
+        "method": method, "env": ENV, "level": "marketplace", "seed": seed, "steps": 10, "seconds": 1.0, "settings": settings,
+        "curve": [], "figures": figures, "cost_limit": 7.0, "split": None if METHODS[method].kind == "rule" else "train-large",
+    }  # fmt: skip
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_on_each_side() -> None:
+    assert iqm([100.0, 2.0, 3.0, 4.0, -50.0]) == 3.0
+    assert iqm([1.0, 2.0, 3.0, 50.0]) == 2.5
+    assert iqm([7.0]) == 7.0
+
+
+def test_an_interval_holds_the_mean_and_a_single_seed_has_none() -> None:
+    low, high = interval([0.1, 0.2, 0.3, 0.4, 0.5], "x") or (1.0, 0.0)
+    assert 0.1 <= low < 0.3 < high <= 0.5
+    assert interval([0.1], "x") is None
+    assert interval([0.1, 0.2, 0.3], "x") == interval([0.1, 0.2, 0.3], "x")
+
+
+def test_rules_that_draw_nothing_run_once() -> None:
+    found = units(tuple(METHODS), [ENV], ["marketplace", "storm"], 3)
+    assert sum(unit.method == "greedy" for unit in found) == 2
+    assert sum(unit.method == "ppo" for unit in found) == 6
+    assert len({unit.file for unit in found}) == len(found)
+
+
+def test_wrong_names_and_numbers_are_refused() -> None:
+    with pytest.raises(UnknownName, match="nearest: ppo"):
+        units(["pppo"], [ENV], ["marketplace"], 1)
+    with pytest.raises(ConfigError, match="--levels"):
+        units(["greedy"], [ENV], ["storm", "storm"], 1)
+
+
+def test_methods_learn_from_tasks_made_on_demand_where_a_world_has_them(tmp_path: Path) -> None:
+    assert learning_split(ENV, "marketplace") == "train-large"
+    assert (
+        learning_split(PLAN_CALLS, "")
+        == learning_split(DECISION, "decision")
+        == learning_split(ENV, "examples/weather_desk.yaml")
+        == "train"
+    )
+    assert learning_split(ENV, "marketplace", "train") == "train"
+    for env, split in ((PLAN_CALLS, "train-large"), (DECISION, "train-large"), (ENV, "trian"), (ENV, "test")):
+        with pytest.raises(ConfigError, match=rf"--train-split: expected a split .* got '{split}'"):
+            run(tmp_path, SMALL.model_copy(update={"train_split": split}), ["greedy"], [env], seeds=1)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_table_names_the_split_that_was_learnt_from(tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    few = SMALL.model_copy(update={"episodes": 2, "point_episodes": 1})
+    large, small = (
+        run(tmp_path / str(split), few.model_copy(update={"train_split": split}), ["greedy", "bc"], seeds=1)
+        for split in (None, "train")
+    )
+    assert f"### `{ENV}`, `marketplace`; learnt from `train-large`\n" in table(rows(large))
+    assert f"### `{ENV}`, `marketplace`; learnt from `train`\n" in table(rows(small))
+    assert f"### `{ENV}`, `marketplace`\n" in table(rows(large[:1]))
+
+
+def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_played(tmp_path: Path) -> None:
+    found = units(tuple(METHODS), [ENV, PLAN_CALLS, DECISION, PLANS], None, 1)
+    assert {unit.level for unit in found if unit.env == DECISION} == {"decision"}
+    lacking = {"cheapest", "bayes-index", "paced", "optimistic", "ppo-tools"}
+    assert {unit.method for unit in found if unit.env == PLAN_CALLS} == set(METHODS) - lacking
+    assert left_out(tuple(METHODS), [ENV]) == []
+    said: list[str] = []
+    run(
+        tmp_path,
+        SMALL.model_copy(update={"episodes": 1, "point_episodes": 1}),
+        ("cheapest", "greedy"),
+        [DECISION],
+        say=said.append,
+    )
+    assert said == [f"{DECISION} is played without cheapest: there is no such rule there"]
+    with pytest.raises(ConfigError, match="actions are texts"):
+        units(["ppo"], [PLAN_CHAT], None, 1)
+    with pytest.raises(ConfigError, match="no baselines"):
+        units(tuple(METHODS), [TEXT], None, 1)
+    with pytest.raises(UnknownName, match="environment"):
+        units(["greedy"], ["costgym/Market-v0"], None, 1)
+
+
+@pytest.mark.parametrize("env", [DECISION, PLAN_CALLS, PLANS])
+@pytest.mark.slow
+def test_the_rules_of_other_environments_stand_in_the_order_of_their_returns(env: str, tmp_path: Path) -> None:
+    few = SMALL.model_copy(update={"episodes": 60, "point_episodes": 1})
+    found = {row["method"]: row for row in rows(run(tmp_path, few, RULES, [env], seeds=1))}
+    floor = max(found[name]["normalised_return"] for name in ("random", "do-nothing") if name in found)
+    assert 0 == floor < found["greedy"]["normalised_return"]
+    assert found["oracle-informed"]["normalised_return"] == 100
+    assert found["greedy"]["cost_by_limit"] == found["greedy"]["cost"] / OFFERS[env].cost_limit
+
+
+@pytest.mark.parametrize("env", sorted(OFFERS))
+@pytest.mark.slow
+def test_a_limit_is_a_share_of_what_the_greedy_rule_spends(env: str) -> None:
+    level = {ENV: "marketplace", DECISION: "decision"}.get(env, "")
+    spent = measure(open_env(env, level, "train"), make_agent(OFFERS[env].rules["greedy"], env), 400)["cost"]
+    assert float(f"{LIMIT_SHARE * spent:.1g}") == OFFERS[env].cost_limit
+
+
+@pytest.mark.parametrize(
+    ("env", "method"),
+    [
+        pytest.param(DECISION, "pid-lagrangian", marks=pytest.mark.slow),
+        (DECISION, "iql"),
+        pytest.param(PLAN_CALLS, "pid-lagrangian", marks=pytest.mark.slow),
+        (PLANS, "dqn"),
+        (PLANS, "bc"),
+    ],
+)
+def test_a_method_learns_in_other_environments(env: str, method: str, tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    found = run(tmp_path, SMALL.model_copy(update={"steps": 300}), [method], [env], seeds=1)[0]
+    assert found["steps"] > 0 and found["cost_limit"] == OFFERS[env].cost_limit
+    given = SMALL.model_copy(update={"episodes": 1, "point_episodes": 1, "cost_limit": 3.0})
+    assert run(tmp_path / "given", given, ["greedy"], [env], seeds=1)[0]["cost_limit"] == 3.0
+
+
+def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
+    records = [record("random", 0, 0.3, value=0.1), record("oracle-informed", 0, 0.9, value=0.5)]
+    records += [record("ppo", seed, 0.8, value=0.4) for seed in range(3)]
+    by_name = {row["method"]: row for row in rows(records)}
+    assert [round(by_name[name]["normalised_return"], 9) for name in ("random", "ppo", "oracle-informed")] == [0, 75, 100]
+    records.append(record("do-nothing", 0, 0.0, value=0.3))  # which loses less than random actions do
+    by_name = {row["method"]: row for row in rows(records)}
+    assert [round(by_name[name]["normalised_return"], 9) for name in ("random", "do-nothing", "ppo")] == [-100, 0, 50]
+
+
+def test_a_sentence_says_no_more_than_the_intervals() -> None:
+    records = [record("greedy", 0, 0.7), record("cheapest", 0, 0.48), record("dqn", 0, 0.9)]
+    records += [record("random", seed, 0.3) for seed in range(3)]
+    records += [*(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
+    records += [record("bc", seed, 0.7 + seed / 100) for seed in range(3)]
+    records += [record("iql", seed, 0.71 + seed / 100) for seed in range(3)]
+    records += [record("ppo-lagrangian", seed, 0.6, cost=6.0 + seed) for seed in range(3)]
+    found = {row["method"]: row for row in rows(records)}
+    said = {name: sentence(row, found) for name, row in found.items()}
+    assert "11.0 points more" in said["ppo"] and "`greedy`" in said["ppo"]
+    assert "not told apart from `bc`" in said["iql"]
+    assert "fewer test tasks" in said["ppo-lagrangian"] and "in 2 of 3 runs" in said["ppo-lagrangian"]
+    assert said["greedy"] == "`greedy` passes 40.0 points more test tasks than `random`."
+    assert "22.0 points fewer test tasks than `greedy`" in said["cheapest"]
+    assert "supports no comparison" in said["dqn"]
+    assert all(said.values())
+
+
+def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path) -> None:
+    first = run(tmp_path, SMALL, RULES, seeds=2)
+    path = tmp_path / "runs" / Unit("greedy", ENV, "marketplace", 0).file
+    document = json.loads(path.read_text())
+    document["figures"]["success"] = 0.123
+    path.write_text(json.dumps(document))
+    (tmp_path / "runs" / Unit("random", ENV, "marketplace", 1).file).unlink()
+    again = run(tmp_path, SMALL, RULES, seeds=2)
+    assert [each["figures"]["success"] for each in again if each["method"] == "greedy"] == [0.123]
+    assert [each for each in again if each["method"] == "random"] == [each for each in first if each["method"] == "random"]
+    with pytest.raises(ConfigError, match="other settings"):
+        run(tmp_path, SMALL.model_copy(update={"episodes": 7}), RULES, seeds=2)
+    text = write(tmp_path, again, "costgym baselines", "2026-11-22", "here").read_text()
+    assert table(rows(again)) in text
+
+
+def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
+    learnt = [
+        {**record(name, 0, 0.6), "curve": [{"steps": 2000, "success": 0.6, "cost": 6.0}]} for name in ("ppo", "pid-lagrangian")
+    ]
+    assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
+
+
+def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one() -> None:
+    torch = pytest.importorskip("torch")
+    from costgym.experiments.baselines.offline import Transitions, _conservative_q, _network
+
+    torch.manual_seed(0)
+    count = 64
+    seen, masks = np.ones((count, 2), np.float32), np.tile([True, True, True, False], (count, 1))
+    actions = np.arange(count) % 2  # 0 brings 1, 1 brings nothing, 2 was never tried, 3 is forbidden
+    rewards = (1.0 - actions).astype(np.float32)
+    data = Transitions(seen, masks, actions, rewards, seen, np.zeros_like(masks), np.ones(count, np.bool_))
+    network = _network(data, 4)
+    update = _conservative_q(network, data)
+    for _ in range(500):
+        update([torch.from_numpy(part) for part in data])
+    values = network(torch.ones(2)).tolist()
+    assert values[0] > values[1] > values[2]
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["bc", "cql", "iql", "dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pid-lagrangian", "ppo-tools"))],
+)
+def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]
+    for each in found:
+        each.pop("seconds")
+        for point in each["curve"]:
+            point.pop("seconds")
+    assert found[0] == found[1]
+    assert found[0]["steps"] > 0 and np.isfinite(found[0]["figures"]["return"])
+
+
+def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() -> None:
+    pytest.importorskip("sb3_contrib")
+    from costgym.experiments.baselines.online import controller_of
+
+    dual, pid = controller_of("ppo-lagrangian", 7.0), controller_of("pid-lagrangian", 7.0)
+    assert dual is not None and pid is not None and controller_of("ppo", 7.0) is None
+    values = {each.damping: [] for each in (dual, pid)}
+    for cost in (12.0, 14.0, 3.0, 3.0):
+        for each in (dual, pid):
+            each.update(cost)
+            values[each.damping].append(each.value)
+    slow, quick = values[dual.damping], values[pid.damping]
+    assert 0 < slow[0] < slow[1] > slow[2] > slow[3]
+    assert quick[0] > slow[0] and quick[1] > quick[0] and quick[2] == 0.0

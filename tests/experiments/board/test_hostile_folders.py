@@ -1,0 +1,117 @@
+"""Commands that read a folder of somebody else's change nothing outside of it, read nothing outside of it, and do not wait."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costgym.simulators.files import LOCK, NEXT
+from tests.helpers.command_line import invoke
+
+LIMITS = ("--agents", "cheapest", "--budgets", "price=10", "--episodes", "2", "--jobs", "1", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def genuine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has ended, and a submission of it."""
+    place = tmp_path_factory.mktemp("genuine")
+    assert invoke("leaderboard", *LIMITS, "--out", place / "run").exit_code == 0
+    assert invoke("submit", "pack", place / "run", "--out", place / "entry", "--name", "n", "--contact", "c").exit_code == 0
+    return place
+
+
+def overwrite(folder: Path, victim: Path) -> None:
+    (folder / "keys").symlink_to(victim)
+    (folder / NEXT / "keys").mkdir(parents=True)
+    (folder / NEXT / "keys" / "key").write_text("x")
+
+
+def delete(folder: Path, victim: Path) -> None:
+    (folder / "keys").symlink_to(victim)
+    (folder / NEXT / "keys" / "old").mkdir(parents=True)
+
+
+def steal(folder: Path, victim: Path) -> None:
+    (folder / NEXT).mkdir()
+    (folder / NEXT / "keys").symlink_to(victim)
+
+
+def swap(folder: Path, victim: Path) -> None:
+    (folder / NEXT).symlink_to(victim)
+
+
+def hang(folder: Path, victim: Path) -> None:
+    (folder / LOCK).unlink(missing_ok=True)
+    os.mkfifo(folder / LOCK)
+
+
+def lock_elsewhere(folder: Path, victim: Path) -> None:
+    (folder / LOCK).unlink(missing_ok=True)
+    (folder / LOCK).symlink_to(victim / "new")
+
+
+def append_elsewhere(folder: Path, victim: Path) -> None:
+    for name in ("episodes.jsonl", "trajectories"):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
+    (folder / "episodes.jsonl").symlink_to(victim / "key")
+    (folder / "trajectories").symlink_to(victim / "old")
+
+
+ATTACKS = (overwrite, delete, steal, swap, hang, lock_elsewhere, append_elsewhere)
+COMMANDS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
+    "verify run": lambda run, entry: ("verify", run),
+    "verify entry": lambda run, entry: ("verify", entry),
+    "pack": lambda run, entry: ("submit", "pack", run, "--out", run.parent / "out", "--name", "n", "--contact", "c"),
+    "validate": lambda run, entry: ("submit", "validate", entry),
+    "rerun": lambda run, entry: ("submit", "rerun", entry, "--secret-seed", run.parent / "secret", "--out", run.parent / "out"),
+    "add": lambda run, entry: ("leaderboard", "--add", entry, "--out", run.parent / "board"),
+    "add to": lambda run, entry: ("leaderboard", "--add", run.parent / "mine", "--out", run),
+    "continue": lambda run, entry: ("leaderboard", *LIMITS, "--out", run),
+    "store": lambda run, entry: ("leaderboard", *LIMITS, "--out", run, "--store", run.parent / "results.db"),
+    "show run": lambda run, entry: ("show", run),
+    "show entry": lambda run, entry: ("show", entry),
+    "site": lambda run, entry: ("site", "--run", run, "--out", run.parent / "out"),
+    "export": lambda run, entry: ("export", run, "--format", "messages", "--out", run.parent / "out.jsonl"),
+    "datasets": lambda run, entry: ("datasets", "list", entry),
+}
+
+
+WRITERS = ("add to", "continue", "store")
+
+
+def names(folder: Path) -> list[tuple[str, int]]:
+    return [(str(path.relative_to(folder)), path.lstat().st_mtime_ns) for path in (folder, *sorted(folder.rglob("*")))]
+
+
+def tree(folder: Path) -> dict[str, bytes | str]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else "folder" for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_command_moves_a_file_outside_of_a_hostile_folder(
+    attack: Callable[[Path, Path], None], command: str, genuine: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    (victim / "old").mkdir(parents=True)
+    (victim / "key").write_text("precious")
+    (victim / "old" / "key").write_text("precious too")
+    for name, source in {"run": "run", "entry": "entry", "board": "run", "mine": "entry"}.items():
+        shutil.copytree(genuine / source, tmp_path / name)
+    (tmp_path / "secret").write_text("0" * 64)
+    attack(tmp_path / "run", victim)
+    attack(tmp_path / "entry", victim)
+    before = names(tmp_path / "run") + names(tmp_path / "entry")
+    done = invoke(*COMMANDS[command](tmp_path / "run", tmp_path / "entry"))
+    assert tree(victim) == {"key": b"precious", "old": "folder", "old/key": b"precious too"}
+    if command not in WRITERS:
+        assert names(tmp_path / "run") + names(tmp_path / "entry") == before
+    assert done.exit_code != 0 or command == "datasets", done.output  # which leaves out what is no plain file
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

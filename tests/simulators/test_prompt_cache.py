@@ -1,0 +1,81 @@
+"""Prompts are read from the cache as far as an earlier request began alike, while its time to live lasts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costgym.simulators.calls import Usage
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.pricing import PrefixCache
+from costgym.simulators.prompt_cache import CacheRules, LongPrices, ModelPrices
+
+FUNCTIONS, QUESTION, ANSWER = ("functions", 2000), ("question", 100), ("answer", 50)
+AUTOMATIC = ModelPrices(input=2, output=10, cached=0.2)
+EXPLICIT = ModelPrices(input=3, output=15, cached=0.3, cache_write=3.75)
+
+
+def test_what_an_earlier_request_began_with_is_read_until_its_time_is_over():
+    cache = PrefixCache(AUTOMATIC)
+    read = [
+        cache.bill(parts, at_s).cached_tokens
+        for parts, at_s in [
+            ([FUNCTIONS, QUESTION], 0.0),
+            ([FUNCTIONS, QUESTION, ANSWER], 299.0),
+            ([FUNCTIONS, QUESTION, ANSWER], 599.0),  # a use renews the time
+            ([FUNCTIONS, ("another", 100)], 600.0),
+            ([("other functions", 2000), QUESTION], 600.0),
+            ([FUNCTIONS], 901.0),
+        ]
+    ]
+    assert read == [0, 2100, 2150, 2000, 0, 0]
+
+
+def test_short_prefixes_are_neither_kept_nor_read_and_steps_are_whole():
+    cache = PrefixCache(ModelPrices(input=2, output=10, cached=0.2, cache=CacheRules(minimum_tokens=1024, step_tokens=128)))
+    assert [cache.bill([("short", 1023)], 0.0).cached_tokens for _ in range(2)] == [0, 0]
+    assert [cache.bill([("long", 1100)], 0.0).cached_tokens for _ in range(2)] == [0, 1024]
+
+
+def test_vendors_that_charge_for_writing_are_paid_for_what_is_new():
+    cache = PrefixCache(EXPLICIT)
+    first, second = (cache.bill(parts, 0.0, 10) for parts in ([FUNCTIONS, QUESTION], [FUNCTIONS, QUESTION, ANSWER]))
+    assert first == Usage(2100, 10, cache_write_tokens=2100) and second == Usage(2150, 10, 2100, cache_write_tokens=50)
+    assert EXPLICIT.price(second) == pytest.approx((2100 * 0.3 + 50 * 3.75 + 10 * 15) / 1e6)
+
+
+def test_long_prompts_have_prices_of_their_own_for_every_class():
+    prices = ModelPrices(input=2, output=10, cached=0.2, above=(LongPrices(tokens=1000, input=4, output=15),), per_request=0.5)
+    assert prices.price(Usage(1000, 100)) == pytest.approx(0.5 + (1000 * 2 + 100 * 10) / 1e6)
+    assert prices.price(Usage(1001, 100, cached_tokens=1000)) == pytest.approx(0.5 + (4 + 1000 * 0.4 + 100 * 15) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cache": CacheRules(ttl_s=60)}, "needs a price of what is read"),
+        ({"cache_write": 3.0}, "needs a price of what is read"),
+        ({"above": (LongPrices(tokens=9, input=1, output=10),)}, "cost less than shorter ones"),
+        ({"above": (LongPrices(tokens=9, input=2, output=10), LongPrices(tokens=9, input=2, output=10))}, "ascending"),
+    ],
+)
+def test_a_list_that_contradicts_itself_is_refused(fields, words):
+    with pytest.raises(ConfigError, match=words):
+        ModelPrices(input=2, output=10, **fields)
+
+
+segments = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3000)), max_size=5)
+
+
+@given(requests=st.lists(st.tuples(segments, st.floats(0, 400)), max_size=8), priced=st.booleans())
+def test_every_prompt_token_is_read_written_or_new_and_a_cache_of_free_writes_never_costs_more(requests, priced):
+    prices = EXPLICIT if priced else AUTOMATIC
+    cache, now = PrefixCache(prices), 0.0
+    for parts, pause in requests:
+        now += pause
+        usage = cache.bill(parts, now)
+        assert usage.input_tokens == sum(tokens for _, tokens in parts)
+        assert 0 <= usage.cached_tokens <= usage.input_tokens - usage.cache_write_tokens
+        if not priced:
+            assert prices.price(usage) <= prices.price(Usage(usage.input_tokens, usage.output_tokens))
