@@ -46,6 +46,14 @@ class Flaky(GreedyAgent):
         if self.kind == 4:
             raise RuntimeError("seen enough")
 
+class Broken:
+    name = "broken"
+    def begin(self, world, seed):
+        raise KeyError("no model")
+
+class Handled(GreedyAgent):
+    handles = (Broken(),)
+
 class Dies(GreedyAgent):
     def act(self, observation, info):
         os._exit(1)
@@ -66,6 +74,13 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def board(*agents: str, **more: Any) -> Any:
     return make_run_config("btp", agents=list(agents), budgets="price=20", **{"episodes": 24, **more})
+
+
+def test_an_agent_whose_model_breaks_fails_alone(code: Path, tmp_path: Path) -> None:
+    rows = run(board("own.py:Handled", "own.py:Steady", episodes=2), tmp_path / "board").document["rows"]
+    lines = [json.loads(line) for line in (tmp_path / "board" / "episodes.jsonl").read_text().splitlines()]
+    assert [line.get("crash", "") for line in lines] == ["KeyError: 'no model'"] * 2 + [""] * 2
+    assert {row["agent"]: row["episodes"] for row in rows} == {"own.py:Handled": 2, "own.py:Steady": 2}
 
 
 def test_a_crash_fails_its_episode_and_the_run_goes_on(code: Path, tmp_path: Path) -> None:

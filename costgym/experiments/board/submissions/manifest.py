@@ -139,6 +139,11 @@ def is_shipped(manifest: Submission) -> bool:
     return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
 
 
+def name_key(name: str) -> str:
+    """What is the same in names that nobody tells apart who reads them: letters whatever their case, words but not spaces."""
+    return " ".join(name.split()).casefold()
+
+
 def check_files(manifest: Submission) -> list[str]:
     """List what is wrong with the list of files, in words."""
     run, seen = manifest.run, set[tuple[str, str, int]]()

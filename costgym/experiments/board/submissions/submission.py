@@ -35,6 +35,7 @@ from costgym.experiments.board.submissions.manifest import (
     RECORDED,
     Submission,
     manifest_text,
+    name_key,
     read_manifest,
     texts_of,
 )
@@ -252,11 +253,16 @@ def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None
 
 
 def check_name(board: Path, name: str, contact: str) -> None:
-    """Refuse a submission that would take the place of somebody else's; a contact may replace its own. Raises ConfigError if
-    the leaderboard has an entry of this name, of another contact or one that cannot be read."""
-    kept = board / SUBMISSIONS / name
-    if not kept.exists():
+    """Refuse a submission that would take the place of somebody else's, or look as if it did; a contact may replace its own.
+    Raises ConfigError if the leaderboard has an entry of this name, of another contact or one that cannot be read, or of a name
+    that differs in the case of letters or in spaces alone."""
+    folders = board / SUBMISSIONS
+    kept = next((path for path in sorted(folders.glob("*")) if name_key(path.name) == name_key(name)), None)
+    if kept is None:
         return
+    if kept.name != name:
+        problem = f"{name!r} differs from the entry {kept.name!r} on {board} in the case of letters or in spaces alone"
+        raise ConfigError("--add", f"{problem}; pack it under another --name, or under {kept.name!r} to replace that entry")
     theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
     if theirs is None or theirs.contact != contact:
         whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"
