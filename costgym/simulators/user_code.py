@@ -7,6 +7,9 @@ is never taken from where a record, an entry or a server says.
 import hashlib
 import inspect
 from collections.abc import Callable
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,16 @@ from costgym.simulators.errors import ConfigError, DataError
 
 known: dict[str, bytes] = {}
 """The content of files that the user has named in this process, by its SHA-256."""
+
+
+class _Content(InspectLoader):
+    """Loads a module from a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
 
 
 def read(path: Path) -> dict[str, str]:
@@ -33,9 +46,11 @@ def functions(file: str, digest: str) -> tuple[Callable[[Any], Any], ...]:
     if digest not in known:
         wanted = f"expected the file {file} with the SHA-256 {digest[:12]}…; load the scenario from the YAML file that names it"
         raise ConfigError("processes", wanted)
-    space: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
-    exec(compile(known[digest], file, "exec"), space)
-    made = tuple(value for name, value in space.items() if inspect.isgeneratorfunction(value) and not name.startswith("_"))
+    loader = _Content(known[digest].decode())
+    module = module_from_spec(ModuleSpec(Path(file).stem, loader, origin=file))
+    loader.exec_module(module)
+    found = vars(module).items()
+    made = tuple(value for name, value in found if inspect.isgeneratorfunction(value) and not name.startswith("_"))
     if not made:
         raise ConfigError("processes", f"expected a generator function of the episode in {file}, found none")
     return made
