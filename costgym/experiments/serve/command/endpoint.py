@@ -64,6 +64,7 @@ class Endpoint:
             Route("/{token}/mcp", _Asgi(self._serve_mcp), methods=["GET", "POST", "DELETE"]),
         ]
         tcp = socket.create_server(("127.0.0.1", 0), backlog=512)
+        tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see `server.listen`
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(self.socket_path)
         self.port = int(tcp.getsockname()[1])
