@@ -1,29 +1,16 @@
-"""Reference agents of a rerun: rules and bounds of ours, played in the very episodes of a row, to measure its gap against."""
+"""The informed policy beside an entry's rows, in the very same episodes: whoever beats it again and again knew their luck."""
 
 import json
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from costgym.agents.base import NUMERIC, PLAN_CHAT
 from costgym.agents.registry import make_agent
-from costgym.experiments.board.conditions import PASS_RATE, Condition, condition_key
-from costgym.experiments.board.run_config import RunConfig, TrackConfig, entry_of
+from costgym.experiments.board.conditions import Condition, condition_key
+from costgym.experiments.board.run_config import RunConfig, TrackConfig
 from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import EpisodeResult
-
-REFERENCES = {
-    "text": ("react", "plan-act", "dfsdt+ecoact"),
-    "numbers": ("cheapest", "greedy", "oracle-informed"),
-    "writes": ("retry", "check-then-retry"),
-    "decisions": ("deer-rule", "deer"),
-    "plans": ("few-shot", "greedy"),
-}
-"""Of each track; none needs an extra, a server or past uses, so anybody who verifies a board plays the same."""
-
 
 INFORMED = "oracle-informed"
 """The policy that knows how every tool behaves on average, but not the luck of the episode."""
@@ -70,36 +57,7 @@ def _world_key(track: TrackConfig, env_id: str) -> str:
     return json.dumps([env_id, track.digest, track.split, track.seeds, settings], sort_keys=True)
 
 
-def play_references(track: TrackConfig, condition: Condition, seed: int, data: str | None = None) -> list[list[EpisodeResult]]:
-    """Play the episodes of a condition with the references of its track: the results of each, in order."""
-    names = REFERENCES.get(track.name, ())
-    return [_play(track, entry_of(name, track.name).env_id, name, condition, seed, data) for name in names]
-
-
 def _play(track: TrackConfig, env_id: str, name: str, condition: Condition, seed: int, data: str | None) -> list[EpisodeResult]:
     env = track.make_env(env_id, condition, None if track.data is None else data)
     about = env, make_agent(name, env_id), env_id, range(condition.episodes), seed, condition.settings, track.seeds
     return [result for result, _ in play_many(*about, recorded=False)]
-
-
-def value_of(result: EpisodeResult, metric: str) -> float:
-    """The value of an episode by the figure that ranks: passed within its budget or not, or a score. A void one is worth what
-    doing nothing is, since whoever handed it in chose which episodes are void."""
-    if metric == PASS_RATE:
-        return float(result.strict and result.within_budget)
-    return float(result.figures.get(metric, result.quality))
-
-
-def columns(results: list[EpisodeResult], references: list[list[EpisodeResult]], metric: str) -> NDArray[np.float64]:
-    """The references' values in some episodes, the optimum's plan score last, (n_episodes, n_references).
-
-    Args:
-        results: of the agent in those episodes.
-        references: as `play_references` returns them for the condition.
-        metric: the figure that ranks.
-    """
-    rows = [
-        [*(value_of(each[result.episode], metric) for each in references), result.quality + (result.regret or 0.0)]
-        for result in results
-    ]
-    return np.array(rows, dtype=np.float64).reshape(len(results), len(references) + 1)
