@@ -47,7 +47,6 @@ class Costgym(LazyGroup):
         "envs": Entry("Tools", "List the environments.", "costgym.cli.tools.lists:envs"),
         "agents": Entry("Tools", "List the agents by their leaderboard track.", "costgym.cli.tools.lists:agents"),
         "scenarios": Entry("Tools", "List the scenarios that come with the package.", "costgym.cli.tools.lists:scenarios"),
-        "selftest": Entry("Tools", "Play random worlds and check every rule.", "costgym.cli.tools.selftest:selftest"),
         "forge": Entry("Tools", "Make worlds out of API documents.", "costgym.cli.tools.forge:forge"),
         "bench": Entry("Tools", "Measure steps per second.", "costgym.cli.tools.speed:bench"),
         "warm": Entry("Tools", "Compile everything in advance.", "costgym.cli.tools.speed:warm"),

@@ -72,7 +72,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         "rows": [_row(entry, entries) for entry in entries],
     }
     if native:
-        batch = next(each for each in entries if (each.name, each.kind, each.envs) == (ENV_ID, "native", 1024))
+        batch = next(row for row in entries if (row.name, row.kind, row.envs) == (ENV_ID, "native", 1024))
         ratios = (a / b for a, b in zip(batch.rates, entries[1].rates, strict=True))
         report["native_1024_to_scalar"] = round(statistics.median(ratios), 1)
     return report
@@ -137,7 +137,7 @@ def _reset_rate(entry: Entry, seed: int) -> float:
 
 def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
     kind = "scalar" if entry.kind in SINGLE else "native"
-    base = next(each for each in entries if (each.name, each.kind, each.envs) == (CARTPOLE, kind, entry.envs))
+    base = next(other for other in entries if (other.name, other.kind, other.envs) == (CARTPOLE, kind, entry.envs))
     return {
         "env": entry.name,
         "kind": entry.kind,

@@ -113,10 +113,9 @@ def add(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    rerun: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
-    return submission.add(leaderboard, entry, data, progress, engine, rerun, pages_of)
+    return submission.add(leaderboard, entry, data, progress, engine, pages_of)
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:

@@ -27,7 +27,7 @@ GARBAGE = (
     "agents:Nothing", ",", "no_such_agent", "train", "é☃", "--", "=",
 )  # fmt: skip
 NEVER = {
-    "serve", "bench", "warm", "opencatp", "train", "reproduce", "submit rerun", "baselines", "selftest",
+    "serve", "bench", "warm", "opencatp", "train", "reproduce", "submit rerun", "baselines",
 }  # fmt: skip
 """Verbs that would wait or work for long where the line happens to make sense."""
 

@@ -172,7 +172,7 @@ VERBS = (
     "leaderboard", "rank", "run", "show", "play", "cost", "gate", "judge-agreement", "collect", "verify", "export",
     "experience", "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce",
     "train", "train ppo", "site", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
-    "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "selftest", "doctor", "forge", "bench",
+    "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "doctor", "forge", "bench",
     "warm", "prices", "prices import", "models", "models fetch", "opencatp", "opencatp profile", "opencatp build-table",
 )  # fmt: skip
 GROUPS = ("submit", "train", "datasets", "prices", "models", "proxy", "opencatp")

@@ -69,8 +69,8 @@ class Btp(ToolAccess):
         pricing = session.seat.token_pricing
         if pricing is None:
             return 0.0
-        told = session.request.tokens + sum(function.tokens for function in session.candidates)
-        return float(pricing.price(told + HISTORY_TOKENS, REPLY_TOKENS))
+        read_tokens = session.request.tokens + sum(function.tokens for function in session.candidates)
+        return float(pricing.price(read_tokens + HISTORY_TOKENS, REPLY_TOKENS))
 
     def _remaining(self) -> float:
         """Return what calls and the replies that make them may still cost, with the final reply set aside."""

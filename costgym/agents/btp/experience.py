@@ -74,22 +74,22 @@ class _Index:
 
     def record(self, tool: str) -> _Record | None:
         """Return a tool's past, or None where it has none."""
-        found = self._records.get(tool)
-        if found is None and (uses := self.uses.get(tool)):
-            found = self._records[tool] = self._record(uses)
-        return found
+        records = self._records.get(tool)
+        if records is None and (uses := self.uses.get(tool)):
+            records = self._records[tool] = self._record(uses)
+        return records
 
     def _record(self, uses: Sequence[tuple[int, tuple[bool, ...], bool]]) -> _Record:
         queries = np.array([number for number, _, _ in uses], np.intp)
         # the sparse rows of these queries, cut out of the index's arrays in one gather instead of row by row
         begins, lengths = self._begins[queries], self._begins[queries + 1] - self._begins[queries]
         rows = np.repeat(np.arange(len(uses)), lengths)
-        places = np.arange(len(rows)) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
+        indices = np.arange(len(rows)) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
         learnt = [(row, flag) for row, (_, flags, test) in enumerate(uses) if not test for flag in flags]
         return _Record(
             rows,
-            self._columns[places],
-            self._values[places],
+            self._columns[indices],
+            self._values[indices],
             np.array([len(flags) for _, flags, _ in uses], np.float64),
             np.array([any(flags) for _, flags, _ in uses], np.float64),
             np.array([test for _, _, test in uses], np.bool_),
@@ -157,17 +157,17 @@ class Experience:
 
 
 def _read(line: str, source: object, number: int) -> PastQuery:
-    place = f"line {number}"
+    location = f"line {number}"
     try:
         document = decode_json(line)
     except ValueError as error:
-        raise DataError(source, "is not valid JSON; the file may be cut off", place) from error
+        raise DataError(source, "is not valid JSON; the file may be cut off", location) from error
     if not isinstance(document, dict) or not isinstance(document.get("query"), str):
-        raise DataError(source, "expected an object with a query", place)
+        raise DataError(source, "expected an object with a query", location)
     uses, test = document.get("uses"), document.get("test", False)
     if not isinstance(uses, dict) or not isinstance(test, bool):
-        raise DataError(source, "expected uses as an object and test as true or false", place)
+        raise DataError(source, "expected uses as an object and test as true or false", location)
     for name, flags in uses.items():
         if not isinstance(flags, list) or not flags or flags.count(0) + flags.count(1) < len(flags):
-            raise DataError(source, f"uses of {name!r}: expected a list of 0 and 1, got {str(flags)[:60]}", place)
+            raise DataError(source, f"uses of {name!r}: expected a list of 0 and 1, got {str(flags)[:60]}", location)
     return PastQuery(document["query"], {name: tuple(map(bool, flags)) for name, flags in uses.items()}, test)

@@ -43,11 +43,11 @@ class RuleBased:
     """
 
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
-        told = _read(text)
-        if not told:
-            return told is not None
-        asked = {key_of(name): normalise(value) for name, value in arguments.items()}
-        return all(value == asked[key] for key, value in told if key in asked)
+        document = _read(text)
+        if not document:
+            return document is not None
+        requested = {key_of(name): normalise(value) for name, value in arguments.items()}
+        return all(value == requested[key] for key, value in document if key in requested)
 
 
 @lru_cache(maxsize=4096)
@@ -132,21 +132,23 @@ def numbers_of(observed: Observed) -> list[float]:
     except (ValueError, RecursionError):
         document, is_json = None, False
     fields = list(fields_of(document))[:200] if is_json else []
-    asked = {key_of(name): normalise(value) for name, value in observed.arguments.items()}
-    met = [(normalise(value), asked[key]) for key, value in fields if key in asked]
-    size = max(1, len(asked))
-    said, query, told = set(_plain(text)), set(_plain(observed.query)), set(_plain(observed.document))
+    requested = {key_of(name): normalise(value) for name, value in observed.arguments.items()}
+    met = [(normalise(value), requested[key]) for key, value in fields if key in requested]
+    size = max(1, len(requested))
+    answer_words, query, document_words = set(_plain(text)), set(_plain(observed.query)), set(_plain(observed.document))
     return [
         1.0,
         min(1.0, math.log1p(len(text)) / 8.0),
-        float(bool(said & {"error", "errors", "failed", "failure", "unavailable", "denied", "invalid", "unauthorized"})),
+        float(
+            bool(answer_words & {"error", "errors", "failed", "failure", "unavailable", "denied", "invalid", "unauthorized"})
+        ),
         float(is_json),
         float(not text or document in ({}, [], "") or (is_json and document is None)),
         min(1.0, len(fields) / 8.0),
         min(1.0, sum(a == b for a, b in met) / size),
         min(1.0, sum(a != b for a, b in met) / size),
-        len(said & query) / max(1, len(said)),
-        len(told & query) / max(1, len(query)),
+        len(answer_words & query) / max(1, len(answer_words)),
+        len(document_words & query) / max(1, len(query)),
     ]
 
 
@@ -165,36 +167,36 @@ class WordModel:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {word: place for place, word in enumerate(self.vocabulary)}
+        return {word: index for index, word in enumerate(self.vocabulary)}
 
     @classmethod
     def unfitted(cls, observed: Sequence[Observed], least: int = 3, most: int = 4000) -> "WordModel":
         """Return the words that occur in at least `least` of the examples, the `most` frequent; all weights 0."""
         counts: Counter[str] = Counter()
-        for each in observed:
-            counts.update(sorted(set(words_of(each))))
+        for observation in observed:
+            counts.update(sorted(set(words_of(observation))))
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
-        kept = sorted(word for word, count in frequent if count >= least)
-        rarity = np.array([math.log((1 + len(observed)) / (1 + counts[word])) + 1.0 for word in kept])
-        return cls(tuple(kept), rarity, np.zeros(len(kept) + len(NUMBERS)))
+        vocabulary = sorted(word for word, count in frequent if count >= least)
+        rarity = np.array([math.log((1 + len(observed)) / (1 + counts[word])) + 1.0 for word in vocabulary])
+        return cls(tuple(vocabulary), rarity, np.zeros(len(vocabulary) + len(NUMBERS)))
 
     def features(self, observed: Sequence[Observed]) -> npt.NDArray[np.float32]:
         """Return one row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers behind it."""
-        found = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
-        for row, each in zip(found, observed, strict=True):
-            for word, count in Counter(words_of(each)).items():
-                if (place := self._places.get(word)) is not None:
-                    row[place] = (1.0 + math.log(count)) * self.rarity[place]
+        features = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
+        for row, observation in zip(features, observed, strict=True):
+            for word, count in Counter(words_of(observation)).items():
+                if (column := self._places.get(word)) is not None:
+                    row[column] = (1.0 + math.log(count)) * self.rarity[column]
             length = float(np.linalg.norm(row))
             row /= length or 1.0
-            row[len(self.vocabulary) :] = numbers_of(each)
-        return found
+            row[len(self.vocabulary) :] = numbers_of(observation)
+        return features
 
     def probabilities(self, observed: Sequence[Observed]) -> npt.NDArray[np.float64]:
         """Return the probability that each result helps, shape (examples,)."""
         scores = self.features(observed).astype(np.float64) @ self.weights
-        found: npt.NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
-        return found
+        chances: npt.NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
+        return chances
 
 
 class LearntUsefulness:
@@ -240,33 +242,33 @@ class LearntUsefulness:
 
 def load_usefulness(path: str | Path) -> LearntUsefulness:
     """The classifier of a `costgym train btp` run, its folder or file; raises DataError if it is no such file."""
-    place = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
-        if place.stat().st_size > LARGEST_FILE:
-            raise DataError(place, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")
-        document = decode_json(read_text(place, LARGEST_FILE))
+        if file.stat().st_size > LARGEST_FILE:
+            raise DataError(file, f"is larger than {LARGEST_FILE} bytes, more than any classifier of costgym")
+        document = decode_json(read_text(file, LARGEST_FILE))
     except OSError as error:
-        raise DataError(place, f"cannot be read ({error.strerror}); expected a run of `costgym train btp`") from error
+        raise DataError(file, f"cannot be read ({error.strerror}); expected a run of `costgym train btp`") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(place, "is not valid JSON; train the classifier again") from error
-    found = document.get("format") if isinstance(document, dict) else type(document).__name__
-    if found != FORMAT:
-        raise DataError(place, f"expected format {FORMAT!r}, got {found!r}", "format")
+        raise DataError(file, "is not valid JSON; train the classifier again") from error
+    actual = document.get("format") if isinstance(document, dict) else type(document).__name__
+    if actual != FORMAT:
+        raise DataError(file, f"expected format {FORMAT!r}, got {actual!r}", "format")
     version = str(document.get("version"))
     if not same_world(version):
-        raise DataError(place, f"was written by costgym {version}, this is {__version__}; train again", "version")
+        raise DataError(file, f"was written by costgym {version}, this is {__version__}; train again", "version")
     words, numbers, documents = document.get("words"), document.get("numbers"), document.get("documents")
     if not isinstance(words, dict) or not all(isinstance(pair, list) and len(pair) == 2 for pair in words.values()):
-        raise DataError(place, "expected two numbers for each word", "words")
+        raise DataError(file, "expected two numbers for each word", "words")
     if not isinstance(numbers, dict) or tuple(numbers) != NUMBERS:
-        raise DataError(place, f"expected exactly {', '.join(NUMBERS)}", "numbers")
+        raise DataError(file, f"expected exactly {', '.join(NUMBERS)}", "numbers")
     if not isinstance(documents, dict) or not all(isinstance(text, str) for text in documents.values()):
-        raise DataError(place, "expected a text for each tool", "documents")
+        raise DataError(file, "expected a text for each tool", "documents")
     try:
         values = np.array([*words.values(), *([0.0, number] for number in numbers.values())], np.float64).reshape(-1, 2)
         threshold = float(document["threshold"])
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(place, "expected numbers for weights and threshold", "words") from error
+        raise DataError(file, "expected numbers for weights and threshold", "words") from error
     if not np.isfinite(values).all() or not 0.0 <= threshold <= 1.0:
-        raise DataError(place, "expected finite weights and a threshold from 0 to 1", "words")
+        raise DataError(file, "expected finite weights and a threshold from 0 to 1", "words")
     return LearntUsefulness(WordModel(tuple(words), values[: len(words), 0].copy(), values[:, 1].copy(), threshold), documents)

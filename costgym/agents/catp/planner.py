@@ -65,8 +65,8 @@ class CatpPlanner:
                 self._plans.clear()
             key = situation.task.task_id, situation.level
             if key not in self._plans:
-                asked = [(situation.task, level) for level in range(LEVELS)]
-                for level, written in enumerate(self.plans(asked, situation.evaluator)):
+                situations = [(situation.task, level) for level in range(LEVELS)]
+                for level, written in enumerate(self.plans(situations, situation.evaluator)):
                     self._plans[situation.task.task_id, level] = written
             plan = self._plans[key]
         return Proposal(plan, "" if plan is not None else NOT_ADMITTED)
@@ -80,7 +80,7 @@ class CatpPlanner:
         tell_prices(self.policy, evaluator)
         chance = None if seed is None else generator(seed, self.settings.method)
         written = write_plans(self.policy, situations, price_table(evaluator), self.target_return, chance)
-        return [each.plan for each in written]
+        return [proposal.plan for proposal in written]
 
 
 def ready_policy(settings: CatpSettings, device: str = "auto") -> CatpPolicy:

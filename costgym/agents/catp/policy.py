@@ -72,13 +72,13 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         table = plain.expand(LEVELS, -1, -1)
         if not self.context:
             return table
-        own = plain[_TOOLS]
+        tool_rows = plain[_TOOLS]
         costs = torch.stack([layer(prices[:, level : level + 1]) for level, layer in enumerate(self.costs)], dim=1)
         items = costs[None] + self.importance[:, None, :, None]  # (levels, 10, LEVELS, width)
         # the tool's own embedding comes last and is the one query, so the attention is computed for a single position
-        items = torch.cat([items, own.expand(LEVELS, -1, -1)[:, :, None]], dim=2).flatten(0, 1)
+        items = torch.cat([items, tool_rows.expand(LEVELS, -1, -1)[:, :, None]], dim=2).flatten(0, 1)
         fused, _ = self.fusion(items[:, -1:], items, items, need_weights=False)
-        tools = own + fused.view(LEVELS, len(TOOLS), -1)
+        tools = tool_rows + fused.view(LEVELS, len(TOOLS), -1)
         return torch.cat([table[:, : _TOOLS.start], tools, table[:, _TOOLS.stop :]], dim=1)
 
 
@@ -132,7 +132,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
     def forward(self, batch: Batch) -> Tensor:
         """Return the logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
         device = self.prices.device
-        level, kind, number = (torch.as_tensor(each, device=device) for each in (batch.level, batch.kind, batch.number))
+        level, kind, number = (torch.as_tensor(array, device=device) for array in (batch.level, batch.kind, batch.number))
         table = self.encoder(self.prices)  # (levels, tokens, width)
         prompt, seen = self._prompt(batch, level, table)
         value = torch.as_tensor(batch.value, device=device)[..., None] * self.settings.return_scale
@@ -150,9 +150,9 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
                 attention_mask=there,
                 position_ids=(there.cumsum(1) - 1).clamp(min=0),
             ).last_hidden_state.float()
-        place = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
-        asked = hidden.gather(1, place[..., None].expand(-1, -1, hidden.shape[-1]))
-        return torch.cat([self.tool_head(asked), self.dependency_head(asked)], dim=-1)[..., self.order]
+        position = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
+        at_position = hidden.gather(1, position[..., None].expand(-1, -1, hidden.shape[-1]))
+        return torch.cat([self.tool_head(at_position), self.dependency_head(at_position)], dim=-1)[..., self.order]
 
     def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
         """Task, tools and tools with costs, and which of it is there.  # (B, P, width), (B, P)"""

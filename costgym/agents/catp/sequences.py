@@ -52,13 +52,13 @@ def price_features(profile: Profile, max_price: float = MAX_PRICE_USD) -> NDArra
 
 def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[int, ...]:
     """Return a task as words of the small models' vocabulary.  # (MAX_WORDS,), padded with 0"""
-    said = ["one output" if len(task.wants) == 1 else "several outputs"]
-    said += [word for word in DEGRADATION_WORDS if word in task.degradations]
+    words = ["one output" if len(task.wants) == 1 else "several outputs"]
+    words += [word for word in DEGRADATION_WORDS if word in task.degradations]
     wanted = [want.kind + (" in German" if want.german else "") for want in task.wants]
-    said += [word for word in OUTPUT_WORDS if word in wanted]
+    words += [word for word in OUTPUT_WORDS if word in wanted]
     if size_words:
-        said.append(f"size {level}")
-    numbers = [WORDS.index(word) for word in said]
+        words.append(f"size {level}")
+    numbers = [WORDS.index(word) for word in words]
     return (*numbers, *[0] * (MAX_WORDS - len(numbers)))
 
 
@@ -167,29 +167,29 @@ def batch_of(records: Sequence[Record], windows: Sequence[tuple[int, int]], sett
     kind = np.full((count, length), NOTHING, np.int64)
     number, step = np.zeros((count, length), np.int64), np.zeros((count, length), np.int64)
     value = np.zeros((count, length), np.float32)
-    place, choice = np.zeros((count, steps), np.int64), np.zeros((count, steps), np.int64)
+    position, choice = np.zeros((count, steps), np.int64), np.zeros((count, steps), np.int64)
     bits = np.full((count, steps), 1, np.int64)
     counts = np.zeros((count, steps), np.bool_)
-    for i, (record, (first, last), (positions, places)) in enumerate(zip(records, windows, rows, strict=True)):
-        size, asked = len(positions), last - first + 1
+    for i, (record, (first, last), (positions, choice_positions)) in enumerate(zip(records, windows, rows, strict=True)):
+        size, choices = len(positions), last - first + 1
         kind[i, :size], number[i, :size], value[i, :size], step[i, :size] = zip(*positions, strict=True)
-        place[i, :asked] = places
-        bits[i, :asked] = [allowed_bits(record, t, settings.mask) for t in range(first, last + 1)]
+        position[i, :choices] = choice_positions
+        bits[i, :choices] = [allowed_bits(record, t, settings.mask) for t in range(first, last + 1)]
         known = record.choices[first : last + 1]
         choice[i, : len(known)] = known
-        counts[i, :asked] = True
+        counts[i, :choices] = True
     return Batch(
         np.array([words_of(record.task, record.level, settings.size_words) for record in records], dtype=np.int64),
         tuple(text_of(record.task, record.level, settings.size_words) for record in records),
         np.array([record.level for record in records], dtype=np.int64),
-        kind, number, value, step, place, choice, (bits[:, :, None] & _BIT) != 0, counts,
+        kind, number, value, step, position, choice, (bits[:, :, None] & _BIT) != 0, counts,
     )  # fmt: skip
 
 
 def _row(record: Record, first: int, last: int, conditioned: bool) -> tuple[list[tuple[int, int, float, int]], list[int]]:
     """Kind, number, value and step of each position of a window, and the positions at which its choices are predicted."""
     positions: list[tuple[int, int, float, int]] = []
-    places: list[int] = []
+    choice_positions: list[int] = []
     for step in range(first, last + 1):
         at = min(step, MAX_STEPS - 1)
         if conditioned:
@@ -197,7 +197,7 @@ def _row(record: Record, first: int, last: int, conditioned: bool) -> tuple[list
         # the first state of a window in full, later ones only as far as they are new
         new = record.tokens[0 if step == first else record.lengths[step - 1] : record.lengths[step]]
         positions += [(STATE, token, 0.0, at) for token in new]
-        places.append(len(positions) - 1)
+        choice_positions.append(len(positions) - 1)
         if step < last:
             positions.append((CHOICE, record.choices[step], 0.0, at))
-    return positions, places
+    return positions, choice_positions

@@ -58,8 +58,8 @@ class DeciderHandle(ModelHandle, Decider):
         return bool(model_of(self).search(query))
 
     def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
-        found: int | None = model_of(self).choose(query, candidates)
-        return found
+        index: int | None = model_of(self).choose(query, candidates)
+        return index
 
 
 class RuleDecider(Decider):
@@ -129,12 +129,12 @@ class RuleDecider(Decider):
         decider = cls([tools[name] for name in sorted(tools)], searched, answered)
         leaning = decider._leaning([example.query for example in rest])
         decider.search_at = best_threshold(leaning, np.array([example.kind != NO_SEARCH for example in rest]))
-        asked = [example for example in rest if example.kind != NO_SEARCH]
-        if asked:
-            similarities = [decider._similarities(example.query, example.candidates) for example in asked]
-            right = [e.gold is not None and int(s.argmax()) == e.gold for e, s in zip(asked, similarities, strict=True)]
+        sought = [example for example in rest if example.kind != NO_SEARCH]
+        if sought:
+            similarities = [decider._similarities(example.query, example.candidates) for example in sought]
+            right = [e.gold is not None and int(s.argmax()) == e.gold for e, s in zip(sought, similarities, strict=True)]
             best = np.array([float(s.max()) for s in similarities])
-            decider.call_at = best_threshold(best, np.array(right), np.array([e.gold is None for e in asked]))
+            decider.call_at = best_threshold(best, np.array(right), np.array([e.gold is None for e in sought]))
         return decider
 
 

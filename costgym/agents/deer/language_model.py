@@ -93,13 +93,13 @@ def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.
     causal = without_adapters(model)
     device = next(causal.parameters()).device
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    found: list[Any] = [None] * len(sequences)
+    results: list[Any] = [None] * len(sequences)
     with torch.no_grad():
         for start in range(0, len(order), _BATCH):
-            places = order[start : start + _BATCH]
-            ids, mask = padded([sequences[index] for index in places], pad)
+            indices = order[start : start + _BATCH]
+            ids, mask = padded([sequences[index] for index in indices], pad)
             hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
-            last = hidden[torch.arange(len(places)), torch.tensor([len(sequences[index]) - 1 for index in places])]
-            for index, row in zip(places, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
-                found[index] = row
-    return np.stack(found)
+            last = hidden[torch.arange(len(indices)), torch.tensor([len(sequences[index]) - 1 for index in indices])]
+            for index, row in zip(indices, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
+                results[index] = row
+    return np.stack(results)

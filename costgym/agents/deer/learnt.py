@@ -36,10 +36,10 @@ class LearntDecider(Decider):
         prompts = [self._writing.search_prompt(query) for query in queries]
         return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
 
-    def choose_many(self, asked: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
+    def choose_many(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
         """Return the second decision about each of some queries with their candidates."""
-        prompts = [self._writing.call_prompt(query, candidates) for query, candidates in asked]
-        answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in asked])
+        prompts = [self._writing.call_prompt(query, candidates) for query, candidates in questions]
+        answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in questions])
         return [None if answer == 0 else answer - 1 for answer in answers]
 
     def _decode(self, prompts: Sequence[str], choices: Sequence[Sequence[str]]) -> list[int]:
@@ -54,16 +54,16 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     torch = require("torch", "train")
     require("transformers", "train")
     require("safetensors", "train")
-    place = Path(folder)
-    run = read_config(place, DeerConfig)
-    kept = newest(place)
-    tokenizer = load_tokenizer(place)
+    path = Path(folder)
+    run = read_config(path, DeerConfig)
+    checkpoint = newest(path)
+    tokenizer = load_tokenizer(path)
     model = build_model(run, tokenizer)
     weights = trained_weights(model)
-    load_weights(kept, weights)
+    load_weights(checkpoint, weights)
     broken = not_finite(weights)
     if broken is not None:
-        raise DataError(kept, "a weight is not a finite number; train the policy again", broken)
+        raise DataError(checkpoint, "a weight is not a finite number; train the policy again", broken)
     if torch.cuda.is_available():
         model = model.to("cuda")
     return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
@@ -89,11 +89,11 @@ def build_model(run: DeerConfig, tokenizer: Any) -> Any:
 def load_tokenizer(folder: Path) -> Any:
     """Return the tokenizer of a run; raises DataError where it is missing or damaged."""
     transformers = require("transformers", "train")
-    place = folder / TOKENIZER
+    path = folder / TOKENIZER
     try:
-        return transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+        return transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(place, f"cannot be read as a tokenizer ({error}); train the policy again") from error
+        raise DataError(path, f"cannot be read as a tokenizer ({error}); train the policy again") from error
 
 
 class LearntDeerAgent(DeerAgent):
@@ -120,21 +120,21 @@ def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[S
     written: list[list[int]] = [[] for _ in prompts]
     left = [list(range(len(answers))) for answers in choices]
     while True:
-        asked, options = [], []
+        indices, options = [], []
         for index, answers in enumerate(choices):
             # tokens that all open answers share are written without asking the model
             while len(left[index]) > 1:
                 done = len(written[index])
                 following = sorted({answers[answer][done] for answer in left[index]})
                 if len(following) > 1:
-                    asked.append(index)
+                    indices.append(index)
                     options.append(following)
                     break
                 written[index].append(following[0])
-        if not asked:
+        if not indices:
             return [answers[0] for answers in left]
-        found = scores([[*prompts[index], *written[index]] for index in asked])
-        for index, following, row in zip(asked, options, found, strict=True):
+        option_scores = scores([[*prompts[index], *written[index]] for index in indices])
+        for index, following, row in zip(indices, options, option_scores, strict=True):
             token = following[int(np.argmax(row[following]))]
             done = len(written[index])
             left[index] = [answer for answer in left[index] if choices[index][answer][done] == token]

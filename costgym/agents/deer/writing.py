@@ -67,21 +67,21 @@ class Writing:
         """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing them."""
         if self.compact:
             return f"{self.index_prompt(candidates)} {query} {DECIDE}"
-        told = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)
-        return f"Tools:\n{told}Query: {query}\nDecision:"
+        listed = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)
+        return f"Tools:\n{listed}Query: {query}\nDecision:"
 
     def index_prompt(self, candidates: Sequence[ToolText]) -> str:
         """Return the candidates, and the mark behind which a query would stand. A tool's place stands before each of its
         words."""
-        told = " ".join(
+        listed = " ".join(
             f"{place(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
         )
-        return f"{TOOLS} {told} {QUERY}"
+        return f"{TOOLS} {listed} {QUERY}"
 
     def telling(self, tool: ToolText) -> list[str]:
         """Return the words of a description that are not common; all of them where none is left."""
-        found = words(what_it_does(tool))
-        return [word for word in found if word not in self.common] or found
+        tool_words = words(what_it_does(tool))
+        return [word for word in tool_words if word not in self.common] or tool_words
 
     def rows(self, example: Example) -> tuple[Row, Row | None]:
         """Return a sample's decisions: whether to search, and, where a tool is needed, what to call."""
@@ -155,5 +155,5 @@ def prompt_ids(tokenizer: Any, text: str) -> list[int]:
 
 def completion_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of an answer, with the end."""
-    found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return [*found, tokenizer.eos_token_id]
+    tokens: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return [*tokens, tokenizer.eos_token_id]

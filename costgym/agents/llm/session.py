@@ -145,14 +145,14 @@ class LlmSession:
 
     def quotes(self) -> dict[str, float]:
         """Return the price of a call of each tool now."""
-        found: dict[str, float] = self.info["quotes"]
-        return found
+        quotes: dict[str, float] = self.info["quotes"]
+        return quotes
 
     def meet(self, info: dict[str, Any]) -> None:
         """Take tools that a search found among the candidates."""
-        if found := info.get("found", ()):
-            self.tools = (*self.tools, *found)
-            self.candidates = [*self.candidates, *map(Function.of, found)]
+        if more := info.get("found", ()):
+            self.tools = (*self.tools, *more)
+            self.candidates = [*self.candidates, *map(Function.of, more)]
 
     # -- the model -------------------------------------------------------------------------------------------------------
 
@@ -186,9 +186,9 @@ class LlmSession:
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
             return _SUMMARISE
-        told = [text for part in self.access if (text := part.system())]
-        if told != self._told:
-            self._told, self._system = told, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *told]))
+        texts = [text for part in self.access if (text := part.system())]
+        if texts != self._told:
+            self._told, self._system = texts, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *texts]))
         return self._system
 
     def _take(self) -> Usage:
@@ -197,45 +197,45 @@ class LlmSession:
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
-    def perform(self, said: Reply) -> Play[Turn]:
+    def perform(self, reply: Reply) -> Play[Turn]:
         """Make the calls of a reply, side by side where there are several, each past the tool access."""
-        message = said.message
+        message = reply.message
         turn = Turn([message], nodes=(1 if message.content else 0) + 2 * len(message.calls))
-        if said.outcome in (FILTERED, REFUSED):
+        if reply.outcome in (FILTERED, REFUSED):
             turn.nodes, turn.ending = 1, SearchResult(None)
             return turn
         if not message.calls:
             text = message.content.strip()
-            if text and self.text_is_answer and not said.outcome:
+            if text and self.text_is_answer and not reply.outcome:
                 turn.ending = SearchResult(text[:MAX_ANSWER])
             else:
                 turn.nodes = 1
-                turn.messages.append(Message(USER, CUT if said.outcome == TRUNCATED else NUDGE))
+                turn.messages.append(Message(USER, CUT if reply.outcome == TRUNCATED else NUDGE))
             return turn
         written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
         for call in written:
             if call.name == FINISH_NAME:
-                ending, problem = (None, CUT) if said.outcome == TRUNCATED else read_finish(call)
+                ending, problem = (None, CUT) if reply.outcome == TRUNCATED else read_finish(call)
                 if ending is None:
                     turn.messages.append(_result_message(call, problem))
                 turn.ending = ending
                 return turn
         documents: list[dict[str, Any]] = []
-        asked: list[FunctionCall] = []
+        calls: list[FunctionCall] = []
         for call in written[:MAX_CALLS]:
             answer = self._handle(call)
             if answer is not None:
                 turn.results.append(CallResult(call, answer, Status.OK, False))
                 turn.messages.append(_result_message(call, answer))
             else:
-                asked.append(call)
+                calls.append(call)
                 documents.append(self._document(call))
         if documents:
             outcome = yield encode_calls(documents, self._take())
             self.info = outcome.info
             self.meet(outcome.info)
             news = outcome.info["news"]
-            for call, (text, status, executed) in zip(asked, read_results(outcome.info, len(asked)), strict=True):
+            for call, (text, status, executed) in zip(calls, read_results(outcome.info, len(calls)), strict=True):
                 if call.name == SEARCH and self.seat.categories:
                     text, executed = found_names(text), False
                 result = CallResult(call, text, status, executed)
@@ -274,16 +274,16 @@ class LlmSession:
 
     def summarise(self, history: Sequence[Message]) -> Play[SearchResult]:
         """Return the final answer, written from the results in a history; without one, a reply that says nothing."""
-        said = yield from self.ask(history, SUMMARISE)
-        text = "" if said.outcome else _answer_in(said.message)
+        reply = yield from self.ask(history, SUMMARISE)
+        text = "" if reply.outcome else _answer_in(reply.message)
         return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
 
     def results(self) -> list[Message]:
         """Return the request and all executed calls with their results, whatever branch they were made on."""
         history = [self.request]
-        for result, (said, shown) in zip(self.executed, self._shown, strict=True):
-            tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
-            history += [Message(ASSISTANT, "", (result.call,), extra=said.extra, tokens=tokens), shown]
+        for result, (message, shown) in zip(self.executed, self._shown, strict=True):
+            tokens = message.tokens - count_tokens(message.content) if len(message.calls) == 1 else -1
+            history += [Message(ASSISTANT, "", (result.call,), extra=message.extra, tokens=tokens), shown]
         return history
 
     # -- the whole episode -----------------------------------------------------------------------------------------------
@@ -350,8 +350,8 @@ def encode_calls(documents: list[dict[str, Any]], usage: Usage) -> str:
 
 def read_results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
-    found = [(each["text"], status := _STATUS[each["status"]], status.executed) for each in info["results"]]
-    return found + [("", Status.OK, False)] * (count - len(found))
+    results = [(result["text"], status := _STATUS[result["status"]], status.executed) for result in info["results"]]
+    return results + [("", Status.OK, False)] * (count - len(results))
 
 
 class LlmAgent(Agent):

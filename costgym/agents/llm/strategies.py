@@ -55,8 +55,8 @@ class SearchSettings:
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> "SearchSettings | None":
         """A run's settings for a strategy: those for all, and a mapping under its name; None where the run has none."""
         common = {name: value for name, value in fields.items() if not isinstance(value, Mapping)}
-        own = {**common, **fields.get(strategy, {})}
-        return cls(**own) if own else None
+        settings = {**common, **fields.get(strategy, {})}
+        return cls(**settings) if settings else None
 
     def deeper(self, depth: int, nodes: int) -> int:
         """Return the depth after a reply that makes so many nodes."""
@@ -109,8 +109,8 @@ def chain(session: LlmSession, settings: SearchSettings) -> Play[SearchResult]:
     history: list[Message] = [session.request]
     depth = 0
     while depth < settings.depth and not session.exhausted():
-        said = yield from session.ask(history)
-        turn = yield from session.perform(said)
+        reply = yield from session.ask(history)
+        turn = yield from session.perform(reply)
         if turn.ending is not None:
             return turn.ending
         history += turn.messages
@@ -194,13 +194,13 @@ class TreeSearch:
     def _child(self, history: list[Message], tried: list[Turn]) -> Play[Turn]:
         """Take one more step from here, with those before it in the context, and add it to them."""
         session = self.session
-        asked = [*history, Message(USER, prompts.TRIED + " ".join(map(describe, tried)))] if tried else history
-        turn = yield from self._perform((yield from session.ask(asked)))
+        prompt = [*history, Message(USER, prompts.TRIED + " ".join(map(describe, tried)))] if tried else history
+        turn = yield from self._perform((yield from session.ask(prompt)))
         tried.append(turn)
         return turn
 
-    def _perform(self, said: Reply) -> Play[Turn]:
-        return self.session.perform(said)
+    def _perform(self, reply: Reply) -> Play[Turn]:
+        return self.session.perform(reply)
 
     def _ranked(self, history: list[Message], turns: list[Turn]) -> Play[list[Turn]]:
         """Best first, by votes over each pair in both orders; equals keep their order."""
@@ -214,8 +214,8 @@ class TreeSearch:
 
     def _vote(self, history: list[Message], turns: list[Turn], a: int, b: int) -> Play[int]:
         text = f"{prompts.VOTE}\n{prompts.STEP_A}{describe(turns[a])}{prompts.STEP_B}{describe(turns[b])}"
-        said = yield from self.session.ask([*history, Message(USER, text)], VOTE)
-        return a if said.message.content.strip()[-1:].lower() == "a" else b
+        reply = yield from self.session.ask([*history, Message(USER, text)], VOTE)
+        return a if reply.message.content.strip()[-1:].lower() == "a" else b
 
     def _end(self, ending: SearchResult) -> int:
         if ending.gave_up:
@@ -269,9 +269,9 @@ class PlanThenAct(LimitedSearch):
         for _ in range(PLAN_TRIES):
             if session.exhausted():
                 return SearchResult(None)
-            said = yield from session.ask(history, PLAN)
-            history.append(said.message)
-            steps = read_plan(said.message.content)
+            reply = yield from session.ask(history, PLAN)
+            history.append(reply.message)
+            steps = read_plan(reply.message.content)
             if steps is not None:
                 break
             history.append(Message(USER, prompts.NO_PLAN))
@@ -281,8 +281,8 @@ class PlanThenAct(LimitedSearch):
             for _ in range(STEP_TRIES):
                 offered = session.offered()
                 shown = [function for function in offered if function.name == name]
-                said = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
-                turn = yield from session.perform(said)
+                reply = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
+                turn = yield from session.perform(reply)
                 if turn.ending is not None:
                     return turn.ending
                 history += turn.messages
@@ -299,9 +299,9 @@ def read_plan(text: str) -> list[str] | None:
 
 def read_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that goes from a text's first brace to its last; None where that is none."""
-    found = re.search(r"\{.*\}", text, re.DOTALL)
+    braces = re.search(r"\{.*\}", text, re.DOTALL)
     try:
-        document: dict[str, Any] | None = json.loads(found.group()) if found else None
+        document: dict[str, Any] | None = json.loads(braces.group()) if braces else None
     except (ValueError, RecursionError):
         return None
     return document

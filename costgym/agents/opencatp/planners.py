@@ -78,16 +78,16 @@ class PromptPlanner:
         self._usage, self._replies = Usage(0, 0), dict[str, int]()
         self._model.reset(situation.seed)
         messages = [Message(SYSTEM, system_text(situation.evaluator, situation.level))]
-        asked = task_text(situation.task, situation.level)
+        request = task_text(situation.task, situation.level)
         if self.name in ("few-shot", "hydra"):
-            asked = f"{self._worked_examples(situation)}\n\n{asked}"
+            request = f"{self._worked_examples(situation)}\n\n{request}"
         if self.name == "hydra":
-            plan, problem = self._choose(situation, messages, asked)
+            plan, problem = self._choose(situation, messages, request)
         else:
             if self.name == "hugginggpt":
-                steps = self._ask([*messages, Message(USER, f"Name the steps as a JSON list of tools.\n\n{asked}")], PLAN)
+                steps = self._ask([*messages, Message(USER, f"Name the steps as a JSON list of tools.\n\n{request}")], PLAN)
                 messages.append(Message(USER, f"{STEPS_HEADING} {steps}"))
-            plan, problem = read_plan(self._ask([*messages, Message(USER, asked)], ACT))
+            plan, problem = read_plan(self._ask([*messages, Message(USER, request)], ACT))
         return Proposal(plan, problem, self._usage, self._replies)
 
     def _ask(self, messages: Sequence[Message], purpose: str) -> str:
@@ -96,10 +96,10 @@ class PromptPlanner:
         answer.count_in(self._replies)
         return "" if answer.outcome else answer.message.content
 
-    def _choose(self, situation: Situation, messages: list[Message], asked: str) -> tuple[Plan | None, str]:
+    def _choose(self, situation: Situation, messages: list[Message], request: str) -> tuple[Plan | None, str]:
         plans, problem = [], ""
         for _ in range(CANDIDATES):
-            plan, why = read_plan(self._ask([*messages, Message(USER, asked)], ACT))
+            plan, why = read_plan(self._ask([*messages, Message(USER, request)], ACT))
             if plan is None:
                 problem = why
             elif plan not in plans:
@@ -111,8 +111,8 @@ class PromptPlanner:
             f"{CANDIDATE_HEADING} {number}: {json.dumps(plan.to_list())} costs {profile.plan_price(plan, level):.4f} USD"
             for number, plan in enumerate(plans, 1)
         )
-        said = self._ask([*messages, Message(USER, f"{asked}\n{shown}\nAnswer with the number of the best.")], VOTE)
-        number = int(said) if said.strip().isdecimal() and len(said) < 4 else 1
+        reply = self._ask([*messages, Message(USER, f"{request}\n{shown}\nAnswer with the number of the best.")], VOTE)
+        number = int(reply) if reply.strip().isdecimal() and len(reply) < 4 else 1
         return plans[min(max(number, 1), len(plans)) - 1], ""
 
     def _worked_examples(self, situation: Situation) -> str:
@@ -121,7 +121,7 @@ class PromptPlanner:
         if key not in self._examples:
             values, samples = PlanValues(situation.evaluator), train_samples(situation.evaluator)
             known, shown = tasks(kind, "train"), []
-            for task in (known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)):
+            for task in (known[len(known) * index // EXAMPLES] for index in range(EXAMPLES)):
                 plan = values.expected_optimum(task, level, samples, complete=True)
                 shown.append(f"{EXAMPLE_HEADING}: {task_text(task, level)}\nPlan: {json.dumps(plan.to_list())}")
             self._examples[key] = "\n".join(shown)

@@ -153,9 +153,9 @@ def chain_items(chain: Sequence[str], readers: Sequence[str], wants_image: bool)
     for before, tool in zip((TASK_INPUT, *chain), chain, strict=False):
         items += [tool, [before]]
     nodes = (TASK_INPUT, *chain)
-    last = place = nodes[-2] if wants_image and chain else nodes[-1]
+    last = node = nodes[-2] if wants_image and chain else nodes[-1]
     for tool in readers:
-        items += [tool, [last if tool == "machine_translation" else place]]
+        items += [tool, [last if tool == "machine_translation" else node]]
         last = tool
     return items
 

@@ -55,18 +55,18 @@ class SimulatedPlanner:
         """Return a plan as a JSON list; the steps as a JSON list of tools (`PLAN`); or the number of a candidate (`VOTE`)."""
         text = messages[-1].content
         if purpose == VOTE:
-            said = str(self._pick(text))
+            answer = str(self._pick(text))
         else:
             context = "\n".join(message.content for message in messages)
             errors = self.rates.examples_help ** context.count(f"{EXAMPLE_HEADING}:")
             task = text.rsplit(f"{EXAMPLE_HEADING}:", 1)[-1].rsplit("\n\n", 1)[-1]
             if purpose == PLAN:
-                said = json.dumps(
+                answer = json.dumps(
                     [*self._restorers(task, context, errors * self.rates.steps_help), *self._readers(task, errors)]
                 )
             else:
-                said = self._plan(task, context, errors)
-        return reply(said, (), messages, functions)
+                answer = self._plan(task, context, errors)
+        return reply(answer, (), messages, functions)
 
     def _slips(self, rate: float) -> bool:
         return bool(self._chance.random() < rate)
@@ -86,13 +86,13 @@ class SimulatedPlanner:
         return chosen
 
     def _readers(self, task: str, errors: float) -> list[str]:
-        found = []
+        steps = []
         for words, output in _ASKS_FOR.items():
             if words in task and not self._slips(self.rates.unreads * errors):
-                found.append(READER_OF[output])
+                steps.append(READER_OF[output])
                 if re.search(re.escape(words) + r"[^,]*? in German", task.replace(" and ", ", ")):
-                    found.append("machine_translation")
-        return found
+                    steps.append("machine_translation")
+        return steps
 
     def _plan(self, task: str, context: str, errors: float) -> str:
         if STEPS_HEADING in context:
@@ -123,10 +123,10 @@ class SimulatedPlanner:
         """Return the candidate that it thinks is worth most: what its restorers bring, less their price."""
         worth = []
         for line in text.splitlines():
-            found = re.match(rf"{CANDIDATE_HEADING} (\d+): (\[.*\]) costs ([0-9.]+) USD", line)
-            if found:
-                restorers = sum(tool in USUAL_ORDER for tool in _list(found[2])[::2])
-                worth.append((self.rates.guess * min(restorers, 2) - float(found[3]), int(found[1])))
+            match = re.match(rf"{CANDIDATE_HEADING} (\d+): (\[.*\]) costs ([0-9.]+) USD", line)
+            if match:
+                restorers = sum(tool in USUAL_ORDER for tool in _list(match[2])[::2])
+                worth.append((self.rates.guess * min(restorers, 2) - float(match[3]), int(match[1])))
         if not worth:
             return 1
         if self._slips(self.rates.choice_slips):
@@ -137,17 +137,17 @@ class SimulatedPlanner:
 def _prices(context: str) -> dict[str, float]:
     lines = context.split(PRICES_HEADING, 1)[-1].strip().splitlines()
     try:
-        found = json.loads(lines[0]) if lines else {}
+        document = json.loads(lines[0]) if lines else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _list(text: str) -> list[Any]:
     """Return the first JSON list in a text; empty if there is no list."""
     start = text.find("[")
     try:
-        found = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else []
+        items = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else []
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return items if isinstance(items, list) else []

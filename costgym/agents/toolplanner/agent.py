@@ -80,17 +80,17 @@ class ToolPlanner:
         request, categories = session.query, session.seat.categories
         if self.settings.tags:
             wanted = ASK_OPEN + ", ".join(categories) if categories else f"{ASK_TAGS}\n{tag_lines(session.tools)}"
-            said = yield from session.ask([session.request, Message(USER, wanted)], TAGS, functions=())
-            self.tags = read_tags(said.message.content)
+            reply = yield from session.ask([session.request, Message(USER, wanted)], TAGS, functions=())
+            self.tags = read_tags(reply.message.content)
             if self.tags is not None:
                 if categories:
                     yield from _look_up(session, self.tags, self.settings.candidates)
                 allowed = frozenset(tool.name for tool in tagged(self.tags, session.tools, self.settings.candidates)) or None
                 request += "\n" + self.tags.lines()
         if self.settings.path:
-            asked = [Message(USER, request), Message(USER, prompts.PLAN)]
-            said = yield from session.ask(asked, PLAN, functions=_shown(session, allowed))
-            self.path = read_plan(said.message.content) or []
+            prompt = [Message(USER, request), Message(USER, prompts.PLAN)]
+            reply = yield from session.ask(prompt, PLAN, functions=_shown(session, allowed))
+            self.path = read_plan(reply.message.content) or []
             if self.path:
                 request += f"\n{PATH_LINE}{', '.join(self.path)}"
         tree = _Tree(session, self.settings, allowed)
@@ -115,9 +115,9 @@ class _Tree:
             if self.session.exhausted() or self.rounds >= self.settings.most_rounds:
                 return True
             self.rounds += 1
-            asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
-            said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
-            turn = yield from self.session.perform(said)
+            prompt = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
+            reply = yield from self.session.ask(prompt, functions=_shown(self.session, self.allowed))
+            turn = yield from self.session.perform(reply)
             tried.append(describe(turn))
             step = Round(tuple(result.call.name for result in turn.results), tuple(turn.messages))
             siblings.append(step)

@@ -66,7 +66,7 @@ def _clue(need: Need, tool: Tool, query: str) -> tuple[str, Callable[[Tool], boo
         return need.capability, lambda other: other.capability == need.capability
     if stands(tool.provider):
         return tool.provider, lambda other: other.provider == tool.provider
-    opener = next((each.opener for each in vocabulary().categories if each.name == tool.category), "")
+    opener = next((category.opener for category in vocabulary().categories if category.name == tool.category), "")
     if stands(f"{tool.category} ") or (opener and opener in query):
         return tool.category, lambda other: other.category == tool.category
     return "", lambda other: True

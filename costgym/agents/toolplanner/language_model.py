@@ -57,12 +57,12 @@ class PlannerModel:
 
     def numbers(self, text: str) -> list[int]:
         """Return the token numbers of a piece of text; each is tokenised for itself."""
-        found = self._known.get(text)
-        if found is None:
+        known = self._known.get(text)
+        if known is None:
             if len(self._known) > 50_000:
                 self._known.clear()
-            found = self._known[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return found
+            known = self._known[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return known
 
     def sequence(self, pieces: Iterable[Piece]) -> Tokens:
         """Return the numbers of a text, and which of them the model writes."""
@@ -93,10 +93,10 @@ class PlannerModel:
         causal = without_adapters(self.network)
         body = getattr(causal, causal.base_model_prefix)
         hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
-        found = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
+        scores = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
         logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
-        return found.masked_scatter(counts, chosen.to(found.dtype)), counts
+        return scores.masked_scatter(counts, chosen.to(scores.dtype)), counts
 
     def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext]) -> list[float]:
         """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
@@ -110,9 +110,9 @@ class PlannerModel:
                 cache = copy.deepcopy(read.cache)
                 cache.batch_repeat_interleave(len(options))
                 after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
-                each = after.gather(-1, rows[:, 1:, None])[..., 0]
-                real = torch.tensor([[place < len(option) for place in range(1, length)] for option in options])
-                scores += (each * real.to(self.device)).sum(-1)
+                token_scores = after.gather(-1, rows[:, 1:, None])[..., 0]
+                real = torch.tensor([[index < len(option) for index in range(1, length)] for option in options])
+                scores += (token_scores * real.to(self.device)).sum(-1)
             return [float(score) for score in scores]
 
     def _read(self, context: list[int], known: list[ReadContext]) -> ReadContext:
@@ -124,9 +124,9 @@ class PlannerModel:
             return before
         rest, past = (context, None) if before is None else (context[len(before.tokens) :], copy.deepcopy(before.cache))
         output = self.network(torch.tensor([rest], device=self.device), past_key_values=past, use_cache=True, logits_to_keep=1)
-        found = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
-        known.append(found)
-        return found
+        read = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
+        known.append(read)
+        return read
 
 
 # -- losses --------------------------------------------------------------------------------------------------------------

@@ -125,10 +125,10 @@ class LearntPlanner:
         chosen: list[Tool] = []
         while left and len(chosen) < most:
             pieces = [*self._before(marker), *list_pieces(marker, [written_tool(tool) for tool in chosen], closed=False)]
-            place = choose(self._scores(pieces, [written_tool(tool) for tool in left], [STOP] if may_stop else []))
-            if place == len(left):
+            index = choose(self._scores(pieces, [written_tool(tool) for tool in left], [STOP] if may_stop else []))
+            if index == len(left):
                 break
-            chosen.append(left.pop(place))
+            chosen.append(left.pop(index))
         return chosen
 
     def _before(self, marker: str) -> list[Piece]:
@@ -155,10 +155,10 @@ class LearntPlanner:
             self._guide = self._others  # the first tree is full
         planned = self._planned(steps, [*named, *endings]) if self._guide and self.guided and tried else None
         context = [*self._before(ROUND), *round_pieces(steps), Piece(ROUND)]
-        place = self._choose(self._scores(context, named, endings)) if planned is None else planned
-        if place >= len(tools):
-            return self._finish(messages, functions, endings[place - len(tools)])
-        return FunctionCall(tools[place].name, self._arguments(tools[place], messages, functions))
+        index = self._choose(self._scores(context, named, endings)) if planned is None else planned
+        if index >= len(tools):
+            return self._finish(messages, functions, endings[index - len(tools)])
+        return FunctionCall(tools[index].name, self._arguments(tools[index], messages, functions))
 
     def _planned(self, steps: Sequence[Step], options: Sequence[str]) -> int | None:
         """Return the option that follows the plan; None if no option does.
@@ -202,14 +202,14 @@ class LearntPlanner:
         nothing of whether to end.
         """
         options = [self.model.option(text) for text in (*tools, *endings)]
-        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts))
+        scores = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts))
         if not tools or not endings:
-            return list(map(float, found))
+            return list(map(float, scores))
         # in log space, since the probabilities of whole texts underflow
-        named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])
+        named, ended = np.logaddexp.reduce(scores[: len(tools)]), np.logaddexp.reduce(scores[len(tools) :])
         rest = max(-np.expm1(ended), np.exp(named), np.finfo(float).tiny)
-        found[: len(tools)] += np.log(rest) - named
-        return list(map(float, found))
+        scores[: len(tools)] += np.log(rest) - named
+        return list(map(float, scores))
 
     def _choose(self, scores: Sequence[float]) -> int:
         if self.temperature == 0:
@@ -228,11 +228,11 @@ def steps_of(messages: Sequence[Message], reader: Reader) -> list[Step]:
     """Return the same with a reader; the first message is the request."""
     steps: list[Step] = []
     known: frozenset[int] = frozenset()
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role == TOOL and message.name != FINISH.name and steps:
             shown = reader.facts_in(message.content)
             fresh, known = bool(shown - known), known | shown
-            left = len(reader.read(messages[: place + 1], ()).open)
+            left = len(reader.read(messages[: index + 1], ()).open)
             steps[-1] = Step(steps[-1].action, result_line(fresh, '"error"' in message.content, left))
         steps += [Step(written_call(call, reader)) for call in message.calls]
     return steps

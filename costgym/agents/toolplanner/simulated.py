@@ -42,8 +42,8 @@ class SimulatedToolPlanner(Simulated):
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         request = next((message.content for message in messages if message.role == USER), "")
         if request is not self._request:
-            _, found, path = request.rpartition(f"\n{PATH_LINE}")
-            self._request, self._path = request, tuple(path.split(", ")) if found else ()
+            _, separator, path = request.rpartition(f"\n{PATH_LINE}")
+            self._request, self._path = request, tuple(path.split(", ")) if separator else ()
         if purpose == TAGS:
             return reply(self._tags(messages, functions), (), messages, functions)
         return super().complete(messages, functions, purpose)

@@ -81,14 +81,14 @@ def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES)
 
     Of several with a named API it is the named tool's. Names that mean nothing on offer are left out.
     """
-    found: dict[str, ToolText] = {}
+    tools: dict[str, ToolText] = {}
     for tag in tags.mappings():
         category, tool, api = map(plain_name, tag.values())
         same = [t for t in offered if api and api in (plain_name(t.title), plain_name(t.name))]
         same.sort(key=lambda t: (plain_name(t.provider) != tool, plain_name(t.category) != category))
         for one in same[:1]:
-            found.setdefault(one.name, one)
-    return list(found.values())[:most]
+            tools.setdefault(one.name, one)
+    return list(tools.values())[:most]
 
 
 class Retriever:
@@ -118,11 +118,11 @@ class TagScore(NamedTuple):
 
 def tag_score(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> TagScore:
     """Precision, recall and F1 over all (extracted, gold) names together. Source: ToolPlanner, Table 27."""
-    hits = said = wanted = 0
+    hits = named = wanted = 0
     for extracted, gold in pairs:
         hits += len(extracted & gold)
-        said += len(extracted)
+        named += len(extracted)
         wanted += len(gold)
-    precision = hits / said if said else 0.0
+    precision = hits / named if named else 0.0
     recall = hits / wanted if wanted else 0.0
     return TagScore(precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0)

@@ -60,8 +60,8 @@ def found_in(result: str) -> bool:
 def list_pieces(marker: str, items: Iterable[str], closed: bool, learnt: int | None = None) -> list[Piece]:
     """Tags or a path: the marker, then the items; a closed list ends. Of the items the first ones are learnt; None: all."""
     pieces = [Piece(marker)]
-    for place, item in enumerate(items):
-        written = learnt is None or place < learnt
+    for index, item in enumerate(items):
+        written = learnt is None or index < learnt
         pieces += [Piece(item, written), Piece(END, written)]
     return [*pieces, Piece(END, True)] if closed else pieces
 

@@ -11,7 +11,7 @@ from costgym.cli.options import JsonFile, JudgedOptions, ManyWorkerOptions, Quie
 from costgym.cli.output import Progress, console, print_list, prints, save_json, save_run
 from costgym.experiments.board.run_options import RunOptions
 from costgym.simulators.bounds import option
-from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.errors import check_known
 
 if TYPE_CHECKING:
     from costgym.experiments.leaderboard import RunConfig
@@ -26,7 +26,6 @@ def leaderboard(
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
     release: Annotated[str | None, option("Play under this frozen release's terms or refuse; results name it.", "NAME")] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
-    rerun: Annotated[Path | None, option("With --add: the folder of `costgym submit rerun` for it.", "DIR")] = None,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
     wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
@@ -45,8 +44,6 @@ def leaderboard(
     if options.suite == "list":
         print_list([{"suite": suite.name, "what": suite.description} for suite in SUITES.values()], json_file)
         return
-    if rerun is not None and add is None:
-        raise ConfigError("--rerun", "expected --add with the submission that was rerun")
     if store is not None:
         from costgym.experiments.board.store.store import Store
 
@@ -56,10 +53,9 @@ def leaderboard(
 
         with workers.open() as engine:
             data = None if options.data is None else str(options.data)
-            rows = add_submission(out, add, data, engine=engine, rerun=rerun)
+            rows = add_submission(out, add, data, engine=engine)
         save_run(store, out)
-        again = sum(row["verified"] == "rerun" for row in rows)
-        typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
+        typer.echo(f"{len(rows)} rows added, verified by replay")
         return
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
     from costgym.experiments.play.notices import server_notices

@@ -49,7 +49,7 @@ def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions
     world: Any = base_env(env)
     layout = DictLayout(env.observation_space)
     agents = [make_agent(OFFERS[env_id].rules[name], env_id) for name in BEHAVIOUR]
-    kept: list[list[list[Any]]] = [[] for _ in agents]
+    transitions: list[list[list[Any]]] = [[] for _ in agents]
     for index in range(episodes):
         turn, which = divmod(index, len(agents))
         number, seed = world.instance(turn, 0)[:2]
@@ -57,10 +57,10 @@ def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions
         for step in played(env, agents[which], number, seed):
             now = layout.flat(step.observation), world.action_masks().copy()
             if before:
-                kept[which].append([*before, step.action, step.reward, *now, False])
+                transitions[which].append([*before, step.action, step.reward, *now, False])
             before = now
-        kept[which][-1][-1] = True
-    return Transitions(*(np.array(column) for column in zip(*chain(*kept), strict=True)))
+        transitions[which][-1][-1] = True
+    return Transitions(*(np.array(column) for column in zip(*chain(*transitions), strict=True)))
 
 
 def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, float, Agent]:
@@ -108,8 +108,8 @@ def _of(scores: Tensor, actions: Tensor) -> Tensor:
 
 def _follow(target: nn.Module, network: nn.Module) -> None:
     with torch.no_grad():
-        for kept, moved in zip(target.parameters(), network.parameters(), strict=True):
-            kept.lerp_(moved, TARGET_RATE)
+        for averaged, moved in zip(target.parameters(), network.parameters(), strict=True):
+            averaged.lerp_(moved, TARGET_RATE)
 
 
 def _cloning(policy: nn.Module, data: Transitions) -> Update:

@@ -177,8 +177,8 @@ class _Checkpoints(Callback):
 
     def measure(self) -> None:
         """Measure the newest checkpoint, unless it was."""
-        found = checkpoints(self._run)[-1:]
-        at = read_state(found[0])["step"] if found else 0
+        newest = checkpoints(self._run)[-1:]
+        at = read_state(newest[0])["step"] if newest else 0
         if at > self._measured:
             self._measured = at
             self._watch(at, self._seconds_at[at], Sb3Agent(self._run))

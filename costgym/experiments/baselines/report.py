@@ -51,34 +51,34 @@ def rows(records: Sequence[Record]) -> list[Row]:
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((record["env"], record["level"], record["method"]), []).append(record)
-    found = []
-    for (env, level, method), own in groups.items():
+    rows = []
+    for (env, level, method), runs in groups.items():
         ends = {
-            name: iqm([each["figures"]["return"] for each in groups[env, level, name]])
+            name: iqm([run["figures"]["return"] for run in groups[env, level, name]])
             for name in ("random", "do-nothing", "oracle-informed")
             if (env, level, name) in groups
         }
-        row: Row = {"env": env, "level": level, "method": method, "kind": METHODS[method].kind, "seeds": len(own)}
+        row: Row = {"env": env, "level": level, "method": method, "kind": METHODS[method].kind, "seeds": len(runs)}
         for name in ("success", "return", "cost", "calls"):
-            row[name], row[f"{name}_interval"] = _summary([each["figures"][name] for each in own], f"{method} {name}")
+            row[name], row[f"{name}_interval"] = _summary([run["figures"][name] for run in runs], f"{method} {name}")
         if {"random", "oracle-informed"} <= ends.keys():
             # random actions may lose more than an agent that does nothing, which would then seem to have learnt something
             high = ends.pop("oracle-informed")
             low = max(ends.values())
-            normal = [100.0 * (each["figures"]["return"] - low) / (high - low) for each in own]
+            normal = [100.0 * (run["figures"]["return"] - low) / (high - low) for run in runs]
             row["normalised_return"], row["normalised_return_interval"] = _summary(normal, f"{method} normalised")
-        row["split"] = own[0]["split"]
-        limit = own[0]["cost_limit"]
+        row["split"] = runs[0]["split"]
+        limit = runs[0]["cost_limit"]
         row["cost_by_limit"] = row["cost"] / limit
-        row["limit_kept"] = sum(each["figures"]["cost"] <= limit for each in own)
-        row["seconds"], row["steps"] = iqm([each["seconds"] for each in own]), iqm([each["steps"] for each in own])
+        row["limit_kept"] = sum(run["figures"]["cost"] <= limit for run in runs)
+        row["seconds"], row["steps"] = iqm([run["seconds"] for run in runs]), iqm([run["steps"] for run in runs])
         for mark, name, share in (("greedy", "greedy", 1.0), ("bound", "oracle-informed", SHARE_OF_BOUND)):
             goal = groups.get((env, level, name))
             if row["kind"] in ("online", "constrained") and goal and goal[0]["curve"]:
-                row[f"reached_{mark}"] = [_reached(each, share * goal[0]["curve"][0]["success"]) for each in own]
-        found.append(row)
-    place = list(METHODS)
-    return sorted(found, key=lambda row: (row["env"], row["level"], place.index(row["method"])))
+                row[f"reached_{mark}"] = [_reached(run, share * goal[0]["curve"][0]["success"]) for run in runs]
+        rows.append(row)
+    order = list(METHODS)
+    return sorted(rows, key=lambda row: (row["env"], row["level"], order.index(row["method"])))
 
 
 def _reached(record: Record, success: float) -> float | None:
@@ -95,11 +95,11 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
     name, kind = row["method"], row["kind"]
     parts = []
     rival = beside.get({"cql": "bc", "iql": "bc", "greedy": "random"}.get(name, "greedy"))
-    own = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
-    if own is None:
+    interval = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
+    if interval is None:
         parts.append("was trained under one seed, which supports no comparison")
     elif rival is not None:
-        low, high = own
+        low, high = interval
         theirs = rival["success_interval"] or (rival["success"], rival["success"])
         gap = 100.0 * (row["success"] - rival["success"])
         if low > theirs[1]:
@@ -113,17 +113,17 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
     return f"`{name}` " + ", and ".join(parts) + "." if parts else ""
 
 
-def table(found: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Markdown: a table for each environment and level, and what its rows support."""
     parts = []
-    for env, level in dict.fromkeys((row["env"], row["level"]) for row in found):
-        own = {row["method"]: row for row in found if (row["env"], row["level"]) == (env, level)}
-        lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(row) for row in own.values())]
-        learnt_from = next((f"; learnt from `{row['split']}`" for row in own.values() if row["split"]), "")
+    for env, level in dict.fromkeys((row["env"], row["level"]) for row in rows):
+        methods = {row["method"]: row for row in rows if (row["env"], row["level"]) == (env, level)}
+        lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(row) for row in methods.values())]
+        learnt_from = next((f"; learnt from `{row['split']}`" for row in methods.values() if row["split"]), "")
         parts.append(f"### `{env}`" + (f", `{level}`" if level else "") + learnt_from + "\n")
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
-        said = [text for row in own.values() if (text := sentence(row, own))]
-        parts.append("\n".join(f"* {text}" for text in said) + "\n")
+        sentences = [text for row in methods.values() if (text := sentence(row, methods))]
+        parts.append("\n".join(f"* {text}" for text in sentences) + "\n")
     return "\n".join(part for part in parts if part.strip())
 
 
@@ -158,16 +158,16 @@ def curves(records: Sequence[Record]) -> str:
     """Return the learning curves as an SVG file: interquartile means over seeds at each measurement, a line a method."""
     grid = []
     for env, level in dict.fromkeys((record["env"], record["level"]) for record in records):
-        own = [each for each in records if (each["env"], each["level"]) == (env, level) and each["curve"]]
-        names = [name for name in METHODS if any(each["method"] == name for each in own)]
-        longest = round(max(each["curve"][-1]["steps"] for each in own) / 1000) if own else 0
+        shown = [run for run in records if (run["env"], run["level"]) == (env, level) and run["curve"]]
+        names = [name for name in METHODS if any(run["method"] == name for run in shown)]
+        longest = round(max(run["curve"][-1]["steps"] for run in shown) / 1000) if shown else 0
         line = []
         for figure, title in (("success", "pass rate"), ("cost", "mean cost")):
             drawn = []
             for colour, name in enumerate(names):
                 points: dict[int, list[dict[str, float]]] = {}
-                for each in own:
-                    for number, point in enumerate(each["curve"] if each["method"] == name else ()):
+                for run in shown:
+                    for number, point in enumerate(run["curve"] if run["method"] == name else ()):
                         points.setdefault(number, []).append(point)
                 xs = [round(iqm([point["steps"] for point in at]) / 1000) for at in points.values()]
                 ys = [iqm([point[figure] for point in at]) for at in points.values()]
@@ -175,7 +175,7 @@ def curves(records: Sequence[Record]) -> str:
                     xs, ys = [0, longest], [ys[0], ys[0]]
                 drawn.append(Series(name, xs, ys, colour, dashed=METHODS[name].kind == "rule"))
             if figure == "cost" and any(METHODS[name].kind == "constrained" for name in names):
-                drawn.append(Series("limit", [0, longest], [own[0]["cost_limit"]] * 2, SERIES - 1, dashed=True))
+                drawn.append(Series("limit", [0, longest], [shown[0]["cost_limit"]] * 2, SERIES - 1, dashed=True))
             line.append(Panel(f"{title}, {level or env}", "thousand decisions", drawn))
         if longest:
             grid.append(line)
@@ -186,14 +186,14 @@ def write(
     folder: str | Path, records: Sequence[Record], command: str, date: str, machine: str, missing: Sequence[str] = ()
 ) -> Path:
     """Write `baselines.md`, and `baselines.svg` where something learnt online; returns the page."""
-    place = Path(folder)
+    path = Path(folder)
     picture = curves(records)
     if picture:
-        write_atomically(place / "baselines.svg", picture)
+        write_atomically(path / "baselines.svg", picture)
     text = f"`{command}`, {date}, {machine}.\n\n{table(rows(records))}"
     if missing:
         text += "\n" + "\n".join(f"* {line}." for line in missing) + "\n"
     if picture:
         text += "\n![Pass rate and mean cost on test tasks over decisions](baselines.svg)\n"
-    write_atomically(place / "baselines.md", text)
-    return place / "baselines.md"
+    write_atomically(path / "baselines.md", text)
+    return path / "baselines.md"

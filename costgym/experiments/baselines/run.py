@@ -33,7 +33,7 @@ def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | N
             raise ConfigError(option, "expected at least one name, and every name once")
     if seeds < 1:
         raise ConfigError("--seeds", f"expected at least 1, got {seeds}")
-    found = []
+    planned = []
     for env in envs:
         leveled = class_of(env).world_kind == "tools"
         there = [name for name in methods if lacks(env, name) is None]
@@ -44,8 +44,8 @@ def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | N
             for name in there:
                 # rules learn nothing; chance has them differ from seed to seed only where they draw
                 count = 1 if METHODS[name].kind == "rule" and name != "random" else seeds
-                found += [Unit(name, env, level, seed) for seed in range(count)]
-    return sorted(found, key=lambda unit: (METHODS[unit.method].kind != "rule", METHODS[unit.method].kind != "offline"))
+                planned += [Unit(name, env, level, seed) for seed in range(count)]
+    return sorted(planned, key=lambda unit: (METHODS[unit.method].kind != "rule", METHODS[unit.method].kind != "offline"))
 
 
 def left_out(methods: Sequence[str], envs: Sequence[str]) -> list[str]:
@@ -86,16 +86,16 @@ def run(
         learning_split(env, level, chosen.train_split)
     folder = Path(out) / RUNS
     make_folder(folder)
-    kept = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
-    missing = [unit for unit in wanted if unit not in kept]
+    records = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
+    missing = [unit for unit in wanted if unit not in records]
     if progress is not None:
-        progress(len(kept), len(wanted))
+        progress(len(records), len(wanted))
     for unit, record in zip(missing, (engine or Local()).stream(_play, chosen, missing), strict=True):
         write_atomically(folder / unit.file, json.dumps(record, indent=1) + "\n")
-        kept[unit] = record
+        records[unit] = record
         if progress is not None:
-            progress(len(kept), len(wanted))
-    return [kept[unit] for unit in wanted]
+            progress(len(records), len(wanted))
+    return [records[unit] for unit in wanted]
 
 
 def read_record(path: Path, settings: BaselineSettings) -> Record:

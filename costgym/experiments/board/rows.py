@@ -20,7 +20,7 @@ from costgym.agents.registry import agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
 from costgym.experiments.board.tracks import charges_tokens, track_documents
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, written
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
@@ -174,6 +174,17 @@ def badge(row: Row) -> str:
 def shown_name(row: Row) -> str:
     """The agent's name as it is shown, beside `badge` where it has one."""
     return own_name(row) if badge(row) else str(row.get("agent"))
+
+
+def claim_text(rerun: Mapping[str, Any]) -> str:
+    """What an entry claimed, beside what the judge played, such as ``claimed 97.0 %, played 77.0 %``."""
+    metric = REGISTRY[str(rerun.get("metric"))]
+    unit = f" {metric.unit}" if metric.unit == "%" else ""
+    claimed, played = (figure(rerun, key) for key in ("claimed", "played"))
+    tries = int(rerun.get("tries") or 1)
+    said = "nothing claimed" if claimed is None else f"claimed {written(claimed, metric.kind)}{unit}"
+    mean = f", mean of {tries} tries" if tries > 1 else ""
+    return f"{said}, played {written(played, metric.kind)}{unit}{mean}"
 
 
 LEVEL = 0.05

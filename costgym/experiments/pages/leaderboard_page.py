@@ -34,6 +34,7 @@ from costgym.experiments.board.rows import (
     best,
     block_of,
     blocks,
+    claim_text,
     columns_of,
     is_metered,
     is_ranked,
@@ -306,16 +307,10 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
-    again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
-    if again:
+    if any(isinstance(row.get("rerun"), Mapping) for row in rows):
         notes.append(
-            "Run again on the public tasks, because their world is recorded data or ships with the package: "
-            f"{', '.join(again)}. They count as replayed; plans count as a rerun if they were run on a secret outcome table."
-        )
-    loose = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("sandboxed") is False}
-    if loose:
-        notes.append(
-            f"Run again without a sandbox, so their own code could look around: {', '.join(loose)}. They count as replayed."
+            "Played by the judge in secret worlds, the same for all: the figures are what was played there. What an entry "
+            "claims stands beside them and counts for nothing; of several tries of one identity the mean counts."
         )
     if broken := list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row))):
         notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")
@@ -366,7 +361,7 @@ def _row(
     if row.get("verified") and not badge(row):
         under.append(row["verified"] if isinstance(row["verified"], str) else "replayed")
     if isinstance(rerun, Mapping):
-        under.append(f"claim {plain(rerun.get('claim'))}")
+        under.append(claim_text(rerun))
     if not is_metered(row):
         under.append("unmetered")
     elif row.get("metered") is False:

@@ -28,6 +28,7 @@ from costgym.experiments.board.rows import (
     badge,
     best,
     blocks,
+    claim_text,
     columns_of,
     episodes_to_tell_apart,
     is_metered,
@@ -64,7 +65,9 @@ UNLIMITED = 10**6  # characters of a line
 
 def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
     """Print a leaderboard track by track, as `print_track` does."""
-    about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
+    epoch = leaderboard.get("epoch")
+    luck = f"seed {leaderboard.get('seed')}" if not isinstance(epoch, Mapping) else f"epoch {epoch.get('name')}"
+    about = plain(f"suite {leaderboard.get('suite')}, {luck}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
     tracks = track_documents(leaderboard)
     for track in tracks:
@@ -232,6 +235,8 @@ def _name(row: Row) -> Text:
         name.append(f" {badge(row)}", style="dim italic")
     elif row.get("model"):
         name.append(f" {plain(row['model'])}", style="dim")
+    if isinstance(row.get("rerun"), Mapping):
+        name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
 
 

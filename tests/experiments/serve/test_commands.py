@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `serve` is not installed")
 
-from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, FunctionCall, Message, Reply
+from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, Function, FunctionCall, Message, Reply
 from costgym.experiments.board.submissions.submission import validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.serve.command.desk import Desk, ModelRequest, ToolAnswer, ToolRequest
@@ -28,6 +28,7 @@ from costgym.simulators.calls import Usage
 from tests.helpers.command_line import invoke
 from tests.helpers.model_server import Server, said
 
+EXAMPLES = Path(__file__).parents[3] / "examples" / "commands"
 PLAIN = """
 import json, os, sys, urllib.request
 
@@ -194,7 +195,8 @@ def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(tmp_path: Pa
 def address() -> Any:
     """The address of an episode whose model answers every request with a thought and two calls."""
     desk, seen = Desk(), list[Any]()
-    desk.functions = [FINISH]
+    desk.functions = [Function("map", "d", {"type": "object"}), FINISH]
+    desk.prices = {"map": 2.5}
     token = endpoint().open(desk)
 
     def answer() -> None:
@@ -326,20 +328,26 @@ def test_a_request_that_no_dialect_allows_is_refused_in_a_sentence(address: Any,
 def test_tools_over_mcp_are_those_over_http_and_an_ended_episode_has_a_last_word(address: Any) -> None:
     import anyio
     from mcp.client.session import ClientSession
+    from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
     variables, _ = address
+    stdio = StdioServerParameters(
+        command=sys.executable, args=[str(EXAMPLES / "mcp_stdio.py")], env={**os.environ, **variables}
+    )
 
-    async def play() -> tuple[list[str], Any]:
-        async with streamable_http_client(variables["COSTGYM_MCP_URL"]) as streams, ClientSession(*streams[:2]) as session:
+    async def play(server: Any) -> tuple[list[str], Any]:
+        async with server as streams, ClientSession(*streams[:2]) as session:
             await session.initialize()
             tools = await session.list_tools()
             return [tool.name for tool in tools.tools], await session.call_tool("map", {"city": "Lille"})
 
-    names, result = anyio.run(play)
     listed = json.loads(urllib.request.urlopen(variables["COSTGYM_TOOLS_URL"]).read())
-    assert names == [document["function"]["name"] for document in listed] == ["finish"]
-    assert result.content[0].text == "map {'city': 'Lille'}" and result.meta["costgym"] == {"status": "ok"}
+    assert [document.get("price") for document in listed] == [2.5, None]
+    for server in (streamable_http_client(variables["COSTGYM_MCP_URL"]), stdio_client(stdio)):
+        names, result = anyio.run(play, server)
+        assert names == [document["function"]["name"] for document in listed] == ["map", "finish"]
+        assert result.content[0].text == "map {'city': 'Lille'}"
     assert json.loads(post(variables["COSTGYM_TOOLS_URL"] + "/map", {"city": "Lille"})) == {
         "content": "map {'city': 'Lille'}", "is_error": False, "status": "ok",
     }  # fmt: skip
@@ -359,11 +367,10 @@ def test_a_spend_limit_ends_a_run_that_goes_on_with_a_higher_one(tmp_path: Path,
     server.close()
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "commands"
 NEEDED = {"langgraph_agent": "langchain_mcp_adapters", "openai_agents": "agents.mcp", "pydantic_agent": "pydantic_ai"}
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in EXAMPLES.iterdir() if path.is_file()))
+@pytest.mark.parametrize("file", ["curl.sh", "langgraph_agent.py", "openai_agents.py", "pydantic_agent.py"])
 def test_an_example_of_at_most_forty_lines_plays_the_task(tmp_path: Path, file: str) -> None:
     assert len((EXAMPLES / file).read_text().splitlines()) <= 40
     name, _, kind = file.partition(".")
