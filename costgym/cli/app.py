@@ -24,6 +24,7 @@ class Costgym(LazyGroup):
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),
         "cost": Entry("Play", "Forecast what agents cost with models.", "costgym.cli.play.cost:cost"),
+        "gate": Entry("Play", "Does a change make an agent dearer or worse?", "costgym.cli.play.gate:gate"),
         "judge-agreement": Entry(
             "Play", "Measure a model that judges answers.", "costgym.cli.play.judge_agreement:judge_agreement"
         ),
