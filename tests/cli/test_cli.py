@@ -170,8 +170,8 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 VERBS = (
     "leaderboard", "rank", "run", "show", "play", "cost", "gate", "judge-agreement", "collect", "verify", "export",
-    "experience", "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce",
-    "train", "train ppo", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
+    "experience", "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines",
+    "reproduce", "train", "train ppo", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
     "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "doctor", "forge", "bench",
     "warm", "prices", "prices import", "models", "models fetch", "opencatp", "opencatp profile", "opencatp build-table",
 )  # fmt: skip
