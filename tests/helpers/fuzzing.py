@@ -17,9 +17,9 @@ from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.world_side import ModelHandle
 from costgym.envs.actions import read_action
 from costgym.envs.registration import make
+from costgym.experiments.board.epochs.chain import Verdict
 from costgym.experiments.board.reruns import process_agent
-from costgym.experiments.board.reruns.process_agent import Meter, ProcessAgent
-from costgym.experiments.board.reruns.queue import Verdict
+from costgym.experiments.board.reruns.process_agent import Limits, Meter, ProcessAgent
 from costgym.experiments.board.run_config import make_run_config, read_run_config
 from costgym.experiments.board.submissions.manifest import read_manifest
 from costgym.experiments.board.submissions.submission import differences, pack
@@ -257,7 +257,7 @@ class _Heard(ProcessAgent):
     """
 
     def __init__(self, frame: Path, handles: tuple[ModelHandle, ...]) -> None:
-        self.handles, self._functions, self._questions, self._lost = handles, {}, 0, False
+        self.handles, self.limits, self._questions, self._lost = handles, Limits(), 0, False
         self._starts, self._counts, self._meter = 1, {}, Meter()
         self._in = frame.open("rb")
 

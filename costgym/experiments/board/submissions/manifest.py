@@ -41,7 +41,7 @@ class About(Settings):
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
 CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
-VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
+SIGNATURE = "entry.sig"  # by the key of whoever hands it in, for one epoch
 RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"  # entries that ship
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file

@@ -26,6 +26,7 @@ def main(path: str, port: str, *command: str) -> int:
     if path == "-":
         os.execvp(command[0], command)
     server = socket.create_server(("127.0.0.1", int(port)), backlog=128)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     threading.Thread(target=_accept, args=(server, path), daemon=True).start()
     return subprocess.run(command, check=False).returncode % 256
 
